@@ -32,26 +32,27 @@ const UNHEARD: Known<'static> = &|_, _, _| {};
 
 /// Answers questions about the agent's host, as JSON of the `host` crate's types.
 pub trait HostObserver {
-    /// Facts about the host and the file systems of `paths`, or the usual file systems if there are none. The result is
-    /// a compressed snapshot, as the `host` crate makes it.
+    /// Facts about the host and the file systems of `paths`, or about the usual file systems if `paths` is
+    /// empty. Returns a compressed snapshot in the format of the `host` crate.
     fn facts(&self, paths: Vec<Vec<u8>>) -> Vec<u8>;
-    /// Processor times.
+    /// The processor times of the agent's host, as compressed JSON of the `host` crate.
     fn cpu(&self) -> Vec<u8>;
     /// Starts to record the host's counters.
     ///
     /// # Errors
-    /// The reason why it can't record.
+    /// The reason why the host's counters can't be recorded.
     fn record(&self, sampling: &Sampling) -> Result<Box<dyn Recording>, String>;
-    /// Starts an agent that outlives this login, with pipes to it.
+    /// Starts an agent that outlives this login; returns the child process, with pipes to its stdin and
+    /// stdout.
     ///
     /// # Errors
-    /// The reason why it can't start one.
+    /// The reason why such an agent can't be started.
     fn background(&self) -> Result<Child, String> {
         Err(NO_JOBS.into())
     }
 
-    /// The account's detached jobs at this host, as JSON; with `forget` the records of jobs that have ended are
-    /// removed.
+    /// The account's detached jobs on this host, each as JSON. If `forget` is set, the records of jobs that
+    /// have ended are removed.
     ///
     /// # Errors
     /// The reason why the records can't be read or removed.
@@ -68,23 +69,24 @@ pub trait HostObserver {
     }
 }
 
-/// The answer of an agent that is only a part of the program.
+/// The error message of an agent that can't answer questions about detached jobs.
 const NO_JOBS: &str = "this agent knows nothing of detached jobs; install linerate there";
 
 /// Counters that are being recorded; dropping the value ends the recording.
 pub trait Recording {
     /// The interval that is used, in milliseconds.
     fn interval_ms(&self) -> u32;
-    /// The samples that were not yet taken.
+    /// The samples that were recorded since the last call of this method.
     fn take(&mut self) -> Vec<u8>;
-    /// Takes a last sample, ends the recording, and returns the samples that were not yet taken.
+    /// Records one more sample, ends the recording, and returns the samples that [`Recording::take`] hasn't
+    /// returned yet.
     fn stop(self: Box<Self>) -> Vec<u8>;
 }
 
 /// Serves one client on `reader` and `writer` until its job is done, within the limits of `permit`.
 ///
 /// # Errors
-/// The reason why the job ended early; it has been sent to the client too.
+/// The reason why the job ended early; the reason has been sent to the client too.
 pub fn serve(
     reader: impl Read + Send + 'static,
     writer: impl Write + Send + 'static,
@@ -104,10 +106,11 @@ pub fn serve(
     done.map_err(|error| session.give_up(error))
 }
 
-/// Serves a client in the same process until its job is done. The job is to receive files or to hash them.
+/// Serves a client that runs in the same process, until the client's job (to receive or to hash files) is
+/// done.
 ///
 /// # Errors
-/// The reason why the job ended early; it has been sent to the client too.
+/// The reason why the job ended early; the reason has been sent to the client too.
 pub fn serve_within(channel: UnixStream, neighbour: Neighbour) -> Result<(), TransferError> {
     let reader = channel.try_clone().map_err(|error| TransferError::Failed(error.to_string()))?;
     let (mut session, job) = Session::agent(reader, channel)?;
@@ -194,13 +197,14 @@ fn attend(
 }
 
 fn receive(session: &mut Session, destination: &Named, options: &Options) -> Result<(), TransferError> {
-    // An agent in a chain listens later, when it knows which end will connect.
+    // An agent in a chain starts to listen later, when it knows which end will connect.
     if !session.is_chained() {
         session.offer(options)?;
     }
     match session.take_asked() {
         Some(asked) => receive_asked(session, destination, options, &asked)?,
-        // Without its client's request, the agent doesn't know what the other agent may send.
+        // Unless its client has sent a request, the agent doesn't know which entries the other agent may
+        // send.
         None if session.has_partner() => return Err(out_of_turn()),
         None => drop(receiver::run(session, destination, options, None, UNHEARD)?),
     }
@@ -223,8 +227,8 @@ fn receive_asked(
     Ok(())
 }
 
-/// Serves the other of two agents that continue without their client. That agent must ask for exactly `job`, and for
-/// the paths in `listed`. Returns the totals that are in place at the other agent.
+/// Sends files to the other agent, of two agents that continue without their client. The other agent must
+/// request exactly `job` and the paths in `listed`. Returns the totals that are in place at the other agent.
 pub(crate) fn send_linked(
     session: &mut Session,
     job: &Job,

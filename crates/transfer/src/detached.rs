@@ -1,8 +1,8 @@
-//! Two agents that continue without their client: each gets its job from the client, and the two have a control channel
-//! of their own.
+//! Two agents that continue without their client: each gets its job from the client, and the two have a
+//! control channel of their own.
 //!
-//! The receiving agent treats the sending agent as a pulling client treats its far end: it judges incoming entries by
-//! the client's request. The sending agent does only what the client has told it to do.
+//! The receiving agent treats the sending agent as a pulling client treats its far end: it judges incoming
+//! entries by the client's request. The sending agent does only the job that the client has requested.
 
 use linerate_wire::control::{DetachedJob, Job, Options, Totals};
 use std::io::{Read, Write};
@@ -18,24 +18,24 @@ use crate::tree::bounds::Bounds;
 use crate::tree::filter::FilesFrom;
 use crate::tree::source_root::Finding;
 
-/// An agent that has met the other one. Its client still waits for its last message.
+/// An agent that has met the other agent. Its client still waits for this agent's last message.
 pub struct Met {
     session: Session,
     /// The job's name, and the names of the hosts.
     pub detached: DetachedJob,
-    /// The part of this agent.
+    /// Whether this agent sends or receives.
     pub part: AlonePart,
 }
 
-/// The part of one of the two agents.
+/// The part of one of the two agents in the transfer: sender or receiver.
 pub enum AlonePart {
-    /// It sends.
+    /// This agent sends.
     Sender(SendingPart),
-    /// It receives.
+    /// This agent receives.
     Receiver(ReceivingPart),
 }
 
-/// The part of the agent that sends.
+/// The data of the agent that sends.
 pub struct SendingPart {
     /// The job, as the client has stated it.
     job: Job,
@@ -43,11 +43,11 @@ pub struct SendingPart {
     link: ControlLink,
 }
 
-/// The part of the agent that receives.
+/// The data of the agent that receives.
 pub struct ReceivingPart {
     /// The sources that the client has requested from the other agent.
     pub sources: Vec<Vec<u8>>,
-    /// The destination.
+    /// The destination, as the client has written it.
     pub destination: Vec<u8>,
     /// The options of both agents.
     pub options: Options,
@@ -60,7 +60,7 @@ pub struct ReceivingPart {
 /// Serves the client until the two agents have met.
 ///
 /// # Errors
-/// The reason why they haven't met; it has been sent to the client too.
+/// The reason why the two agents haven't met; the reason has been sent to the client too.
 pub fn meet(
     reader: impl Read + Send + 'static,
     writer: impl Write + Send + 'static,
@@ -81,7 +81,7 @@ fn meet_other(session: &mut Session, job: Job) -> Result<(DetachedJob, AlonePart
         sender::find_sources(&Bounds::anywhere(), sources, Finding::of(options), &tell)?;
     }
     let asked = session.meet_detached_partner()?;
-    // The receiver has to know what may arrive; the sender is asked for nothing except its job.
+    // The receiver has to know which entries may arrive; the sender only needs its job.
     let (Job::Send { options, .. } | Job::Receive { options, .. }) = &job else { return Err(out_of_turn()) };
     if asked.is_some() != matches!(job, Job::Receive { .. }) {
         return Err(out_of_turn());
@@ -117,10 +117,11 @@ impl SendingPart {
         if let Job::Send { sources, .. } = &self.job { sources } else { &[] }
     }
 
-    /// Sends to the other agent what the client has requested; returns the totals that are in place there.
+    /// Sends the sources that the client has requested to the other agent; returns the totals that are in
+    /// place there.
     ///
     /// # Errors
-    /// The reason why it ended early; it has been sent to the other agent too.
+    /// The reason why the transfer ended early; the reason has been sent to the other agent too.
     pub fn send(self, meters: Meters, interrupted: Arc<AtomicBool>) -> Result<Totals, TransferError> {
         let ControlLink { reader, writer, peer, last } = self.link;
         let (mut session, asked) = Session::linked_agent(reader, writer, peer, meters, interrupted)?;

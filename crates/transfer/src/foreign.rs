@@ -1,4 +1,5 @@
-//! For the fuzzer and the replay of its corpus: decoders of foreign bytes that are otherwise private to this room.
+//! Entry points for the fuzzer and for the replay of its corpus: decoders of foreign bytes that are otherwise
+//! private to this crate.
 
 pub use crate::receive::journal::foreign::journal;
 
@@ -13,8 +14,9 @@ thread_local! {
     static PAIR: RefCell<Option<(Tls, Tls)>> = const { RefCell::new(None) };
 }
 
-/// Feeds records to an established connection. The first byte of each selects its origin. Even: the bytes come from a
-/// stranger, and must be refused. Odd: the bytes come from the peer itself, which has the keys and may send anything.
+/// Feeds TLS records to an established connection. The first byte of each record selects the record's origin.
+/// Even: a stranger, whose bytes must be refused. Odd: the peer itself, which has the keys and may send
+/// anything.
 ///
 /// # Panics
 /// If a stranger's bytes are accepted, or the peer's bytes are changed.
@@ -22,14 +24,14 @@ pub fn tls_records(data: &[u8]) {
     PAIR.with_borrow_mut(|pair| {
         let (near, far) = pair.get_or_insert_with(|| connect().expect("two ends in one process"));
         let in_step = data.split(|byte| *byte == b'|').all(|part| record(near, far, part));
-        // One end has keys now that the other doesn't have.
+        // One end now has keys that the other end doesn't have.
         if !in_step {
             *pair = None;
         }
     });
 }
 
-/// False if the two ends no longer have the same keys.
+/// Sends one record; false if the two ends no longer have the same keys.
 fn record(near: &mut Tls, far: &mut Tls, part: &[u8]) -> bool {
     let Some((kind, rest)) = part.split_first() else { return true };
     if kind % 2 == 0 {

@@ -1,4 +1,4 @@
-//! The jobs that an agent does for its client: all that the account may do, or fewer.
+//! Permits: which jobs an agent does for its client, either all that the account may do or fewer.
 
 use linerate_wire::control::{Appending, BlockSearch, CompressionLevel, Job, Options};
 use std::path::Path;
@@ -6,11 +6,11 @@ use std::path::Path;
 use crate::base::problem::{BY_WHOM, TransferError};
 use crate::tree::bounds::Bounds;
 
-/// The jobs that a client may request.
+/// The jobs that a client may request from an agent.
 #[derive(Clone, Debug)]
 pub struct Permit {
     bounds: Bounds,
-    /// `None` if it may do everything.
+    /// `None` if the client may do everything that the account may do.
     restriction: Option<Restriction>,
 }
 
@@ -26,12 +26,12 @@ pub struct Restriction {
 }
 
 impl Permit {
-    /// All that the account may do.
+    /// A permit for all jobs that the account may do.
     pub fn all() -> Self {
         Self { bounds: Bounds::anywhere(), restriction: None }
     }
 
-    /// Jobs below `directory`, except those that `restriction` forbids.
+    /// A permit for jobs below `directory`, except those that `restriction` forbids.
     ///
     /// # Errors
     /// If the directory can't be opened. The message is sent to the client, so it contains no path.
@@ -54,9 +54,9 @@ impl Permit {
         self.restriction.is_some()
     }
 
-    /// The job with its protections: a restricted client's journal key isn't used, since by this key it could make the
-    /// account believe journals that it wrote; if it may not read files, it learns neither sums of small blocks nor names of
-    /// other files.
+    /// Adds protections to a job of a restricted client. The client's journal key isn't used, since with this
+    /// key the client could make the account trust journals that the client wrote. A client that may not read
+    /// files gets neither sums of small blocks nor names of other files.
     pub fn guarded(&self, mut job: Job) -> Job {
         let (Some(restriction), Job::Receive { options, .. }) = (self.restriction, &mut job) else {
             return job;
@@ -72,7 +72,7 @@ impl Permit {
     /// Checks whether `job` may be done.
     ///
     /// # Errors
-    /// If it may not be done. The message states what is refused, and who can change that.
+    /// If the job isn't permitted. The message states which job is refused, and who can permit it.
     pub fn check(&self, job: &Job) -> Result<(), TransferError> {
         match self.restriction.and_then(|restriction| restriction.refuses(job)) {
             None => Ok(()),
@@ -82,14 +82,16 @@ impl Permit {
 }
 
 impl Restriction {
-    /// The reason why `job` may not be done, if there is one. If you add a kind of job, decide about it here.
+    /// The reason why `job` is refused; `None` if `job` is permitted. Each new kind of job must be handled
+    /// here.
     fn refuses(self, job: &Job) -> Option<&'static str> {
         let Self { read_only, write_only, no_delete } = self;
         match job {
             Job::Receive { options, .. } => {
                 let is_delete = no_delete && deletes(options);
                 let read_only = read_only.then_some("write anything (--read-only)");
-                // A file's digest reveals its contents if the sender may choose how few of its bytes are unknown.
+                // If the sender may choose how many bytes of a file are unknown to it, digests of the file
+                // reveal the file's contents.
                 let append = write_only && options.details.placing.append != Appending::Never;
                 let append = append.then_some("have files appended to that it may not read (--write-only)");
                 let follows = options.details.keep_dirlinks || follows_ways(options);
@@ -136,9 +138,9 @@ fn compresses_hard(options: &Options) -> bool {
     matches!(options.compression.level, CompressionLevel::Fixed(level) if level > 9)
 }
 
-/// True if the job may delete entries of any name: entries that aren't at the source, a directory that isn't empty and
-/// is in a file's way, or the contents of a partial directory. Replacing a file doesn't count, since its contents can
-/// be overwritten as well.
+/// True if the job may delete entries of any name: entries that the source doesn't have, a non-empty
+/// directory that has the name of a file, or the contents of a partial directory. Replacing a file doesn't
+/// count, since a client that may write can also overwrite the file's contents.
 fn deletes(options: &Options) -> bool {
     options.sync.as_ref().is_some_and(|sync| sync.delete || sync.force)
         || options.details.placing.partial.is_some()
@@ -183,7 +185,8 @@ mod tests {
             ("force", Job::Receive { destination: path(), options: force }),
             ("dirlinks", Job::Receive { destination: path(), options: dirlinks }),
             ("ways", Job::Receive { destination: path(), options: ways }),
-            // What it stores gives nobody rights, and a link that it reads isn't followed, like a real link.
+            // The attributes that `--fake-super` stores give nobody rights, and a file that stands for a link
+            // isn't followed, just as a real link isn't followed.
             ("fakes", Job::Receive { destination: path(), options: fakes.clone() }),
             ("faked", Job::Send { sources: vec![path()], options: fakes }),
             ("discard", Job::Discard { options: options(true) }),

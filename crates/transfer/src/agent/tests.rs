@@ -1,4 +1,4 @@
-//! A hostile host of a chain or tree, before an honest one.
+//! Tests of a chain in which a hostile host comes before an honest one.
 
 use linerate_wire::control::{
     self, ChainLink, Hello, Job, Keep, Listening, Message, Options, Sampling, Source, Totals,
@@ -62,7 +62,7 @@ fn record(entry: &mut Entry, contents: &[u8]) -> Vec<u8> {
     frame(FrameKind::Batch, &payload)
 }
 
-/// What the source sends: a part for the directory, one for each file, and one for the end.
+/// The parts that an honest source sends: one for the directory, one for each file, and one for the end.
 fn honest(source: &ChainSource, stream: u32) -> Vec<Vec<u8>> {
     let directory = record(&mut entry("", Kind::Directory), b"");
     let file = |(name, contents): (&str, &[u8])| {
@@ -77,14 +77,15 @@ fn honest(source: &ChainSource, stream: u32) -> Vec<Vec<u8>> {
     frames.enumerate().map(seal).collect()
 }
 
-/// What the host before it hands on.
+/// A function that turns the source's parts into the frames that the first host forwards.
 type Doing = fn(&ChainSource, Vec<Vec<u8>>) -> Vec<(FrameKind, Vec<u8>)>;
 
 fn as_they_are(parts: Vec<Vec<u8>>) -> Vec<(FrameKind, Vec<u8>)> {
     parts.into_iter().map(|part| (FrameKind::Sealed, part)).chain([(FrameKind::End, Vec::new())]).collect()
 }
 
-/// The last word of an agent that is the second one of a chain, to which the first one does this, and what has landed there.
+/// Runs an agent as the second host of a chain, whose first host forwards the frames that `doing` returns.
+/// Returns the agent's last message, and the names and contents of the files that have landed at the agent.
 fn behind(doing: Doing) -> (Message, Vec<(String, Vec<u8>)>) {
     let ground = tempfile::tempdir().unwrap();
     let (mut near, far) = UnixStream::pair().unwrap();
@@ -150,7 +151,7 @@ fn hand_on(listening: &Message, hop: &Keys, agent: &[u8], frames: Vec<(FrameKind
     let stream = dial(address, &COOKIE, &link, Duration::from_secs(5)).unwrap();
     let (mut writer, mut clock) = (stream.into_writer(), Clock::start());
     for (kind, payload) in frames {
-        // It may have hung up already.
+        // The agent may have closed the connection already.
         if kind == FrameKind::End {
             let _ = writer.end(&mut clock);
             return;
@@ -159,7 +160,8 @@ fn hand_on(listening: &Message, hop: &Keys, agent: &[u8], frames: Vec<(FrameKind
     }
 }
 
-/// The session has failed, and each file that is there is the source's.
+/// Asserts that the session fails with a message that contains `why`, and that each file that has landed
+/// equals the source's file.
 #[track_caller]
 fn assert_refused(why: &str, doing: Doing) {
     let (last, landed) = behind(doing);

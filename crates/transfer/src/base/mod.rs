@@ -1,4 +1,4 @@
-//! The lowest room: all other rooms use it, and it uses none of them.
+//! The lowest layer of this crate: all other modules use it, and it uses none of them.
 
 pub mod lock;
 pub mod problem;

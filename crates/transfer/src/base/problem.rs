@@ -19,13 +19,13 @@ pub trait Observer: Send + Sync {
     }
     /// Changes that a receiver makes, or would make in a dry run.
     fn changes(&self, changes: Vec<Change>);
-    /// The far end gives up, and has sent the reason.
+    /// Called when the far end gives up; the far end has sent the reason before.
     fn far_end_gave_up(&self) {}
-    /// Something that the user should know, for example that data takes a detour.
+    /// A remark for the user, for example that the data doesn't take the direct way.
     fn note(&self, note: &str);
 }
 
-/// Why a whole transfer ended early.
+/// The reason why a whole transfer ended early.
 #[derive(Debug, thiserror::Error)]
 pub enum TransferError {
     /// The arguments can't be used, for example because the destination doesn't exist, or several sources name a file
@@ -50,13 +50,13 @@ pub enum TransferError {
     /// Something failed during the transfer.
     #[error("{0}")]
     Failed(String),
-    /// A connection broke. The other end may still send the reason.
+    /// A connection broke. The other end may still send the reason over another connection.
     #[error("{0}")]
     Cut(String),
     /// Another run of the same command is running.
     #[error("{0}")]
     Busy(String),
-    /// The user interrupted it.
+    /// The user interrupted the transfer.
     #[error("interrupted")]
     Interrupted,
 }
@@ -75,12 +75,13 @@ impl TransferError {
         }
     }
 
-    /// True if the far end broke the protocol. Data that it sent isn't used for a later resume.
+    /// True if the far end broke the protocol. Data that the far end sent then isn't used by a later run that
+    /// resumes.
     pub fn is_breach(&self) -> bool {
         matches!(self, Self::Breach(_) | Self::BadData(_))
     }
 
-    /// The error that the other end has sent.
+    /// Converts the reason and kind of an abort message from the other end into an error.
     pub fn from_abort(reason: String, kind: AbortKind) -> Self {
         match kind {
             AbortKind::Arguments => Self::Arguments(reason),

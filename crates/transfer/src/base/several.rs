@@ -9,15 +9,16 @@ use std::time::{Duration, Instant};
 
 use crate::base::lock::lock;
 
-/// A call that sleeps and takes at least this long justifies a thread, whose start takes a fifth of this time.
+/// If a call sleeps and takes at least this long, it is worth a thread of its own: starting a thread takes a
+/// fifth of this time.
 const WAITS: Duration = Duration::from_micros(300);
-/// The number of items that are processed at a time.
+/// The largest number of items that are processed at the same time.
 const THREADS: usize = 16;
 
 /// Processes items one by one at first, and several at a time after it has seen that the operation waits.
 #[derive(Debug, Default)]
 pub struct Several {
-    /// The last items had to wait.
+    /// The operations on the last items had to wait.
     wait: bool,
 }
 

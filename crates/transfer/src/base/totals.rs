@@ -1,4 +1,4 @@
-//! Sums of entries that several threads add to.
+//! Totals that several threads add to.
 
 use linerate_wire::control::Totals;
 use linerate_wire::entry::Kind;
@@ -17,7 +17,8 @@ pub struct SharedTotals {
 }
 
 impl SharedTotals {
-    /// Counts an entry whose kind is counted in full here.
+    /// Adds an entry of this kind to the totals. Regular files and further hard links are counted by other
+    /// methods.
     pub fn entry(&self, kind: &Kind) {
         match kind {
             Kind::File { size } => self.file(*size),
@@ -34,7 +35,7 @@ impl SharedTotals {
         self.bytes.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// Counts bytes of a file that is counted as an entry elsewhere.
+    /// Adds bytes of a file that another call counts as an entry.
     pub fn bytes(&self, bytes: u64) {
         self.bytes.fetch_add(bytes, Ordering::Relaxed);
     }
@@ -74,7 +75,7 @@ impl SharedTotals {
         self.further.load(Ordering::Relaxed)
     }
 
-    /// Replaces these sums by other sums.
+    /// Replaces these totals by other totals.
     pub fn set(&self, totals: Totals) {
         self.files.store(totals.files, Ordering::Relaxed);
         self.directories.store(totals.directories, Ordering::Relaxed);
@@ -83,7 +84,7 @@ impl SharedTotals {
         self.bytes.store(totals.bytes, Ordering::Relaxed);
     }
 
-    /// The sums.
+    /// The current totals.
     pub fn get(&self) -> Totals {
         Totals {
             files: self.files.load(Ordering::Relaxed),

@@ -3,9 +3,10 @@
 use linerate_wire::control::Listening;
 use std::net::{IpAddr, SocketAddr};
 
-/// The most addresses that are passed on.
+/// The most addresses that are passed to the other agent.
 const MOST: usize = 8;
-/// Ports below this one belong to the system's services. Data doesn't use them unless the user has named them.
+/// Ports below this one belong to the system's services. The data uses these ports only if the user has named
+/// them.
 const FIRST_OWN: u16 = 1024;
 
 /// The addresses of `there` that the agent with the addresses `here` may dial. All have the same port, which is in the
@@ -13,7 +14,8 @@ const FIRST_OWN: u16 = 1024;
 pub fn handed_on(there: &Listening, here: &Listening, ports: Option<(u16, u16)>) -> Vec<SocketAddr> {
     let (first, last) = ports.unwrap_or((FIRST_OWN, u16::MAX));
     let port = there.candidates.first().map(SocketAddr::port);
-    // True if the two agents are on one host, as far as ssh's addresses show, or neither knows its address.
+    // True if the two agents are on the same host, as far as ssh's addresses show, or if neither agent knows
+    // its own address.
     let is_local = here.candidates.iter().any(|own| own.ip().to_canonical().is_loopback());
     let is_fit = |candidate: &&SocketAddr| {
         let is_host = match candidate.ip().to_canonical() {

@@ -10,16 +10,16 @@ use crate::net::session::out_of_turn;
 /// The stages and usage in an agent's last message.
 type LastReport = (Stages, Usage);
 
-/// The receiver of an agent's message.
+/// Where the client sends a message that it got from an agent.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Fate {
     /// The message is for the other agent.
     HandOn,
-    /// The message is for the client.
+    /// The message is for the client itself.
     Keep,
 }
 
-/// The state of the two agents' exchange.
+/// The progress of the exchange between the two agents.
 pub struct Course {
     carriage: Carriage,
     sources: Option<Vec<Source>>,
@@ -48,7 +48,7 @@ impl Course {
         }
     }
 
-    /// Whether everything is in place.
+    /// True once the receiver has reported that all entries are in place.
     pub fn is_committed(&self) -> bool {
         self.committed.is_some()
     }
@@ -112,7 +112,7 @@ impl Course {
         Some(Fate::HandOn)
     }
 
-    /// The receiver knows the sources, and isn't ready yet.
+    /// True while the receiver knows the sources but hasn't reported that it is ready.
     fn is_landing(&self) -> bool {
         self.carriage.digests && self.sources.is_some() && self.offers.is_none()
     }
@@ -164,7 +164,7 @@ mod tests {
         Message::Sent { totals: Totals::default(), streams: 1, complete: true }
     }
 
-    /// Judges messages in their order; true if all are accepted.
+    /// Passes the messages to [`Course::judge`] in their order; true if all of them are accepted.
     fn takes(course: &mut Course, said: &[(FarRole, Message)]) -> bool {
         said.iter().all(|(role, message)| course.judge(message, *role).is_ok())
     }

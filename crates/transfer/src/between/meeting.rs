@@ -10,7 +10,7 @@ use crate::base::problem::{Observer, TransferError};
 use crate::net::session::{Session, new_cookie};
 use crate::tree::filter::FilesFrom;
 
-/// The way of the data.
+/// How the data gets from the sending to the receiving agent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DataWay {
     /// The sender has connected to the receiver.
@@ -69,7 +69,7 @@ pub fn meet(
          end, and will be slow: open {} from one of the two to the other",
         ports(options.ports)
     ));
-    // The sender sends first.
+    // The sender is the first to send in a tunnel.
     receiver.have_tunnel().map_err(of(FarRole::Receiver))?;
     sender.have_tunnel().map_err(of(FarRole::Sender))?;
     Ok(DataWay::Through)
@@ -101,7 +101,7 @@ pub fn meet_alone(
     })
 }
 
-/// `None` if it worked, else the reason why not.
+/// Makes an agent dial the other; returns `None` on success, else the reason for the failure.
 fn dial(
     session: &mut Session,
     there: &Listening,

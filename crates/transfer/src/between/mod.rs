@@ -1,5 +1,5 @@
-//! A transfer between two agents, as their client carries it out: the client has no data, only the messages between the
-//! two.
+//! A transfer between two agents, which their client coordinates: no file data passes through the client,
+//! only the two agents' messages.
 
 pub mod addresses;
 mod course;
@@ -26,28 +26,29 @@ const LAST_WORDS: Duration = Duration::from_millis(500);
 /// The most bytes that may go from the receiver to the sender in a stream through the client: a few handshakes.
 const MAX_BACK: usize = 64 << 10;
 
-/// The most bytes of digests and their paths that a receiver may report: `TOLD`, plus `TOLD_EACH` for each file that
-/// the sender has found. The client may get a digest before the file is counted, and again in a second round.
+/// The most bytes of digests and paths that a receiver may report are `TOLD`, plus `TOLD_EACH` for each file
+/// that the sender has found. `TOLD` is needed because a digest may arrive before the file is counted, and
+/// again in a second round.
 const TOLD: u64 = 64 << 20;
 const TOLD_EACH: u64 = 4 << 10;
-/// Bytes that a digest takes in addition to its path.
+/// Bytes that are counted for each digest in addition to its path.
 const AROUND: usize = 64;
 
 /// One of the two agents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FarRole {
-    /// The one that sends.
+    /// The agent that sends.
     Sender,
-    /// The one that receives.
+    /// The agent that receives.
     Receiver,
 }
 
-/// Why a transfer between two agents ended early.
+/// The reason why a transfer between two agents ended early.
 #[derive(Debug)]
 pub struct FarError {
     /// The agent that reported the error, or that was lost.
     pub role: FarRole,
-    /// The reason.
+    /// The error that ended the transfer.
     pub error: TransferError,
 }
 
@@ -63,26 +64,26 @@ pub struct CarriedSums {
     pub sent: Totals,
     /// Streams that carried data.
     pub streams: u32,
-    /// The sender's figures: what it used, and what only it knows.
+    /// The sender's figures: its resource usage, and values that only the sender knows.
     pub sender: FarSums,
-    /// The receiver's figures: what it used, and what only it knows.
+    /// The receiver's figures: its resource usage, and values that only the receiver knows.
     pub receiver: FarSums,
-    /// Seconds since the two were connected.
+    /// Seconds since the two agents were connected.
     pub payload_seconds: f64,
 }
 
 /// The figures that an agent reports at its end.
 pub struct FarSums {
-    /// Its stages and process.
+    /// Times of the agent's stages, and resource usage of its process.
     pub report: (Stages, Usage),
     /// The other figures that the agent reports.
     pub tally: Tally,
 }
 
-/// What a client asks of a transfer between two agents.
+/// How a client wants a transfer between two agents to be done.
 #[derive(Clone, Copy, Debug)]
 pub struct Carriage {
-    /// Digests are sent.
+    /// The agents send digests of files.
     pub digests: bool,
     /// The receiver may request a second round.
     pub verify: bool,
@@ -90,11 +91,11 @@ pub struct Carriage {
     pub way: DataWay,
 }
 
-/// Forwards the messages of two agents that have met, until both have sent their last message. `delivered` receives the
-/// digests of files that are in place.
+/// Forwards the messages of two agents that have met, until both have sent their last message. `delivered`
+/// receives the digests of files that are in place.
 ///
 /// # Errors
-/// If either agent gives up, is lost or breaks the protocol. The other agent has been told.
+/// If either agent gives up, is lost or breaks the protocol. The reason has been sent to the other agent.
 pub fn carry(
     sender: &mut Session,
     receiver: &mut Session,
@@ -122,7 +123,7 @@ pub fn carry(
         }
         let carrying = scope.spawn(move || shared.carry(one, &to_receiver, FarRole::Sender));
         shared.carry(other, &to_sender, FarRole::Receiver);
-        // The other thread ends when this one does: at the last message, or when either fails.
+        // The other thread ends together with this thread: after the last message, or if either thread fails.
         let _ = carrying.join();
         shared.over.store(true, Ordering::Release);
     });
@@ -162,10 +163,10 @@ pub fn give_up(
 /// All data that the threads of a carried transfer share.
 struct Shared<'a> {
     course: Mutex<Course>,
-    /// The failure that will be reported, and when the first failure was seen.
+    /// The failure to report, and the time at which the first failure was noticed.
     failed: Mutex<Option<(FarError, Instant)>>,
     over: AtomicBool,
-    /// Bytes of the digests that were reported, and the sender's progress.
+    /// The bytes of the digests that were reported so far. The sender's progress is stored beside it.
     told: AtomicU64,
     source: Arc<Mutex<Progress>>,
     delivered: &'a (dyn Fn(Delivery) + Sync),
@@ -255,7 +256,8 @@ impl Shared<'_> {
     }
 }
 
-/// A broken connection may be only the consequence of a failure that has not been reported yet.
+/// True for a broken connection, which may be only the consequence of a failure that hasn't been reported
+/// yet.
 fn is_trace(error: &TransferError) -> bool {
     matches!(error, TransferError::Cut(_))
 }

@@ -1,4 +1,5 @@
-//! One of two agents that go on alone is hostile: what it may have the other one do.
+//! Tests of two agents that continue without their client, of which one is hostile: which actions the hostile
+//! agent can cause at the other.
 
 use super::*;
 use crate::base::problem::Observer;
@@ -19,7 +20,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-/// The two ends of a connection between two agents, of which the first has dialled.
+/// The two ends of a connection between two agents; the first end has dialled.
 fn links() -> (ControlLink, ControlLink) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let near = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
@@ -37,7 +38,7 @@ fn linked(mut socket: TcpStream, handshake: Handshake, dials: bool) -> ControlLi
     ControlLink::of(Stream::new(Transport::Tcp(socket), Some(tls), leftover), dials, None).unwrap()
 }
 
-/// The hostile end.
+/// The hostile agent's end of the connection.
 struct Other {
     reader: LinkReader,
     writer: LinkWriter,
@@ -49,7 +50,7 @@ impl Other {
     }
 
     fn say(&mut self, message: &Message) {
-        // One that has given up takes nothing more.
+        // An agent that has given up reads no more messages.
         let _ = control::write(&mut self.writer, message);
     }
 
@@ -59,7 +60,7 @@ impl Other {
         self.say(&Message::Hello(hello));
     }
 
-    /// The next message that is one of these; a reason for the end is one always.
+    /// The next message for which `is_it` returns true, or a message that ends the transfer with a reason.
     fn hear(&mut self, is_it: impl Fn(&Message) -> bool) -> Message {
         loop {
             match control::read(&mut self.reader).expect("it says why it ends") {
@@ -86,7 +87,7 @@ fn job(tree: &std::path::Path, options: Options) -> Job {
     Job::Send { sources: vec![tree.as_os_str().as_bytes().to_vec()], options }
 }
 
-/// A sender with this job and list, and its hostile receiver.
+/// Starts a sender with this job and list; returns its hostile receiver's end, and the sender's thread.
 fn sender(job: Job, listed: Option<FilesFrom>) -> (Other, JoinHandle<Result<Totals, TransferError>>) {
     let (near, far) = links();
     let part = SendingPart { job, listed, link: far };
@@ -148,7 +149,7 @@ fn a_sender_is_nobodys_agent_in_another_way() {
         receiver.greet();
         receiver.say(&begin);
         receiver.say(&Message::Job(honest.clone()));
-        // It may end without a word.
+        // The receiver may close the connection without a message.
         while control::read(&mut receiver.reader).is_ok_and(|said| !matches!(said, Message::Listening(_))) {}
         drop(receiver);
         let ended = sender.join().unwrap();
@@ -166,7 +167,7 @@ fn a_sender_is_nobodys_agent_in_another_way() {
     }
 }
 
-/// A listener at another of this host's addresses, which nobody is to reach.
+/// A listener at another address of this host, to which no agent may connect.
 fn elsewhere() -> (TcpListener, SocketAddr) {
     let listener = TcpListener::bind("127.0.0.2:0").unwrap();
     listener.set_nonblocking(true).unwrap();

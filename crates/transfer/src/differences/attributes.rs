@@ -10,7 +10,8 @@ use crate::tree::metadata::is_kept;
 /// Identifies a file by its device and inode numbers.
 type FileId = (u64, u64);
 
-/// The digest of an entry's extended attributes. Only root sees all attributes outside `user.`.
+/// The digest of an entry's extended attributes: of all of them if `is_root`, else of those in the namespace
+/// `user.`, since an ordinary user can't see the others.
 pub fn attributes(mut xattrs: Vec<(Vec<u8>, Vec<u8>)>, is_root: bool) -> Attributes {
     xattrs.sort_unstable();
     let (user, others): (Vec<_>, Vec<_>) = xattrs.into_iter().partition(|(name, _)| is_kept(name, false));
@@ -67,7 +68,8 @@ fn lines_agree(by_number: bool, one: &AclEntry, other: &AclEntry) -> bool {
     whose && one.permissions == other.permissions
 }
 
-/// For each file with several names, the file at the other end that has the same names.
+/// Pairs of files with several names: for each such file at one end, the file at the other end that has the
+/// same names.
 #[derive(Debug, Default)]
 pub struct Links {
     near: HashMap<FileId, Option<FileId>>,
@@ -75,8 +77,8 @@ pub struct Links {
 }
 
 impl Links {
-    /// Takes the files that one path names at the two ends; `None` for a file with only one name. Returns true if an
-    /// earlier path paired one of these files with a different file.
+    /// Compares the two files that one path names at the two ends; `None` for a file with only one name.
+    /// Returns true if an earlier path paired one of these files with a different file.
     pub fn differ(&mut self, near: Option<FileId>, far: Option<FileId>) -> bool {
         let of_near = near.is_some_and(|near| is_another(&mut self.near, near, far));
         let of_far = far.is_some_and(|far| is_another(&mut self.far, far, near));
@@ -158,11 +160,11 @@ mod tests {
             pairs.iter().map(|&(near, far)| links.differ(file(near), file(far))).collect::<Vec<_>>()
         };
         assert_eq!(pairs(&[(1, 7), (2, 8), (1, 7), (2, 8), (0, 0), (0, 0)]), [false; 6]);
-        // Names that belong to one file at only one of the ends.
+        // Names that belong to one file at only one end.
         assert_eq!(pairs(&[(1, 0), (1, 0)]), [false, true]);
         assert_eq!(pairs(&[(0, 7), (0, 7)]), [false, true]);
         assert_eq!(pairs(&[(1, 7), (1, 8), (2, 8)]), [false, true, true]);
-        // Further names that lie outside the tree.
+        // Files whose further names lie outside the tree.
         assert_eq!(pairs(&[(1, 0), (0, 7), (2, 8)]), [false; 3]);
     }
 }

@@ -18,7 +18,7 @@ use crate::tree::source_root::{Finding, SourceRoot};
 use attributes::{Links, acls_differ, attributes_differ, groups_differ, users_differ};
 use walk::walk;
 
-/// Entries of this end that may wait for the other end.
+/// The number of this end's entries that may wait to be compared with the other end's.
 const WAITING: usize = 1024;
 /// The most bytes of paths and ACLs in one message.
 const LENGTHS: usize = 256 << 10;
@@ -166,7 +166,7 @@ pub fn compare_far(
             source.receive_digests(|batch| {
                 for entry in batch {
                     in_order(&mut last, &entry.entry.path)?;
-                    // A comparison that has ended has reported its own reason.
+                    // If the comparison has ended, it has reported its own reason.
                     founds.send(entry).map_err(|_| TransferError::Interrupted)?;
                 }
                 Ok(())
@@ -188,7 +188,7 @@ pub fn compare_far(
     })
 }
 
-/// Fails unless `path` comes after the last one.
+/// Fails unless `path` comes after the last path; then stores `path` as the last one.
 fn in_order(last: &mut Option<RelPath>, path: &RelPath) -> Result<(), TransferError> {
     if last.as_ref().is_some_and(|last| order(last, path) != Ordering::Less) {
         return Err(TransferError::FarEnd("the far end tells its entries out of order".into()));

@@ -22,13 +22,13 @@ use crate::tree::scan::{self, Stopped};
 use crate::tree::source_root::SourceRoot;
 use crate::tree::stamp::mtime;
 
-/// Files that may wait to be hashed.
+/// The number of files that may wait to be hashed.
 const WAITING: usize = 64;
-/// Entries that may wait for earlier entries.
+/// The number of finished entries that may wait for earlier entries.
 const ORDERED: usize = 1024;
 /// The most threads that hash.
 const MOST_THREADS: usize = 8;
-/// Bytes per read.
+/// Bytes of a file that are read with one call.
 const AT_ONCE: usize = 512 << 10;
 
 /// The size of a file in bytes, and its digest.
@@ -56,7 +56,7 @@ pub fn walk(
         }
         drop(waiting);
         scope.spawn(move || Walk::new(source, keep, tell, tasks, ordered).run());
-        // The walker stops when nobody takes its entries any more.
+        // If the receiver of entries is gone, the walker stops.
         for (mut found, contents) in order {
             let contents = contents.and_then(|contents| contents.recv().ok().flatten());
             if let (Kind::File { size }, Some((length, _))) = (&mut found.entry.kind, &contents) {
@@ -101,7 +101,7 @@ impl<'a> Walk<'a> {
     }
 
     fn run(mut self) {
-        // The walk ends early if nobody takes its entries.
+        // If the receiver of entries is gone, the walk ends early.
         let _ = self.everything();
     }
 
@@ -190,7 +190,7 @@ impl<'a> Walk<'a> {
         self.ordered.send((found, contents)).map_err(|_| Stopped)
     }
 
-    /// All properties of an entry except its contents.
+    /// Fills in all properties of an entry except its contents' digest.
     fn read(&mut self, mut entry: Entry, stat: &Stat, at: At<'_>) -> Digested {
         let attributes = match self.reader.complete(&mut entry, stat, at, false) {
             Ok(()) => (self.keep.xattrs || self.keep.acls).then(|| self.attributes(&mut entry)),
@@ -247,7 +247,7 @@ impl Hasher<'_> {
         let mut buffer = vec![0; AT_ONCE];
         for (entry, answer) in waiting {
             let digest = self.digest(&entry, &mut buffer);
-            // Perhaps nobody waits for the digest any more.
+            // The receiver of the digest may be gone; the digest is then dropped.
             let _ = answer.send(digest);
         }
     }
@@ -265,8 +265,8 @@ impl Hasher<'_> {
         }
     }
 
-    /// Hashes a file; `None` if it changed during the hashing. Some file systems report a wrong size for a file, and do
-    /// so each time.
+    /// Hashes a file; `None` if the file changed meanwhile. A wrong size alone isn't a change, since some
+    /// file systems always report a wrong size.
     fn hash(&self, entry: &Entry, buffer: &mut [u8]) -> Result<Option<Contents>, Errno> {
         let Kind::File { size } = entry.kind else { return Ok(None) };
         let fd = self.source.root.open_at(&self.source.full_path(&entry.path), OFlags::RDONLY)?;

@@ -1,4 +1,4 @@
-//! The payload of a measurement: bytes from memory, or files read again and again.
+//! The payload of a throughput measurement: bytes from memory, or files that are read again and again.
 
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Read};
@@ -9,7 +9,8 @@ use crate::base::problem::TransferError;
 use crate::net::clock::{Clock, Stage};
 use crate::net::stream::StreamError;
 
-/// Files that are read in turn; all streams take their next file from the same list.
+/// A list of files to read in turn. All streams share the list, so each stream takes the next file that no
+/// stream has taken.
 #[derive(Debug)]
 pub struct Files {
     paths: Vec<PathBuf>,
@@ -89,7 +90,7 @@ impl<'a> Feed<'a> {
         while filled < buffer.len() {
             let read = self.read(files, &mut buffer[filled..])?;
             (filled, empty) = (filled + read, if read == 0 { empty + 1 } else { 0 });
-            // The current file ended, and then every file of the list gave no byte.
+            // The current file ended, and then each file of the list was empty.
             if empty > files.paths.len() {
                 return Err(StreamError::Source("the files to send are empty by now".into()));
             }
@@ -149,7 +150,7 @@ mod tests {
         let mut feed = Feed::of(Some(&files));
         assert_eq!(take(&mut feed, 4).unwrap(), "onet");
         assert_eq!(take(&mut feed, 15).unwrap(), "wothreeonetwoth");
-        // Another stream takes the next file, not the same file.
+        // Another stream takes the next file of the list.
         assert_eq!(take(&mut Feed::of(Some(&files)), 3).unwrap(), "one");
         assert_eq!(take(&mut Feed::of(None), 3).unwrap(), "...");
         let one = Files::below(&top.path().join("e")).unwrap();

@@ -1,4 +1,5 @@
-//! Transfers from memory to memory: the same streams without files, which show what the path and the cipher can do.
+//! Transfers from memory to memory through the same streams as for files. They show the throughput of the
+//! path and the cipher, without the influence of storage.
 
 pub mod feed;
 
@@ -28,8 +29,8 @@ pub enum Until {
     Time(Duration),
 }
 
-/// Sends bytes from memory, or the contents of `files`, again and again; returns how many bytes arrived and how many
-/// streams were used.
+/// Sends bytes from memory, or repeatedly the contents of `files`, until `until`; returns the number of bytes
+/// that arrived and the number of streams that were used.
 ///
 /// # Errors
 /// If the far end fails or goes away, or a file can't be read.
@@ -60,7 +61,7 @@ pub fn send(
     Ok((session.wait_for_commit()?.bytes, used))
 }
 
-/// Receives bytes and drops them.
+/// Receives bytes and discards them.
 ///
 /// # Errors
 /// If the far end fails or goes away.

@@ -1,25 +1,26 @@
-//! Chooses the number of streams: more if they can help, fewer if they only cost.
+//! Chooses the number of streams: more if this can raise the rate, fewer if some only use processor time.
 //!
-//! After a few tenths of a second, the workers' clocks at both ends show what a transfer waits for. More streams are
-//! tried if they can help: more threads if a thread is the limit and its host has idle processors, more TCP windows if
-//! a long path isn't full, more files at once if storage answers slowly. A trial without gain is undone. If a short
-//! path is full and fewer threads would also fill it, a stream is dropped.
+//! After a few tenths of a second, the workers' clocks at both ends show what a transfer waits for. More
+//! streams are tried if they can help: more threads if a thread is the limit and its host has idle
+//! processors, more TCP windows if a long path isn't full, more files at once if storage answers slowly. A
+//! trial without gain is undone. If a short path is full and fewer threads would also fill it, a stream is
+//! dropped.
 
 use linerate_wire::stages::Stages;
 use std::time::{Duration, Instant};
 
-/// Streams at the beginning. Each keeps a thread busy at either end, so with two one may read or write while the other
-/// waits.
+/// The number of streams at the beginning. Each stream keeps a thread busy at either end, so with two streams
+/// one can read or write files while the other waits.
 pub const FIRST: u32 = 2;
-/// Streams at the beginning on a long path, on which each stream is slow to start and slow to recover from a lost
-/// segment. Other tools commonly use this number there.
+/// The number of streams at the beginning on a long path, on which each stream takes long to reach its rate
+/// and to recover from a lost segment. Other tools commonly use this number on such paths.
 pub const FIRST_FAR: u32 = 8;
-/// A path is long from this round-trip time on.
+/// A path counts as long if its round-trip time is at least this.
 pub const FAR: Duration = Duration::from_millis(5);
 /// The most streams.
 const MOST: u32 = 16;
-/// A window lasts `ROUND_TRIPS` round trips, at least `WINDOW`, at most `LONGEST_WINDOW`. A new stream's slow start is
-/// over by then.
+/// A window lasts `ROUND_TRIPS` round trips, at least `WINDOW`, at most `LONGEST_WINDOW`. This is longer than
+/// the slow start of a new stream.
 const WINDOW: Duration = Duration::from_millis(200);
 const ROUND_TRIPS: u32 = 8;
 const LONGEST_WINDOW: Duration = Duration::from_millis(1600);
@@ -34,15 +35,18 @@ const LONGEST_REST: Duration = Duration::from_secs(16);
 const FULL_THREAD: f64 = 0.9;
 /// Fewer threads are enough only if each would then work for at most this share of its time.
 const SPARE_THREAD: f64 = 0.8;
-/// A stage limits a worker if it takes this share of the worker's time.
+/// A stage limits a worker if it takes more than this share of the worker's time.
 const MOST_OF_IT: f64 = 0.5;
-/// If a host's processors are used more than this, another thread only adds context switches.
+/// If a host's processors are busy for more than this share of the time, another thread would only add
+/// context switches.
 const BUSY: f64 = 0.8;
 /// Below this round-trip time, TCP recovers at once from a lost segment or a full window.
 const NEAR: Duration = Duration::from_millis(1);
-/// A queue exists if the round trip exceeds the shortest one by this share, and by at least this time.
+/// A queue is assumed if the current round-trip time exceeds the shortest one by this share, and by at least
+/// this time.
 const QUEUED: (f64, Duration) = (0.25, Duration::from_micros(500));
-/// How long storage must have been slow before it counts as the limit, since caches answer first.
+/// Storage counts as the limit only after it has been slow for this long, since at first caches answer in its
+/// place.
 const STORAGE_PATIENCE: Duration = Duration::from_secs(1);
 /// The number of consecutive windows with a full path before a stream is dropped.
 const SURELY_FULL: u32 = 2;
@@ -58,7 +62,7 @@ pub enum Advice {
     Drop(u32),
 }
 
-/// A snapshot of a transfer. Its sums cover the whole time so far.
+/// A snapshot of a transfer. Its counters are sums since the beginning of the transfer.
 #[derive(Clone, Copy)]
 pub struct Glance {
     /// When the snapshot was taken.
@@ -67,11 +71,11 @@ pub struct Glance {
     pub sender: Stages,
     /// The receiver's stages, from its last report.
     pub receiver: Stages,
-    /// The sender holds its rate slightly below the path's.
+    /// The sender holds its rate slightly below the rate of the path.
     pub is_held: bool,
 }
 
-/// The limit of a transfer: what it waits for.
+/// What limits the rate of a transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Limit {
     /// A thread of either end, on a host with idle processors.
@@ -82,33 +86,35 @@ enum Limit {
     Path,
     /// Reading or writing files, while threads and processors wait.
     Storage,
-    /// Nothing that more streams would improve.
+    /// Another limit, which more streams wouldn't raise.
     Other,
 }
 
-/// Decides by the difference between two snapshots. It has no clock of its own, so it can be tested in simulated time.
+/// Decides about the number of streams by the difference between two snapshots. The controller has no clock
+/// of its own, so it can be tested in simulated time.
 pub struct Controller {
     streams: u32,
-    /// The lowest number of streams that is allowed: each link needs one.
+    /// The lowest number of streams that is allowed: one for each link.
     least: u32,
     begun: Glance,
     wait: Duration,
-    /// The current limit, since when it has been the limit, and in how many windows.
+    /// The current limit, the time since which it has been the limit, and the number of windows in which it
+    /// has been.
     limit: (Limit, Instant, u32),
-    /// Payload bytes a second in the previous window.
+    /// Payload bytes per second in the previous window.
     last: f64,
     trial: Option<Trial>,
     rested: Instant,
     rest: Duration,
 }
 
-/// Streams that were added or dropped as a trial.
+/// A trial: streams were added or dropped, and the effect on the rate is being measured.
 #[derive(Clone, Copy)]
 struct Trial {
     advice: Advice,
-    /// Payload bytes a second before the trial.
+    /// Payload bytes per second before the trial.
     before: f64,
-    /// The first window, in which new streams start, is over.
+    /// The first window after the change, in which new streams start, has ended.
     is_settled: bool,
 }
 
@@ -134,12 +140,12 @@ impl Controller {
         self.streams
     }
 
-    /// Never drops below this number of streams.
+    /// Sets the lowest number of streams, below which the controller never drops.
     pub fn keep_at_least(&mut self, streams: u32) {
         self.least = streams;
     }
 
-    /// Replaces the number of streams. A trial of another number ends.
+    /// Replaces the number of streams, and ends a running trial.
     pub fn begin_with(&mut self, streams: u32) {
         if streams != self.streams {
             (self.streams, self.trial) = (streams, None);
@@ -222,9 +228,9 @@ impl Controller {
     }
 }
 
-/// The time between two snapshots.
+/// The transfer's behaviour in the time between two snapshots.
 struct Window {
-    /// Payload bytes a second.
+    /// Payload bytes per second.
     rate: f64,
     sender: EndWindow,
     receiver: EndWindow,
@@ -233,13 +239,14 @@ struct Window {
     is_held: bool,
 }
 
-/// One end in a window. All shares refer to its workers' time.
+/// The behaviour of one end in a window. All values are shares of the workers' time.
 struct EndWindow {
-    /// On a processor or ready to run. If the kernel doesn't count that: neither in the socket nor in another wait.
+    /// The share in which threads were on a processor or ready to run. If the kernel doesn't count this: the
+    /// share in which they waited neither for the socket nor for anything else.
     threads: f64,
-    /// Waiting for the scan, or because of the user's rate limit.
+    /// The share spent waiting for the scan, or because of the user's rate limit.
     idle: f64,
-    /// Reading or writing files.
+    /// The share spent reading or writing files.
     files: f64,
     /// The share of time in which the host's processors are busy; 1 if it is unknown.
     host: f64,
@@ -294,7 +301,7 @@ impl Window {
         }
     }
 
-    /// How long the next window lasts.
+    /// The length of the next window.
     fn next(&self) -> Duration {
         (self.round_trip * ROUND_TRIPS).clamp(WINDOW, LONGEST_WINDOW)
     }
@@ -323,8 +330,8 @@ impl Window {
         }
     }
 
-    /// Whether fewer than `streams` would be enough: only on a short path, if each thread is idle for much of its time
-    /// at both ends.
+    /// Whether fewer than `streams` streams would be enough. That is possible only on a short path, if the
+    /// threads of both ends are idle for much of their time.
     fn is_too_many(&self, streams: u32) -> bool {
         let work = f64::from(streams) * self.sender.threads.max(self.receiver.threads);
         self.shortest < FAR && work <= SPARE_THREAD * f64::from(streams - 1)

@@ -10,10 +10,10 @@ use std::thread;
 use crate::base::lock::lock;
 use crate::net::pulse::Pulse;
 
-/// Tunnel messages that may wait for the worker that reads them.
+/// The number of tunnel messages that may wait for the worker that reads them.
 const TUNNEL_DEPTH: usize = 16;
-/// The number of other messages that may wait; a second limit applies to their memory. If a peer sends more, it has to
-/// wait.
+/// The number of other messages that may wait. Their memory is limited separately. A peer that sends more has
+/// to wait.
 const MESSAGE_DEPTH: usize = 1024;
 const MESSAGE_BYTES: usize = 24 << 20;
 
@@ -21,20 +21,20 @@ const MESSAGE_BYTES: usize = 24 << 20;
 #[derive(Debug)]
 #[expect(clippy::large_enum_variant, reason = "messages are few, and the end is one")]
 pub enum Incoming {
-    /// A message of the other end, and its reservation of memory until it is handled.
+    /// A message of the other end, and its memory reservation, which lasts until the message is handled.
     Message(Message, Room),
-    /// The other end will send nothing more, for this reason.
+    /// The channel has ended: the other end sends nothing more, for this reason.
     Closed(ControlError),
 }
 
-/// The writing side, shared by all threads.
+/// The writing side of a control channel, shared by all threads.
 pub struct Channel {
     writer: Mutex<ChannelWriter>,
 }
 
 struct ChannelWriter {
     to: Box<dyn Write + Send>,
-    /// The buffer of the last message, reused for the next.
+    /// The buffer in which messages are encoded, reused for each message.
     buffer: Vec<u8>,
 }
 
@@ -52,19 +52,19 @@ pub struct Control {
     pub incoming: Receiver<Incoming>,
     /// Bytes of the data stream that uses the channel.
     pub tunnel: Receiver<Vec<u8>>,
-    /// Whether the other end may send such bytes.
+    /// Whether the other end may send tunnel bytes.
     pub way: Arc<TunnelWay>,
 }
 
-/// Whether data may arrive through the channel: a tunnel must exist, and this end must receive, or both ends send in
-/// it.
+/// Whether tunnel data may arrive through the channel: a tunnel must exist, and either this end receives the
+/// transfer's data, or both ends send in the tunnel.
 #[derive(Debug, Default)]
 pub struct TunnelWay {
-    /// A tunnel exists.
+    /// A tunnel exists in this channel.
     pub open: AtomicBool,
-    /// This end receives.
+    /// This end receives the transfer's data.
     pub receives: AtomicBool,
-    /// Both ends send in the tunnel, as two agents do, whose stream has a cipher of its own.
+    /// Both ends may send in the tunnel. This is the case for two agents, whose stream has its own cipher.
     pub both: AtomicBool,
 }
 
@@ -77,8 +77,8 @@ impl Channel {
         lock(&self.writer).write(message)
     }
 
-    /// Sends `message` unless another thread is sending: a message of any kind shows the other end that this end is
-    /// alive.
+    /// Sends `message` unless another thread is already sending a message. In both cases the other end sees
+    /// that this end is alive.
     ///
     /// # Errors
     /// If the other end is gone.
@@ -91,7 +91,8 @@ impl Channel {
 }
 
 impl Control {
-    /// Starts to read; the thread ends with the channel. Each whole message counts as a sign of life in `pulse`.
+    /// Starts a thread that reads messages until the channel ends. Each complete message counts as a sign of
+    /// life in `pulse`.
     pub fn start(
         mut reader: impl Read + Send + 'static,
         writer: impl Write + Send + 'static,
@@ -148,14 +149,14 @@ impl TunnelWay {
     }
 }
 
-/// Memory of the messages that are still in use.
+/// The memory of the messages that are still in use.
 #[derive(Debug, Default)]
 struct Memory {
     taken: Mutex<usize>,
     less: Condvar,
 }
 
-/// A message's share of that memory, until this value is dropped.
+/// One message's reservation in [`Memory`], which lasts until this value is dropped.
 #[derive(Debug)]
 pub struct Room {
     memory: Arc<Memory>,

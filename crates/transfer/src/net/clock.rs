@@ -1,5 +1,5 @@
-//! Measures each stage's time. A worker owns a [`Clock`] and adds its values to the shared [`Counters`] from time to
-//! time.
+//! Measures how much time a worker spends in each stage. A worker owns a [`Clock`], and periodically adds the
+//! clock's values to the shared [`Counters`].
 
 use linerate_host::{CpuTimes, QuotaMeter};
 use linerate_sys::tcp::TcpInfo;
@@ -14,12 +14,12 @@ use crate::base::lock::lock;
 use crate::base::totals::SharedTotals;
 use crate::net::spent::Spent;
 
-/// How often a worker asks the kernel for its thread's times and its connection's counters; each call takes a few
-/// microseconds.
+/// How often a worker asks the kernel for its thread's times and its connection's counters. Each query takes
+/// a few microseconds.
 const LOOK: Duration = Duration::from_millis(100);
-/// The longest time between two frames of a stream while its rate counts as held.
+/// If a stream's rate is held, the time between two frames counts as held only if it is at most this long.
 const PUNCTUAL: Duration = Duration::from_millis(10);
-/// How often an end's processors are read.
+/// How often an end reads the processor times of its host.
 const HOST: Duration = Duration::from_millis(200);
 
 /// The stages that a worker's time is divided into.
@@ -33,7 +33,7 @@ pub enum Stage {
     Compress,
     /// Encrypting or decrypting, and checksums.
     Cipher,
-    /// In the socket call, or waiting until a held rate permits the next send.
+    /// Writing to the socket, or waiting until the pace permits the next send.
     Socket,
     /// Creating and writing files.
     Write,
@@ -50,9 +50,9 @@ pub struct StreamTimes {
     pub wait: Duration,
     /// The part of `busy` spent compressing.
     pub compress: Duration,
-    /// Payload bytes.
+    /// Payload bytes before compression.
     pub plain: u64,
-    /// Bytes that the connection carried for that payload.
+    /// Bytes that the connection carried, including records and frames.
     pub wire: u64,
 }
 
@@ -79,7 +79,7 @@ impl StreamTimes {
     }
 }
 
-/// One worker's times. Each [`Clock::lap`] adds the time since the last lap to one stage.
+/// The times of one worker. Each call of [`Clock::lap`] adds the time since the previous call to one stage.
 pub struct Clock {
     begun: Instant,
     last: Instant,
@@ -87,12 +87,12 @@ pub struct Clock {
     times: StreamTimes,
     spent: Spent,
     tcp: TcpInfo,
-    /// Bytes of the largest window that the other end has announced, and the number that was already added to the
-    /// counters.
+    /// The size in bytes of the largest TCP window that the other end has announced, and how much of it was
+    /// already added to the counters.
     window: u64,
     flushed_window: u64,
     looked: Instant,
-    /// Up to this time it is known whether the rate was held.
+    /// The end of the time for which the clock knows whether the rate was held.
     held: Instant,
 }
 
@@ -159,8 +159,8 @@ impl Clock {
         self.stages.entries += entries;
     }
 
-    /// States whether the rate was held below the path's since the last call. Time in which the stream was late doesn't
-    /// count as held.
+    /// Records whether the pace held the rate below the path's since the last call. Time in which the stream
+    /// itself was late doesn't count as held.
     pub fn hold(&mut self, is_held: bool) {
         if is_held {
             self.stages.held += nanoseconds((self.last - self.held).min(PUNCTUAL));
@@ -168,7 +168,7 @@ impl Clock {
         self.held = self.last;
     }
 
-    /// Adds the values since the last call to `counters`.
+    /// Adds the values since the last call of this method to `counters`.
     pub fn flush(&mut self, counters: &Counters) {
         self.stages.lifetime = nanoseconds(self.last - self.begun);
         counters.add(&self.stages, self.begun, self.last);
@@ -178,7 +178,8 @@ impl Clock {
         self.stages = Stages::default();
     }
 
-    /// As [`Clock::flush`], and from time to time with the kernel's values for the thread and its connection.
+    /// Adds the clock's values to `counters` as [`Clock::flush`] does, and periodically also the kernel's
+    /// values for the thread and its connection.
     pub fn flush_with(&mut self, counters: &Counters, tcp: impl FnOnce() -> Option<TcpInfo>) {
         if self.last - self.looked >= LOOK {
             self.look(tcp());
@@ -186,7 +187,7 @@ impl Clock {
         self.flush(counters);
     }
 
-    /// As [`Clock::flush_with`], at the worker's end.
+    /// Adds the last values to `counters` when the worker ends, with the connection's final TCP counters.
     pub fn finish(mut self, counters: &Counters, tcp: Option<TcpInfo>) {
         self.look(tcp);
         self.flush(counters);
@@ -210,7 +211,7 @@ impl Clock {
         stages.tcp_busy += tcp.busy_us.saturating_sub(before.busy_us);
         stages.tcp_rwnd_limited += tcp.rwnd_limited_us.saturating_sub(before.rwnd_limited_us);
         stages.tcp_sndbuf_limited += tcp.sndbuf_limited_us.saturating_sub(before.sndbuf_limited_us);
-        // These two counters are 32 bits wide, and wrap around.
+        // These two counters of the kernel are 32 bits wide, and wrap around.
         stages.tcp_retransmits += u64::from(tcp.retransmits.wrapping_sub(before.retransmits));
         stages.tcp_segments += u64::from(tcp.segments.wrapping_sub(before.segments));
         stages.tcp_looks += 1;
@@ -237,7 +238,8 @@ pub struct Counters {
     host: Mutex<HostTimes>,
     /// The rate of the port that the streams use, in bits a second; 0 if it is unknown.
     link: AtomicU64,
-    /// For each stream, the bytes of the largest window that the other end announced; summed over streams.
+    /// The size in bytes of the largest TCP window that the other end announced, summed over this end's
+    /// streams.
     windows: AtomicU64,
     /// When the first worker started.
     first: Mutex<Option<Instant>>,
@@ -305,7 +307,7 @@ impl Counters {
         sum.waited += more.waited;
     }
 
-    /// Replaces these values by the progress of another end that sends.
+    /// Replaces these values by the progress that another sending end reports.
     pub fn mirror(&self, source: &linerate_wire::control::Progress) {
         *lock(&self.stages) = source.stages;
         self.found.set(source.found);
@@ -323,12 +325,12 @@ impl Counters {
         self.link.fetch_max(bits.unwrap_or(0), Ordering::Relaxed);
     }
 
-    /// True if no entry failed, was left out, or changed during the transfer.
+    /// True if no entry failed, was skipped, or changed during the transfer.
     pub fn has_no_problem(&self) -> bool {
         self.failed.load(Ordering::Relaxed) == 0 && self.changed.load(Ordering::Relaxed) == 0
     }
 
-    /// The sum so far.
+    /// The sums of all stages so far.
     pub fn stages(&self) -> Stages {
         let stages = Stages { link: self.link.load(Ordering::Relaxed), ..*lock(&self.stages) };
         lock(&self.host).now(stages)
@@ -340,7 +342,7 @@ impl Counters {
         (stages.bytes, Duration::from_nanos(stages.lifetime.saturating_sub(stages.queue)))
     }
 
-    /// For each of this end's streams, the bytes of the largest window that the other end announced; summed over
+    /// The size in bytes of the largest TCP window that the other end announced, summed over this end's
     /// streams. 0 before Linux 5.4.
     pub fn windows(&self) -> u64 {
         self.windows.load(Ordering::Relaxed)
@@ -351,7 +353,7 @@ impl Counters {
         lock(&self.stages).bytes
     }
 
-    /// All counters, in the form in which they are sent to the other end.
+    /// All counters, as a message for the other end.
     pub fn progress(&self) -> linerate_wire::control::Progress {
         linerate_wire::control::Progress {
             stages: self.stages(),
@@ -362,7 +364,8 @@ impl Counters {
     }
 }
 
-/// The times of this host's processors, and the CPU quotas of this process, since the first query.
+/// The processor times of this host and the CPU quotas of this process, both measured from the first query
+/// on.
 #[derive(Default)]
 struct HostTimes {
     first: Option<CpuTimes>,
@@ -372,7 +375,7 @@ struct HostTimes {
 }
 
 impl HostTimes {
-    /// The stages, with the values of the host added.
+    /// Adds the values of the host to `stages`.
     fn now(&mut self, stages: Stages) -> Stages {
         if self.read.is_none_or(|read| read.elapsed() >= HOST) {
             self.read = Some(Instant::now());
@@ -387,7 +390,7 @@ impl HostTimes {
         // If the times can't be read, the values stay as they are.
         let Ok(now) = CpuTimes::read(Path::new("/")) else { return };
         let passed = now.since(self.first.get_or_insert_with(|| now.clone()));
-        // Processes of a lower priority yield, so their time doesn't count as busy.
+        // Processes of a lower priority (nice) give way to this one, so their time doesn't count as busy.
         let busy = passed.busy() - passed.nice;
         (self.last.host_busy, self.last.host_time) = ((busy * 1e9) as u64, (passed.total() * 1e9) as u64);
     }

@@ -1,6 +1,6 @@
-//! Compression of one stream by zstd. Frames are compressed one after the other, and the compressed bytes are sent in
-//! frames of their own. All of a stream is one zstd frame, so each frame may refer back to earlier frames as far as the
-//! window reaches, whatever their compression level was.
+//! Compresses the frames of one stream with zstd. The compressed bytes are sent in special frames. The whole
+//! stream is a single zstd frame, so a frame may refer back to all earlier frames within the window, even if
+//! they were compressed with another level.
 
 use linerate_host::available_memory;
 use linerate_wire::frame::{LONG_WINDOW_LOG, WINDOW_LOG};
@@ -19,18 +19,19 @@ use crate::net::stream::StreamError;
 /// A long window is used only on a host with at least this memory in bytes; the window and its tables are then a small
 /// part of it.
 const ENOUGH_MEMORY: u64 = 2 << 30;
-/// Bytes that one thread compresses at a time, all with one level.
+/// Bytes that one thread compresses at a time, with a single level.
 const JOB: u32 = 2 << 20;
-/// Compressed bytes are passed on in pieces of at least this size, while more are coming; `PACKED` is the most that a
-/// piece may have.
+/// Compressed bytes are passed on in pieces of at least this size, while further bytes follow. `PACKED` is
+/// the largest size of a piece.
 const PIECE: usize = 32 << 10;
 const PACKED: usize = 64 << 10;
-/// Size of the buffer for decompressed bytes that aren't passed on yet.
+/// The size of the buffer for decompressed bytes that haven't been passed on yet.
 const PLAIN: usize = 256 << 10;
-/// The bytes of a zstd frame that state its window: a magic number, a descriptor, and the window (RFC 8878).
+/// The number of bytes at the start of a zstd frame that state its window: a magic number, a descriptor, and
+/// the window (RFC 8878).
 const HEAD: usize = 6;
 const MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
-/// Set in the descriptor if the frame states its length and no window.
+/// The bit of the descriptor that is set if the frame states its length instead of a window.
 const SINGLE_SEGMENT: u8 = 1 << 5;
 
 const BROKEN: &str = "compressed bytes that can't be decompressed";
@@ -44,22 +45,22 @@ pub struct CompressorSetup {
     pub level: u8,
     /// The window, as a power of two in bytes.
     pub window: u8,
-    /// Search for repeats in all of the window, further back than the level itself would.
+    /// Search for repeats in the whole window, even if the level alone would search less far back.
     pub far: bool,
     /// The number of threads that compress, at least one.
     pub threads: u32,
 }
 
-/// Compresses in its own threads.
+/// A zstd compressor that works in threads of its own.
 pub struct Compressor {
     context: CCtx<'static>,
     level: u8,
     packed: Vec<u8>,
-    /// Pieces that wait to be sent, before `packed`.
+    /// Compressed pieces to be sent before the bytes in `packed`.
     pieces: VecDeque<Vec<u8>>,
 }
 
-/// The bytes that a compressor has handled so far.
+/// The numbers of bytes that a compressor has handled so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Packed {
     /// Bytes that were passed to the compressor.
@@ -92,7 +93,8 @@ impl Compressor {
         Ok(Self { context, level: setup.level, packed, pieces })
     }
 
-    /// Sets the level for bytes from now on; bytes that were already passed in keep their level.
+    /// Sets the compression level for all bytes that are passed in from now on. Earlier bytes keep their
+    /// level.
     ///
     /// # Errors
     /// If zstd doesn't know the level.
@@ -104,7 +106,8 @@ impl Compressor {
         Ok(())
     }
 
-    /// Takes bytes from the front of `plain`. It waits while the threads are busy.
+    /// Compresses bytes from the front of `plain`, and removes them from it. Waits while the threads are
+    /// busy.
     ///
     /// # Errors
     /// If there is no memory.
@@ -115,7 +118,8 @@ impl Compressor {
         Ok(())
     }
 
-    /// Compresses all bytes that were passed in; true once [`Compressor::next_piece`] has all of them.
+    /// Compresses all bytes that were passed in; true once all results are available from
+    /// [`Compressor::next_piece`].
     ///
     /// # Errors
     /// If there is no memory.
@@ -141,17 +145,17 @@ impl Compressor {
         self.pieces.push_back(std::mem::replace(&mut self.packed, Vec::with_capacity(PACKED)));
     }
 
-    /// Takes out the compressed bytes that are sent next.
+    /// Removes and returns the next compressed bytes to send; `None` if none are ready.
     pub fn next_piece(&mut self) -> Option<Vec<u8>> {
         self.pieces.pop_front()
     }
 
-    /// The bytes of all pieces that can be taken out.
+    /// The total bytes of all pieces that [`Compressor::next_piece`] can return now.
     pub fn waiting(&self) -> usize {
         self.pieces.iter().map(Vec::len).sum()
     }
 
-    /// The bytes that were handled so far.
+    /// The numbers of bytes that were handled so far.
     pub fn so_far(&self) -> Packed {
         let progress = self.context.get_frame_progression();
         Packed {
@@ -195,8 +199,8 @@ fn failed(code: usize) -> io::Error {
     io::Error::other(format!("compressing failed: {}", get_error_name(code)))
 }
 
-/// The longest window that this process accepts for one stream, as a power of two in bytes. It is the normal one if
-/// memory is short.
+/// The longest window that this process accepts for one stream, as a power of two in bytes. If memory is
+/// short, this is the normal window.
 pub fn longest_window() -> u8 {
     static LONGEST: OnceLock<u8> = OnceLock::new();
     *LONGEST.get_or_init(|| {
@@ -205,7 +209,7 @@ pub fn longest_window() -> u8 {
     })
 }
 
-/// The one long window that a receiver provides for all streams of a transfer.
+/// The only long window that a receiver provides; one stream of the transfer can borrow it.
 #[derive(Clone, Debug)]
 pub struct LongWindow {
     log: u8,
@@ -213,13 +217,13 @@ pub struct LongWindow {
 }
 
 impl LongWindow {
-    /// A free window of `log`, as a power of two in bytes.
+    /// A long window of 2^`log` bytes, which no stream has borrowed.
     pub fn new(log: u8) -> Self {
         Self { log, is_taken: Arc::default() }
     }
 
-    /// The longest window for a stream that needs `bytes`. If it is the long one, no other stream gets it until the
-    /// lease is dropped.
+    /// The longest window for a stream that needs a window of `bytes` bytes. If this is the long window, no
+    /// other stream can borrow it until the lease is dropped.
     fn lend(&self, bytes: u64) -> Option<(u8, Option<Lease>)> {
         if bytes <= 1 << WINDOW_LOG {
             return Some((WINDOW_LOG, None));
@@ -237,7 +241,7 @@ impl Drop for Lease {
     }
 }
 
-/// Decompresses what one stream carries.
+/// Decompresses the compressed frames of one stream.
 pub struct Decompressor {
     context: DCtx<'static>,
     plain: Vec<u8>,
@@ -247,7 +251,7 @@ pub struct Decompressor {
 }
 
 impl Decompressor {
-    /// A decompressor that has got no bytes yet.
+    /// A decompressor that hasn't received any bytes.
     ///
     /// # Errors
     /// If there is no memory.
@@ -298,8 +302,8 @@ impl Decompressor {
         }
     }
 
-    /// Takes the bytes that state the window from the front of `piece`; true once they are complete. The window is
-    /// checked before memory is allocated for it.
+    /// Takes the bytes that state the window from the front of `piece`; true once these bytes are complete.
+    /// The window's size is checked before memory is allocated for the window.
     fn take_head(&mut self, piece: &mut &[u8]) -> Result<bool, StreamError> {
         let take = piece.len().min(HEAD - self.head.len());
         let (front, rest) = piece.split_at(take);
@@ -318,7 +322,8 @@ impl Decompressor {
     }
 }
 
-/// The window of the zstd frame that begins with these bytes; `None` if they don't begin a zstd frame.
+/// The window size in bytes of the zstd frame that starts with `head`; `None` if `head` isn't the start of a
+/// zstd frame.
 fn window(head: &[u8]) -> Option<u64> {
     let (magic, [descriptor, window]) = head
         .split_first_chunk::<4>()

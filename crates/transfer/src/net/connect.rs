@@ -17,13 +17,13 @@ use crate::net::tls::Handshake;
 
 /// How long a connection may take to show its preface.
 const PREFACE_TIME: Duration = Duration::from_secs(5);
-/// How long the whole handshake after it may take.
+/// How long the TLS handshake after the preface may take.
 const HANDSHAKE_TIME: Duration = Duration::from_secs(10);
-/// The most connections that have not yet shown a preface; if there are more, the oldest is dropped.
+/// The most connections that haven't sent a preface yet; if there are more, the oldest one is closed.
 const MAX_WAITING: usize = 64;
-/// The most handshakes at the same time; only ends that know the cookie get this far.
+/// The most handshakes at the same time. Only peers that know the cookie get as far as the handshake.
 const MAX_HANDSHAKES: usize = 64;
-/// Accepts data connections until it is dropped.
+/// Accepts data connections on a port, until this value is dropped.
 pub struct Listener {
     address: SocketAddr,
     stop: Arc<AtomicBool>,
@@ -34,7 +34,7 @@ impl Listener {
     /// Listens on a free port, or on the first free one of `ports`, on all addresses of both families.
     ///
     /// # Errors
-    /// If no port is free, or none may be opened.
+    /// If no port is free, or this process may not open any of them.
     pub fn bind(ports: Option<(u16, u16)>) -> io::Result<TcpListener> {
         let (first, last) = ports.unwrap_or((0, 0));
         let mut failed = io::Error::from(io::ErrorKind::AddrInUse);
@@ -47,7 +47,8 @@ impl Listener {
         Err(failed)
     }
 
-    /// Accepts connections on `listener` that show `cookie` and prove to be the peer; they are sent to `streams`.
+    /// Accepts connections on `listener`. Connections that send `cookie` and prove to be the peer's are sent
+    /// to `streams`.
     ///
     /// # Errors
     /// If the listener has no address.
@@ -74,7 +75,7 @@ impl Listener {
         Ok(Self { address, stop, strangers })
     }
 
-    /// The port on which it listens.
+    /// The port on which this end listens.
     pub fn port(&self) -> u16 {
         self.address.port()
     }
@@ -95,7 +96,8 @@ fn bind_both(port: u16) -> io::Result<TcpListener> {
     use socket2::{Domain, Protocol, Socket, Type};
     let dual = Socket::new(Domain::IPV6, Type::STREAM, Some(Protocol::TCP)).and_then(|socket| {
         socket.set_only_v6(false)?;
-        // The port of a fixed range can be reused at once, even if old connections on it still time out.
+        // A port of a fixed range can be reused immediately, even if old connections on that port are still
+        // in TIME_WAIT.
         socket.set_reuse_address(true)?;
         socket.bind(&SocketAddr::from((Ipv6Addr::UNSPECIFIED, port)).into())?;
         socket.listen(128)?;
@@ -147,7 +149,7 @@ impl Gate {
         let mut watched: Vec<PollFd<'_>> = sockets.map(|socket| PollFd::new(socket, PollFlags::IN)).collect();
         watched.push(PollFd::new(&self.listener, PollFlags::IN));
         let tick = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
-        // If the wait is interrupted, it is only shorter.
+        // An interrupted wait only ends earlier.
         let _ = poll(&mut watched, Some(&tick));
     }
 
@@ -223,7 +225,8 @@ impl Stranger {
     }
 }
 
-/// Compares in constant time, so that the time doesn't reveal the position of the first difference.
+/// Compares two byte strings in constant time, so that the time doesn't reveal the position of the first
+/// difference.
 fn same(a: &[u8], b: &[u8]) -> bool {
     aws_lc_rs::constant_time::verify_slices_are_equal(a, b).is_ok()
 }

@@ -9,7 +9,7 @@ use crate::base::problem::TransferError;
 use crate::net::session::{DIAL_TIME, WorkerEnd};
 use crate::net::stream::{Stream, StreamError};
 
-/// Workers that are running.
+/// The running workers of one end.
 pub struct Crew<'scope, 'env, W> {
     scope: &'scope Scope<'scope, 'env>,
     work: Arc<W>,
@@ -18,7 +18,7 @@ pub struct Crew<'scope, 'env, W> {
     pub running: u32,
     /// Streams that carried data and ended.
     pub used: u32,
-    /// The time since which streams are missing and no worker runs.
+    /// The time since which no worker has been running although streams haven't arrived.
     missing: Option<Instant>,
 }
 
@@ -28,7 +28,8 @@ impl<'scope, 'env, W: Fn(Stream) -> WorkerEnd + Send + Sync + 'scope> Crew<'scop
         Self { scope, work: Arc::new(work), ends: unbounded(), running: 0, used: 0, missing: None }
     }
 
-    /// The results of workers that have ended, for [`crate::net::session::Session::next`].
+    /// The queue that gets the results of workers that have ended, for
+    /// [`crate::net::session::Session::next`].
     pub fn ends(&self) -> &Receiver<WorkerEnd> {
         &self.ends.1
     }
@@ -39,17 +40,19 @@ impl<'scope, 'env, W: Fn(Stream) -> WorkerEnd + Send + Sync + 'scope> Crew<'scop
         self.running += 1;
         self.scope.spawn(move || {
             let end = work(stream);
-            // Dropped before the result is sent, since other workers may wait for this worker's share.
+            // `work` is dropped before the result is sent, since other workers may be waiting for this
+            // worker's share.
             drop(work);
             let _ = ends.send(end);
         });
     }
 
-    /// For a receiver: true while one of the streams that the sender has used hasn't ended; `None` while the sender
-    /// hasn't stated their number.
+    /// For a receiver: true while one of the streams that the sender has used hasn't ended; `None` while the
+    /// sender hasn't stated their number.
     ///
     /// # Errors
-    /// If one of them is missing for longer than a connection takes to be made: it broke before any data arrived.
+    /// If a stream hasn't arrived within the time that connecting takes: its connection broke before any data
+    /// arrived.
     pub fn is_awaited(&mut self, sent: Option<u32>) -> Result<bool, TransferError> {
         let Some(sent) = sent else { return Ok(true) };
         if self.used >= sent {
@@ -68,7 +71,8 @@ impl<'scope, 'env, W: Fn(Stream) -> WorkerEnd + Send + Sync + 'scope> Crew<'scop
         )))
     }
 
-    /// Handles a worker's end. A stream that carried nothing isn't counted as used, unless it is the `only` one.
+    /// Handles the end of a worker. A stream that carried no data isn't counted as used, unless it is the
+    /// `only` one.
     ///
     /// # Errors
     /// If its stream broke after it had carried data, or carried data that isn't allowed.

@@ -1,4 +1,4 @@
-//! Data connections at the end that dials: the addresses, their order, and the time limits.
+//! Opens data connections at the end that dials: which addresses are tried, in which order, and for how long.
 
 use linerate_wire::control::Cookie;
 use std::io::{self, Write};
@@ -11,10 +11,10 @@ use crate::net::routes::DataRoute;
 use crate::net::stream::Stream;
 use crate::net::tls::Handshake;
 
-/// How long an address may take to accept a connection; the rest of its time is for the handshake.
+/// How long connecting to an address may take; the rest of the address's time is for the handshake.
 const ANSWER_TIME: Duration = Duration::from_secs(4);
 
-/// Connects to the peer's listener at `address` and proves who this end is.
+/// Connects to the peer's listener at `address`, and proves this end's identity with the handshake.
 ///
 /// # Errors
 /// If nothing answers, the answer doesn't come from the peer, or the time exceeds `patience`.
@@ -48,7 +48,7 @@ fn open(
 ) -> io::Result<Stream> {
     let deadline = Instant::now() + patience;
     let mut socket = connect(patience.min(ANSWER_TIME))?;
-    // The preface fits into the empty buffer of a new connection.
+    // The preface fits into the empty send buffer of a new connection, so this write never blocks.
     socket.write_all(&preface(cookie))?;
     let tls = Handshake::client(&link.pinned).map_err(io::Error::other)?;
     establish(socket, tls, link, deadline)
@@ -90,8 +90,9 @@ pub fn candidates(known: Option<IpAddr>, port: u16) -> Vec<SocketAddr> {
     addresses.into_iter().map(|address| SocketAddr::new(address, port)).collect()
 }
 
-/// As [`candidates`], for an end that isn't connected with this one by ssh. The address that ssh knows is only the best
-/// guess, so all other addresses follow. Loopback is included only if ssh used it, or no address is known.
+/// The same as [`candidates`], for an other end that has no ssh connection to this one. The address that ssh
+/// knows is only the best guess, so all other addresses follow. Loopback is included only if ssh used it, or
+/// no address is known.
 pub fn all_candidates(known: Option<IpAddr>, port: u16) -> Vec<SocketAddr> {
     let is_other = |address: &IpAddr| Some(*address) != known && (known.is_none() || !address.is_loopback());
     let others = own_addresses().into_iter().filter(is_other);

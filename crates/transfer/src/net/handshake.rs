@@ -1,4 +1,4 @@
-//! How a connection becomes a data stream, at either end: the preface, the handshake, and its deadline.
+//! Turns a TCP connection into a data stream, at either end: the preface, the handshake, and its deadline.
 
 use linerate_wire::control::Cookie;
 use std::io::{self, Read, Write};
@@ -10,15 +10,16 @@ use crate::net::stream::Stream;
 use crate::net::tls::Handshake;
 use crate::net::transport::{Registry, Transport};
 
-/// The first bytes of a data connection; the listener's cookie follows.
+/// The first bytes that a dialer sends on a data connection; the listener's cookie follows.
 const MAGIC: &[u8; 8] = b"linerate";
-/// Bytes of the preface.
+/// The length of the preface in bytes.
 pub const PREFACE: usize = MAGIC.len() + size_of::<Cookie>();
-/// A peer that acknowledges nothing for this time is considered gone.
+/// If a peer doesn't acknowledge sent data for this time, the connection is closed (TCP_USER_TIMEOUT).
 const USER_TIMEOUT: Duration = Duration::from_secs(120);
 
-/// Bytes that may wait in the kernel to be sent. More bytes would only leave the cache before they are sent. Bytes that
-/// were sent and not yet acknowledged don't count, so this doesn't limit a long path.
+/// The most unsent bytes in a socket's buffer (TCP_NOTSENT_LOWAT). More bytes would leave the processor's
+/// cache before they are sent. Bytes that were sent but not acknowledged don't count, so this doesn't limit a
+/// long path.
 const WAITING: u32 = 512 << 10;
 
 /// Settings that all data connections of a transfer share.
@@ -43,7 +44,7 @@ pub fn preface(cookie: &Cookie) -> [u8; PREFACE] {
 /// Turns a connection into a data stream, at either end.
 ///
 /// # Errors
-/// If the handshake fails or isn't over by `deadline`.
+/// If the handshake fails, or isn't complete by `deadline`.
 pub fn establish(
     mut socket: TcpStream,
     handshake: Handshake,
@@ -66,7 +67,8 @@ pub fn establish(
     Ok(Stream::new(Transport::Tcp(socket), (!link.clear).then_some(tls), leftover))
 }
 
-/// A connection whose reads and writes fail after a deadline, however little each of them transfers.
+/// A connection whose reads and writes fail after a deadline, even if the peer keeps sending a few bytes at a
+/// time.
 struct Timed<'a> {
     socket: &'a mut TcpStream,
     deadline: Instant,
@@ -97,7 +99,8 @@ impl Write for Timed<'_> {
     }
 }
 
-/// Converts the error of a timeout, which a socket reports as if the call could be repeated.
+/// Converts the error of a socket timeout into a permanent error, since the socket reports the timeout as an
+/// error after which the call could be repeated.
 fn too_late(error: io::Error) -> io::Error {
     if error.kind() == io::ErrorKind::WouldBlock { io::ErrorKind::TimedOut.into() } else { error }
 }

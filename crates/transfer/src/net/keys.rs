@@ -1,6 +1,6 @@
 //! One fresh key pair for each end of each transfer, exchanged over ssh and pinned by the other end.
 //!
-//! TLS carries raw public keys (RFC 7250) instead of certificates: there is nothing to certify, since ssh has
+//! TLS carries raw public keys (RFC 7250) instead of certificates. Certificates aren't needed, since ssh has
 //! authenticated both ends before the keys are exchanged.
 
 use ::aws_lc_rs::encoding::{AsDer, Pkcs8V1Der};
@@ -28,9 +28,9 @@ pub struct Keys {
 /// The TLS settings by which a data connection proves this end's identity and checks its peer's.
 #[derive(Clone)]
 pub struct Pinned {
-    /// For the end that opens the connection.
+    /// The settings for the end that opens the connection.
     pub client: Arc<ClientConfig>,
-    /// For the end that accepts it.
+    /// The settings for the end that accepts the connection.
     pub server: Arc<ServerConfig>,
 }
 
@@ -38,11 +38,11 @@ impl Keys {
     /// Makes an Ed25519 key pair.
     ///
     /// # Errors
-    /// If the system gives no randomness.
+    /// If the system's random number generator fails.
     pub fn generate() -> Result<Self, Error> {
         let failed = |what: &str| Error::General(format!("making a key pair failed: {what}"));
         let pair = aws_lc_rs_pair().map_err(failed)?;
-        // Borrowed, and not copied: the library wipes its buffer when the buffer is dropped.
+        // The key is borrowed and not copied, since the library wipes its own buffer when that is dropped.
         let key = aws_lc_rs::sign::any_eddsa_type(&PrivatePkcs8KeyDer::from(pair.as_ref()))?;
         let public = key.public_key().ok_or_else(|| failed("no public key"))?;
         let certificate = CertificateDer::from(public.to_vec());
@@ -80,7 +80,8 @@ impl Keys {
             .with_client_cert_verifier(pin)
             .with_cert_resolver(Arc::new(AlwaysResolvesServerRawPublicKeys::new(self.certified.clone())));
         server.send_tls13_tickets = 0;
-        // The records are encrypted with the library's ciphers, but in our own buffers (crate::net::tls).
+        // This program encrypts records itself with the library's ciphers, in its own buffers
+        // (crate::net::tls), so it needs the secrets.
         server.enable_secret_extraction = true;
         Ok(Pinned { client: Arc::new(client), server: Arc::new(server) })
     }
@@ -92,7 +93,8 @@ fn aws_lc_rs_pair() -> Result<Pkcs8V1Der<'static>, &'static str> {
     pair.as_der().map_err(|_| "the key can't be encoded")
 }
 
-/// AES-128-GCM first: on processors with AES instructions it is the fastest, and 128 bits are enough.
+/// The order of the ciphers. AES-128-GCM is first: on processors with AES instructions it is the fastest, and
+/// 128 bits are enough.
 fn provider() -> CryptoProvider {
     use aws_lc_rs::cipher_suite as suite;
     let cipher_suites = vec![
@@ -103,7 +105,7 @@ fn provider() -> CryptoProvider {
     CryptoProvider { cipher_suites, ..aws_lc_rs::default_provider() }
 }
 
-/// Accepts one public key and nothing else.
+/// A verifier that accepts one public key and no other.
 #[derive(Debug)]
 struct Pin {
     key: CertificateDer<'static>,

@@ -1,5 +1,5 @@
-//! The control channel of two agents that continue without their client: one encrypted connection between them, used in
-//! both directions.
+//! The control channel of two agents that continue without their client: an encrypted connection between the
+//! two agents, which carries messages in both directions.
 
 use linerate_wire::control::Listening;
 use std::io::{self, Read, Write};
@@ -11,9 +11,10 @@ use crate::base::lock::lock;
 use crate::net::stream::Stream;
 use crate::net::tls::{OpenedRecord, RECORD, Tls, whole_record};
 
-/// Bytes per read.
+/// Bytes that are read from the connection with one call.
 const PIECE: usize = 64 << 10;
-/// Ports below this one belong to the system's services. Data doesn't use them unless the user has named them.
+/// Ports below this one belong to the system's services. The data uses these ports only if the user has named
+/// them.
 const FIRST_OWN: u16 = 1024;
 
 /// A control channel to another agent, and the address of that agent.
@@ -24,11 +25,11 @@ pub struct ControlLink {
     pub writer: LinkWriter,
     /// The addresses of the connection.
     pub peer: LinkedPeer,
-    /// The connection itself, to close it at the end.
+    /// The connection itself, which is closed at the end.
     pub last: LinkEnd,
 }
 
-/// How long the other agent may take to read the last messages.
+/// How long the other agent may take to read the last messages before the connection is closed.
 const LAST_MOMENTS: Duration = Duration::from_secs(20);
 
 /// The connection of a control channel that is no longer used.
@@ -54,12 +55,13 @@ impl LinkEnd {
     }
 }
 
-/// The address of the other one of two agents that continue without their client: data is sent only there.
+/// The addresses of the other agent, if two agents continue without their client. Data is sent only to these
+/// addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LinkedPeer {
-    /// Its address.
+    /// The other agent's address.
     pub address: IpAddr,
-    /// This end's address.
+    /// This agent's address.
     pub own: IpAddr,
     /// This end has dialled the connection.
     pub dials: bool,
@@ -68,7 +70,8 @@ pub struct LinkedPeer {
 }
 
 impl LinkedPeer {
-    /// The only address of the other agent that may be dialled; `None` if it listens on a port that isn't allowed.
+    /// The only address in `candidates` that this end may dial; `None` if the other agent listens on a port
+    /// that isn't allowed.
     pub fn fit(&self, candidates: &[SocketAddr]) -> Option<SocketAddr> {
         let (first, last) = self.ports.unwrap_or((FIRST_OWN, u16::MAX));
         let port = candidates.first().map(SocketAddr::port)?;
@@ -99,14 +102,14 @@ impl ControlLink {
     }
 }
 
-/// Reads the other agent's messages.
+/// The reading side of a control channel between two agents.
 pub struct LinkReader {
     socket: TcpStream,
     tls: Arc<Mutex<Tls>>,
     /// Records that have arrived; the last one may be incomplete.
     sealed: Vec<u8>,
     plain: Vec<u8>,
-    /// The number of bytes of `plain` that were read.
+    /// How many bytes of `plain` the caller has read.
     at: usize,
 }
 
@@ -163,7 +166,8 @@ impl Read for LinkReader {
     }
 }
 
-/// Writes to the other agent. Only one thread writes at a time, so the records keep their order.
+/// The writing side of a control channel between two agents. Only one thread writes at a time, so the records
+/// keep their order.
 pub struct LinkWriter {
     socket: TcpStream,
     tls: Arc<Mutex<Tls>>,
@@ -187,7 +191,7 @@ impl Write for LinkWriter {
 
 impl Drop for LinkWriter {
     fn drop(&mut self) {
-        // If the connection is gone already, it has ended too.
+        // A connection that is already closed needs no shutdown.
         let _ = self.socket.shutdown(Shutdown::Write);
     }
 }

@@ -1,4 +1,4 @@
-//! The two ends and what transports bytes between them: sessions, connections, streams, rates and clocks.
+//! Everything that moves bytes between the two ends: sessions, connections, streams, rates and clocks.
 
 pub mod auto;
 pub mod chain;

@@ -16,56 +16,59 @@ use crate::net::rate::{Schedule, sleep_until};
 /// The interval in which a rate is measured is `INTERVAL` or `ROUND_TRIPS` round trips, whichever is longer.
 const INTERVAL: Duration = Duration::from_millis(100);
 const ROUND_TRIPS: u32 = 4;
-/// The longest interval with which a rate is held. With a longer one, it would take too long to notice that the path
-/// carries more.
+/// The longest interval with which a rate is held. With a longer interval, it would take too long to notice
+/// that the path's rate has risen.
 const TOO_LONG: Duration = Duration::from_millis(500);
-/// The fewest bytes of an interval that give a reliable rate: fewer arrive in too few pieces.
+/// The fewest bytes in an interval from which a rate is measured. With fewer bytes, the few acknowledgements
+/// give no reliable rate.
 const MEASURED: u64 = 4 << 20;
 /// Two rates are stable if they differ by at most this share.
 const STILL: f64 = 0.01;
-/// The share of the acknowledged rate that is held as payload, so that the path's queue stays empty. 0.2 % are records
-/// and frames.
+/// The held rate, as a share of the acknowledged rate: slightly less than 1, so that the path's queue stays
+/// empty. 0.2 % are for records and frames.
 const BELOW: f64 = 0.996;
 /// If the queue doesn't drain, the rate was measured too high: it is multiplied by this factor.
 const LOWER: f64 = 0.996;
 /// If the rate is below this share of the held rate in two consecutive intervals, the held rate isn't the limit: the
 /// source or the path has become slower.
 const FALLEN: f64 = 0.97;
-/// A queue exists if the round trip exceeds the shortest one by this share, and by at least this time, which a busy
-/// host may take.
+/// A queue exists if the round trip exceeds the shortest one by this share, and by at least this time, since
+/// a busy host may delay a reply by less than that.
 const QUEUED: (f64, Duration) = (0.25, Duration::from_micros(500));
-/// As `QUEUED`, if more data also waits in the socket.
+/// The thresholds for a queue as in `QUEUED`, for the case that data also waits in the socket.
 const QUEUED_AND_WAITING: (f64, Duration) = (0.25, Duration::from_micros(150));
-/// The longest wait for a queue to drain: the queue may consist of other hosts' data.
+/// The longest wait for a queue to drain. A queue that takes longer may consist of other hosts' data.
 const DRAINING: Duration = Duration::from_millis(20);
 /// The number of consecutive intervals with a queue despite a held rate after which that rate is too high.
 const NOT_DRAINED: u32 = 2;
-/// How often a rate is lowered before the queue is considered other hosts'.
+/// How often a rate is lowered before the queue is assumed to consist of other hosts' data.
 const LOWERED: u32 = 4;
-/// How long a rate is held before more is tried, at first. Each time that the path carries no more, the time is
-/// doubled, up to the longest.
+/// How long a rate is held at first, before a higher rate is tried. Each time that the path can't carry a
+/// higher rate, the time is doubled, up to the longest.
 const HOLD: Duration = Duration::from_secs(2);
 const LONGEST_HOLD: Duration = Duration::from_secs(8);
-/// The share by which more is tried in the first step; each successful step is twice as large.
+/// The share by which the first step raises the rate; after each success the next step is twice as large.
 const STEP: f64 = 0.005;
-/// If a later step than this fails, the path carries more than before, and its rate is measured again.
+/// If a step after this number of steps fails, the path carries more than before, and its rate is measured
+/// again.
 const CHANGED: i32 = 3;
-/// How long no rate is held after a queue turned out to be other hosts'.
+/// How long no rate is held after a queue has proved to consist of other hosts' data.
 const OTHERS: Duration = Duration::from_secs(3);
-/// Time that may be booked ahead without sleeping. It reduces wakeups, and is shorter than the queue that is avoided.
+/// How far ahead of the clock bytes may be booked without sleeping. This reduces wakeups, and is shorter than
+/// the queue that the pace avoids.
 const AHEAD: Duration = Duration::from_micros(200);
 
-/// Holds the rate of all streams of one sender together.
+/// Holds the total rate of all streams of one sender.
 pub struct Pace(Mutex<Pacer>);
 
 impl Pace {
-    /// A pace that holds no rate yet.
+    /// A pace that holds no rate at first.
     pub fn new() -> Self {
         Self(Mutex::new(Pacer::new(Instant::now())))
     }
 
-    /// Waits until a stream should send `bytes`, or `stop` returns true; returns true if a rate is held. `tcp` is
-    /// called once per interval. `told` belongs to the stream.
+    /// Waits until a stream should send `bytes` bytes, or `stop` returns true. Returns true if a rate is
+    /// held. `tcp` is called once per interval; `told` is the stream's own report.
     pub fn take(
         &self,
         told: &mut StreamReport,
@@ -104,27 +107,27 @@ impl Pace {
     }
 }
 
-/// The last report of one stream.
+/// One stream's last report to the pace.
 #[derive(Default)]
 pub struct StreamReport {
-    /// The stream's number; 0 before its first report.
+    /// The stream's number; 0 before the stream's first report.
     number: u64,
     /// The interval of the last report.
     interval: u64,
     /// When the last report was made.
     at: Option<Instant>,
-    /// How many bytes had been acknowledged by the last report.
+    /// The number of bytes that were acknowledged at the time of the last report.
     acknowledged: u64,
 }
 
 /// TCP's measurements of the path.
 #[derive(Clone, Copy)]
 struct Path {
-    /// The socket holds unsent data.
+    /// The socket holds data that hasn't been sent yet.
     waits: bool,
-    /// The round trip now.
+    /// The current round-trip time.
     now: Duration,
-    /// The shortest round trip.
+    /// The shortest round-trip time so far.
     shortest: Duration,
 }
 
@@ -138,14 +141,15 @@ impl Path {
         self.now.saturating_sub(self.shortest)
     }
 
-    /// Whether there is a queue that is longer than `burst`, the time of our own bursts.
+    /// Whether the path has a queue that is longer than `burst`, the time that our own bursts take.
     fn is_queued(self, burst: Duration) -> bool {
         let (part, least) = if self.waits { QUEUED_AND_WAITING } else { QUEUED };
         !self.shortest.is_zero() && self.queue() >= least.max(self.shortest.mul_f64(part)).max(burst)
     }
 }
 
-/// Decides by the acknowledged bytes. It has no clock of its own, so it can be tested in simulated time.
+/// Decides about the rate by the number of acknowledged bytes. The pacer has no clock of its own, so it can
+/// be tested in simulated time.
 struct Pacer {
     state: PaceState,
     streams: u64,
@@ -156,10 +160,10 @@ struct Pacer {
     /// When the interval began, and its minimum length.
     since: Instant,
     least: Duration,
-    /// The sums of the streams' reports: bytes acknowledged a second, and bytes.
+    /// The sums of the streams' reports: acknowledged bytes per second, and bytes.
     rate: f64,
     acknowledged: u64,
-    /// The most bytes that one stream sent at once in the interval.
+    /// The most bytes that one stream sent at once in this interval.
     largest: usize,
     schedule: Schedule,
     rested: Instant,
@@ -167,7 +171,7 @@ struct Pacer {
 
 #[derive(Clone, Copy)]
 enum PaceState {
-    /// Everything may be sent at once; `last` is the last interval's rate in bytes a second.
+    /// No rate is held; `last` is the rate of the last interval in bytes per second.
     Free { last: f64 },
     /// The rate is held.
     Held(HeldRate),
@@ -175,7 +179,7 @@ enum PaceState {
 
 #[derive(Clone, Copy)]
 struct HeldRate {
-    /// The rate in bytes a second.
+    /// The held rate in bytes per second.
     rate: f64,
     until: Instant,
     /// The number of consecutive intervals with a queue.
@@ -184,12 +188,12 @@ struct HeldRate {
     /// The last interval's rate was too low to be limited by the held rate.
     has_fallen: bool,
     hold: Duration,
-    /// The number of the step above the rate that is being tried; 0 while the rate is held.
+    /// The number of the step that is being tried above the held rate; 0 while no step is being tried.
     steps: i32,
 }
 
 impl HeldRate {
-    /// The current rate in bytes a second.
+    /// The current rate in bytes per second.
     fn now(&self) -> f64 {
         self.after(self.steps)
     }
@@ -244,7 +248,7 @@ impl Pacer {
         }
     }
 
-    /// Adds a new stream. It may use a separate path, so a higher rate is tried at once.
+    /// Adds a new stream. Since the stream may use a separate path, a higher rate is tried immediately.
     fn welcome(&mut self, told: &mut StreamReport) {
         self.streams += 1;
         told.number = self.streams;
@@ -269,7 +273,7 @@ impl Pacer {
         }
     }
 
-    /// When `bytes` may be sent.
+    /// Books `bytes` bytes, and returns the time at which they may be sent.
     fn book(&mut self, bytes: usize, now: Instant) -> Instant {
         self.largest = self.largest.max(bytes);
         match self.state {
@@ -316,8 +320,9 @@ impl Pacer {
         }
     }
 
-    /// Takes the next step if the last one succeeded, and else goes back. Most of several streams have reported values
-    /// from the step before the last one, so at least that rate must have been acknowledged.
+    /// Tries the next step if the last step succeeded; otherwise returns to the rate before it. If there are
+    /// several streams, most reports still come from the time of the previous step, so at least that step's
+    /// rate must have been acknowledged.
     fn judge_step(&mut self, held: HeldRate, seen: f64, now: Instant, queued: Option<Duration>) {
         if queued.is_none() && seen >= held.after(held.steps - 2) {
             self.state = PaceState::Held(HeldRate { steps: held.steps + 1, ..held });
@@ -330,7 +335,7 @@ impl Pacer {
         }
     }
 
-    /// Holds the rate, after a pause in which the queue drains.
+    /// Starts to hold a rate, after a pause in which the queue drains.
     fn hold(&mut self, held: HeldRate, now: Instant, queue: Duration) {
         self.schedule.begin_at(now + queue.min(DRAINING));
         self.state = PaceState::Held(held);

@@ -6,17 +6,17 @@ use std::time::{Duration, Instant};
 
 use crate::base::lock::lock;
 
-/// When the other end was last heard, and how long it may be silent.
+/// The time at which the other end was last heard, and how long the other end may be silent.
 #[derive(Debug)]
 pub struct Pulse {
     heard: Mutex<Instant>,
     longest: Mutex<Option<Duration>>,
-    /// A message has arrived for which this end has no memory yet, so no further message can be read.
+    /// A message of the other end waits for memory at this end, so no further message can be read.
     waits: AtomicBool,
 }
 
 impl Pulse {
-    /// An end that may be silent for `longest` from now on; `None`: for ever.
+    /// A pulse for an other end that may be silent for `longest` from now on; `None` means without limit.
     pub fn new(longest: Option<Duration>) -> Self {
         Self {
             heard: Mutex::new(Instant::now()),
@@ -41,8 +41,8 @@ impl Pulse {
         *lock(&self.heard) = Instant::now();
     }
 
-    /// Does `work`, which may take long. The other end counts as heard during the work, since its messages can't be
-    /// read.
+    /// Runs `work`, which may take long. During this time the other end counts as heard, since its messages
+    /// can't be read.
     pub fn hold<T>(&self, work: impl FnOnce() -> T) -> T {
         self.waits.store(true, Ordering::Release);
         let done = work();
@@ -51,7 +51,7 @@ impl Pulse {
         done
     }
 
-    /// True if it hasn't been silent for longer than it may.
+    /// True if the other end hasn't been silent for longer than the limit.
     pub fn is_there(&self) -> bool {
         let heard = *lock(&self.heard);
         self.waits.load(Ordering::Acquire) || self.longest().is_none_or(|longest| heard.elapsed() <= longest)

@@ -6,19 +6,19 @@ use std::time::{Duration, Instant};
 
 use crate::base::lock::lock;
 
-/// How much may be sent at once after a pause, as a time at the full rate.
+/// The most that may be sent at once after a pause, given as a time at the full rate.
 const BURST: Duration = Duration::from_millis(20);
 /// The longest sleep, so that an interruption is noticed soon.
 const NAP: Duration = Duration::from_millis(100);
 
-/// Hands out bytes at a fixed rate.
+/// Limits the rate to a fixed number of bytes per second.
 pub struct RateLimit {
     bytes_per_second: f64,
     schedule: Mutex<Schedule>,
 }
 
 impl RateLimit {
-    /// A limit in bytes a second, at least one.
+    /// A limit of this number of bytes per second, at least 1.
     pub fn new(bytes_per_second: u64) -> Self {
         let schedule = Mutex::new(Schedule::new(Instant::now()));
         Self { bytes_per_second: bytes_per_second.max(1) as f64, schedule }
@@ -36,7 +36,7 @@ impl RateLimit {
     }
 }
 
-/// Assigns times to bytes at some rate.
+/// Assigns to each byte the time at which it may be sent at a given rate.
 pub struct Schedule {
     free_at: Instant,
 }
@@ -47,7 +47,8 @@ impl Schedule {
         Self { free_at: now }
     }
 
-    /// Books `bytes` at a rate in bytes a second, after all earlier bookings; returns when they may be sent.
+    /// Books `bytes` bytes at a rate in bytes per second, after all earlier bookings; returns the time at
+    /// which these bytes may be sent.
     pub fn book(&mut self, bytes: usize, bytes_per_second: f64, now: Instant) -> Instant {
         let earliest = now.checked_sub(BURST).unwrap_or(now);
         let start = self.free_at.max(earliest);
@@ -55,12 +56,12 @@ impl Schedule {
         start
     }
 
-    /// True if the next booking is for `now` or earlier.
+    /// True if a booking at `now` wouldn't have to wait.
     pub fn is_free(&self, now: Instant) -> bool {
         self.free_at <= now
     }
 
-    /// Moves the next booking to `then` or later.
+    /// Moves the time of the next booking to `then`, unless it is later already.
     pub fn begin_at(&mut self, then: Instant) {
         self.free_at = then;
     }

@@ -9,41 +9,42 @@ use std::time::Duration;
 
 /// The most links that are used.
 pub const MAX_ROUTES: usize = 16;
-/// The most addresses of the other end that are examined.
+/// The most addresses of the other end for which links are searched.
 const MAX_ADDRESSES: usize = 64;
 
-/// The interfaces of this host that carry data.
+/// Which interfaces of this host carry data.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Interfaces {
-    /// The interface that leads to the address at which ssh reached the far end.
+    /// Only the interface that leads to the address at which ssh reached the far end.
     #[default]
     One,
-    /// Each interface by which the kernel reaches an address of the far end.
+    /// Each interface through which the kernel reaches an address of the far end.
     All,
-    /// The interfaces of these names.
+    /// Only the interfaces with these names.
     Named(Vec<String>),
 }
 
-/// One link.
+/// One link: an interface of this host and an address of the other end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DataRoute {
     /// This host's interface.
     pub interface: String,
     /// This host's address on the interface, if the kernel would choose another interface.
     pub bound: Option<IpAddr>,
-    /// The other end's address on it.
+    /// The other end's address on this link.
     pub to: SocketAddr,
 }
 
 impl DataRoute {
-    /// Connects over this link.
+    /// Opens a TCP connection over this link.
     ///
     /// # Errors
     /// The errors of bind(2) and connect(2); an error if nothing answers in time.
     pub fn connect(&self, patience: Duration) -> io::Result<TcpStream> {
         let Some(bound) = self.bound else { return TcpStream::connect_timeout(&self.to, patience) };
         let socket = Socket::new(Domain::for_address(self.to), Type::STREAM, Some(Protocol::TCP))?;
-        // If the kernel doesn't let an ordinary user choose the interface, the address may be enough.
+        // If the kernel doesn't let an ordinary user bind to the interface, binding to the interface's
+        // address may be enough.
         let _ = socket.bind_device(Some(self.interface.as_bytes()));
         socket.bind(&SocketAddr::new(bound, 0).into())?;
         socket.connect_timeout(&self.to.into(), patience)?;
@@ -51,7 +52,7 @@ impl DataRoute {
     }
 }
 
-/// The links of a session, used in turn.
+/// The links of a session; each new connection uses the next one.
 #[derive(Default)]
 pub struct DataRoutes {
     all: Vec<(DataRoute, AtomicBool)>,
@@ -73,7 +74,7 @@ impl DataRoutes {
         turn.filter(|(_, failed)| !failed.load(Ordering::Relaxed)).map(|(route, _)| route)
     }
 
-    /// Stops using a link that has failed; false if it was already out of use.
+    /// Marks a link that has failed as unusable; false if the link was unusable already.
     pub fn fail(&self, route: &DataRoute) -> bool {
         let entry = self.all.iter().find(|(one, _)| one == route);
         entry.is_some_and(|(_, failed)| !failed.swap(true, Ordering::Relaxed))
@@ -124,7 +125,7 @@ fn choose(
     addresses: &[SocketAddr],
     towards: impl Fn(SocketAddr) -> Option<String>,
 ) -> (Vec<DataRoute>, Vec<String>) {
-    // Bridges of containers have the same address on many hosts: this host would connect to itself.
+    // Addresses of container bridges are the same on many hosts, so this host would connect to itself.
     let is_own = |address: &SocketAddr| own.iter().any(|(_, ip)| *ip == address.ip());
     let theirs: Vec<(String, SocketAddr)> = addresses
         .iter()
@@ -171,7 +172,8 @@ mod tests {
         SocketAddr::new(ip(text), 7)
     }
 
-    /// Two cards, a container bridge, and a far end on the networks of both cards.
+    /// The links and the unreachable interfaces for a host with two cards and a container bridge, and a far
+    /// end on the networks of both cards.
     fn chosen(interfaces: &Interfaces) -> (Vec<String>, Vec<String>) {
         let own =
             [("lo", "127.0.0.1"), ("mgmt", "192.0.2.1"), ("fast", "10.0.0.1"), ("docker0", "172.17.0.1")];

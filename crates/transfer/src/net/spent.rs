@@ -17,8 +17,8 @@ impl Spent {
         Self { file, last }
     }
 
-    /// Since the last call: nanoseconds on a processor, and nanoseconds in which the thread was ready to run without
-    /// one. `None` if the kernel doesn't count them.
+    /// Nanoseconds since the last call for which the thread was on a processor, and for which it was ready to
+    /// run but had none. `None` if the kernel doesn't count these times.
     pub fn since_last(&mut self) -> Option<(u64, u64)> {
         let now = self.file.as_ref().and_then(read)?;
         let (cpu, waited) = std::mem::replace(&mut self.last, now);
@@ -32,7 +32,8 @@ fn read(file: &File) -> Option<(u64, u64)> {
     parse(std::str::from_utf8(&bytes[..got]).ok()?)
 }
 
-/// Parses both values. `None` if the kernel counts nothing: a thread that reads this file must have run.
+/// Parses both values. `None` if the first value is 0, which shows that the kernel doesn't count: a thread
+/// that reads this file must have run.
 fn parse(text: &str) -> Option<(u64, u64)> {
     let mut words = text.split_whitespace().map(|word| word.parse().ok());
     let (cpu, waited) = (words.next()??, words.next()??);

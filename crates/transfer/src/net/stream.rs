@@ -19,15 +19,15 @@ use crate::net::compress::LongWindow;
 use crate::net::tls::Tls;
 use crate::net::transport::{Registry, Transport};
 
-/// Payload bytes of a data frame that the sender makes. The bytes that were read, their encrypted form and the kernel's
-/// copy fit into a second-level cache together.
+/// The payload bytes of the sender's data frames. The bytes that were read, their encrypted form and the
+/// kernel's copy of them fit into a second-level cache together.
 pub const DATA_FRAME: usize = 64 << 10;
 
 /// A connected, authenticated stream on which no frame has been sent yet.
 pub enum Stream {
-    /// Between two processes.
+    /// A stream between two processes.
     Carried(Carried),
-    /// Between two threads of this process.
+    /// A stream between two threads of this process.
     Within(WithinEnd),
 }
 
@@ -44,10 +44,10 @@ pub enum StreamError {
     /// The connection failed.
     #[error("the data connection failed: {0}")]
     Io(#[from] io::Error),
-    /// The connection closed before the end was announced.
+    /// The connection was closed before the end of the stream was announced.
     #[error("the data connection closed in the middle of the transfer")]
     Cut,
-    /// The connection's bytes aren't frames, or were changed.
+    /// The bytes on the connection aren't valid frames, or were changed on the way.
     #[error("the data connection carries damaged data: {0}")]
     Frame(#[from] FrameError),
     /// The connection's bytes differ from the bytes that the other end encrypted.
@@ -59,7 +59,7 @@ pub enum StreamError {
     /// The other end sends data that wasn't requested, or that it isn't allowed to send.
     #[error("the other end breaks the protocol: {0}")]
     Refused(#[from] crate::base::problem::Refused),
-    /// The destination can't take more (no space, quota, read-only): nothing further can succeed.
+    /// The destination accepts no more data (no space, over quota, read-only), so the whole transfer fails.
     #[error("{0}")]
     Destination(String),
     /// A source can't be read.
@@ -74,7 +74,7 @@ impl Stream {
         Self::Carried(Carried { transport, tls, leftover })
     }
 
-    /// Both ends of a stream within this process; it lives until `registry` is cut.
+    /// Both ends of a stream within this process. The stream lives until `registry` is cut.
     pub fn within(registry: &Registry) -> (Self, Self) {
         let (one, other) = within::pair(registry);
         (Self::Within(one), Self::Within(other))
@@ -124,7 +124,8 @@ impl Stream {
         }
     }
 
-    /// The sending side of a stream to the first host of a chain or tree. There is none within a process.
+    /// The sending side of a stream to the first host of a chain or tree. A stream within this process has no
+    /// such side.
     pub fn into_sealed_writer(self, source: Arc<ChainSource>) -> FrameWriter {
         match self.into_writer() {
             FrameWriter::Wire(wire) => FrameWriter::Sealed(Box::new(SealedWriter::new(wire, source))),
@@ -140,7 +141,7 @@ impl Stream {
         }
     }
 
-    /// The receiving side of the stream; frames may be compressed if `unpacks` is set.
+    /// The receiving side of the stream; if `unpacks` is set, frames may be compressed.
     pub fn into_reader(self, unpacks: Option<LongWindow>) -> FrameReader {
         match self {
             Self::Carried(carried) => FrameReader::Wire(Box::new(WireReader::new(carried, unpacks))),
@@ -151,16 +152,16 @@ impl Stream {
 
 /// Sends frames.
 pub enum FrameWriter {
-    /// Over a transport.
+    /// Sends over a transport, to another process.
     Wire(WireWriter),
-    /// To another thread.
+    /// Sends to another thread of this process.
     Within(WithinWriter),
-    /// To several hosts, through the first of them.
+    /// Sends to several hosts, through the first of them.
     Sealed(Box<SealedWriter>),
 }
 
 impl FrameWriter {
-    /// Sends one frame. The time is counted for the cipher and the socket.
+    /// Sends one frame. `clock` counts the time that the cipher and the socket take.
     ///
     /// # Errors
     /// If the connection is broken.
@@ -191,9 +192,9 @@ impl FrameWriter {
         Ok(())
     }
 
-    /// Sends a data frame of `length` bytes, at most [`DATA_FRAME`]. `read` writes them directly into the buffer in
-    /// which they are encrypted. If `read` fails, nothing is sent, and its error is the inner error. At least `sure`
-    /// bytes of the chunk follow without compression.
+    /// Sends a data frame of `length` bytes, at most [`DATA_FRAME`]. `read` writes them directly into the
+    /// buffer in which they are encrypted. If `read` fails, nothing is sent, and the inner error is that of
+    /// `read`. At least `sure` more bytes of the chunk follow without compression.
     ///
     /// # Errors
     /// If the connection is broken.
@@ -211,7 +212,8 @@ impl FrameWriter {
         }
     }
 
-    /// The writer within this process, with which the receiver can read the sender's files itself.
+    /// The writer to another thread, with which the receiver can read the sender's files itself; `None` for
+    /// other writers.
     pub fn within(&self) -> Option<&WithinWriter> {
         if let Self::Within(within) = self { Some(within) } else { None }
     }
@@ -249,11 +251,11 @@ impl FrameWriter {
 
 /// Receives frames.
 pub enum FrameReader {
-    /// Over a transport.
+    /// Receives over a transport, from another process.
     Wire(Box<WireReader>),
-    /// From another thread.
+    /// Receives from another thread of this process.
     Within(WithinReader),
-    /// Through several hosts.
+    /// Receives parts that may have passed through several hosts.
     Sealed(Box<SealedReader>),
 }
 
@@ -296,25 +298,25 @@ pub fn total(pieces: &[IoSlice<'_>]) -> u64 {
 
 /// Handles the frames of one stream.
 pub trait FrameHandler {
-    /// A frame begins.
+    /// Called at the beginning of a frame.
     ///
     /// # Errors
     /// If the stream can't continue.
     fn start(&mut self, header: Header) -> Result<(), StreamError>;
 
-    /// The next pieces of the payload, in order.
+    /// Handles the next pieces of the payload, in order.
     ///
     /// # Errors
     /// If the stream can't continue.
     fn payload(&mut self, pieces: &mut [IoSlice<'_>]) -> Result<(), StreamError>;
 
-    /// The payload is complete and its checksum is right.
+    /// Called when the payload is complete and its checksum is right.
     ///
     /// # Errors
     /// If the stream can't continue.
     fn done(&mut self, kind: FrameKind) -> Result<(), StreamError>;
 
-    /// A frame that is already complete in memory.
+    /// Handles a frame that is already complete in memory.
     ///
     /// # Errors
     /// If the stream can't continue.
@@ -324,7 +326,8 @@ pub trait FrameHandler {
         self.done(kind)
     }
 
-    /// The next bytes of the payload are in an open file of this process; returns how many of them the file had.
+    /// Handles the next bytes of the payload, which are in an open file of this process; returns how many of
+    /// these bytes the file had.
     ///
     /// # Errors
     /// If the stream can't continue; the inner error if the file can't be read.
@@ -332,7 +335,7 @@ pub trait FrameHandler {
         Err(StreamError::Protocol("a range of a file"))
     }
 
-    /// The number of payload bytes that are sure to follow.
+    /// The number of payload bytes that certainly follow.
     fn expects(&self) -> u64 {
         0
     }

@@ -1,4 +1,5 @@
-//! The carrier of a data stream: a TCP connection, or the control channel if no connection is possible.
+//! Transports: a data stream's bytes are carried by a TCP connection, or by the control channel if no
+//! connection is possible.
 
 use crossbeam_channel::{Receiver, RecvTimeoutError};
 use linerate_host::link_rate;
@@ -14,7 +15,7 @@ use std::time::{Duration, Instant};
 use crate::base::lock::lock;
 use crate::net::channel::Channel;
 
-/// The carrier of a stream's bytes.
+/// What carries the bytes of a stream.
 pub enum Transport {
     /// A TCP connection.
     Tcp(TcpStream),
@@ -38,7 +39,7 @@ impl Transport {
                 let now = Timespec::default();
                 poll(&mut [PollFd::new(socket, PollFlags::OUT)], Some(&now)).is_ok_and(|ready| ready > 0)
             }
-            // The control channel has no more room than this.
+            // No later time is better for writing to the control channel.
             Self::Tunnel(_) => true,
         }
     }
@@ -59,7 +60,8 @@ impl Transport {
         }
     }
 
-    /// Makes reads wait until `bytes` bytes or the end have arrived. Without this call, reads only return more often.
+    /// Makes reads wait until `bytes` bytes or the end of the data have arrived (SO_RCVLOWAT). If this fails,
+    /// reads only return more often.
     pub fn set_least_to_read(&self, bytes: usize) {
         if let Self::Tcp(socket) = self {
             let _ = set_least_to_receive(socket.as_fd(), bytes);
@@ -69,7 +71,7 @@ impl Transport {
     /// Tells the other end that no more bytes follow.
     pub fn end(&self) {
         if let Self::Tcp(socket) = self {
-            // If the connection is gone already, it has ended too.
+            // A connection that is already closed needs no shutdown.
             let _ = socket.shutdown(Shutdown::Write);
         }
     }
@@ -131,23 +133,23 @@ pub struct Tunnel {
     registry: Registry,
     rest: Vec<u8>,
     at: usize,
-    /// When reads give up.
+    /// The time at which reads fail.
     deadline: Option<Instant>,
 }
 
 impl Tunnel {
-    /// A stream over `channel`, which puts the bytes that arrive into `incoming`; the stream ends when `registry` is
-    /// cut.
+    /// A stream over `channel`. The channel puts the bytes that arrive into `incoming`. The stream ends when
+    /// `registry` is cut.
     pub fn new(channel: Arc<Channel>, incoming: Receiver<Vec<u8>>, registry: Registry) -> Self {
         Self { channel, incoming, registry, rest: Vec::new(), at: 0, deadline: None }
     }
 
-    /// This stream, with reads that give up at `deadline`.
+    /// Gives reads a deadline, after which they fail.
     pub fn until(self, deadline: Instant) -> Self {
         Self { deadline: Some(deadline), ..self }
     }
 
-    /// This stream, with reads that have no deadline.
+    /// Removes the deadline of reads.
     pub fn for_ever(self) -> Self {
         Self { deadline: None, ..self }
     }
@@ -156,7 +158,7 @@ impl Tunnel {
         self.registry.is_cut() || self.deadline.is_some_and(|deadline| Instant::now() >= deadline)
     }
 
-    /// The next message's bytes; empty if the other end, the channel or this end has ended the stream.
+    /// The bytes of the next message; empty if the other end, the channel or this end has ended the stream.
     fn receive(&self) -> Vec<u8> {
         while !self.is_over() {
             match self.incoming.recv_timeout(Duration::from_millis(200)) {
@@ -201,13 +203,14 @@ impl Watched {
             self.repeats = None;
             return false;
         }
-        // The last acknowledgement may be old on a connection that had nothing to send.
+        // On a connection that had nothing to send, the last acknowledgement may be old.
         let since = self.repeats.get_or_insert_with(Instant::now).elapsed();
         since.min(Duration::from_millis(info.acknowledged_ms.into())) >= longest
     }
 }
 
-/// Every connection of a transfer, so that all can be cut at once. A worker that is blocked in one then returns.
+/// All connections of a transfer, which can be closed together. Workers that are blocked on one of these
+/// connections then return.
 #[derive(Clone, Default)]
 pub struct Registry {
     inner: Arc<Mutex<Connections>>,
@@ -221,12 +224,12 @@ struct Connections {
 
 struct Watched {
     socket: TcpStream,
-    /// Since when the connection has been retransmitting, or probing its peer.
+    /// The time since which the connection has been retransmitting, or probing its peer.
     repeats: Option<Instant>,
 }
 
 impl Registry {
-    /// Adds a connection; it is cut at once if the others were.
+    /// Adds a connection; if the registry was cut before, the connection is closed immediately.
     pub fn add(&self, socket: &TcpStream) {
         let mut cut = lock(&self.inner);
         if cut.done {
@@ -236,8 +239,9 @@ impl Registry {
         }
     }
 
-    /// True if a connection has kept retransmitting for at least `longest` and no acknowledgement arrived in this time.
-    /// A peer with slow storage accepts no data but still sends acknowledgements. This must be called often.
+    /// True if a connection has kept retransmitting for at least `longest` and no acknowledgement arrived in
+    /// this time. A peer with slow storage accepts no data but still sends acknowledgements. The method
+    /// measures this time between its calls, so it must be called often.
     pub fn is_dead(&self, longest: Duration) -> bool {
         lock(&self.inner).sockets.iter_mut().any(|watched| watched.is_dead(longest))
     }
@@ -247,7 +251,7 @@ impl Registry {
         lock(&self.inner).done
     }
 
-    /// Cuts all connections, now and in future.
+    /// Closes all connections of the transfer, including those that are added later.
     pub fn cut(&self) {
         let mut cut = lock(&self.inner);
         cut.done = true;

@@ -1,6 +1,6 @@
-//! Judges every entry that the peer offers or sends, in a push and in a pull: whether it was requested, whether its
-//! name is allowed, and whether its kind fits. Only an [`Admitted`] entry is ever written, and only this module makes
-//! one.
+//! Judges every entry that the peer offers or sends, in a push and in a pull: whether the entry was
+//! requested, whether its name is allowed, and whether its kind fits. Only [`Admitted`] entries are ever
+//! written, and only this module creates them.
 
 use linerate_wire::control::{Keep, MUNGED, Options, Source};
 use linerate_wire::entry::{Entry, Kind};
@@ -24,12 +24,12 @@ pub struct Request<'a> {
     pub sources: &'a [Vec<u8>],
     /// The other options of the request.
     pub options: &'a Options,
-    /// A list of files; only these are sent.
+    /// A list of files. If there is one, only these files are sent.
     pub listed: Option<&'a FilesFrom>,
 }
 
-/// An entry that may be written, and its place. The entry is borrowed if it is only examined, as all entries of an
-/// unchanged tree are.
+/// An entry that may be written, and its place. While entries of an unchanged tree are only compared, they
+/// are borrowed instead of owned.
 #[derive(Clone, Debug)]
 pub struct Admitted<'e> {
     entry: Cow<'e, Entry>,
@@ -42,21 +42,21 @@ pub struct Terms<'a> {
     landing: &'a Landing,
     keep: Keep,
     asked: Option<Asked<'a>>,
-    /// For each source: whether its own entry has arrived.
+    /// For each source: whether the source's own entry has arrived.
     arrived: Vec<AtomicBool>,
-    /// A source directory's own entry may be missing.
+    /// True if a source directory's own entry may be missing.
     may_lack: bool,
     /// A source may be a symbolic link.
     takes_links: bool,
-    /// Links get a text that leads nowhere.
+    /// True if each link's text is changed so that the link leads nowhere.
     munges: bool,
 }
 
-/// The request for the entries below a source.
+/// The part of a request that concerns the entries below the sources.
 struct Asked<'a> {
     rules: Certain,
     listed: Option<&'a FilesFrom>,
-    /// For each announced source: the number of its argument on the command line.
+    /// For each announced source, the number of the command-line argument that named it.
     arguments: Vec<u32>,
     /// Listed directories include all their contents.
     listed_whole: bool,
@@ -64,29 +64,31 @@ struct Asked<'a> {
     no_links: bool,
 }
 
-/// Judges entries one after another.
+/// Judges the entries of a transfer, one after another.
 pub struct Judge<'a> {
     terms: &'a Terms<'a>,
-    /// The directory of the last entry; and, for it and each directory above it, whether the rules leave it out.
+    /// The directory of the last entry. Stored beside it, for this directory and each directory above it:
+    /// whether the rules leave it out.
     parent: RelPath,
     left_out: Vec<bool>,
-    /// The number of entries and parent directories for which the rules were evaluated.
+    /// The number of entries and parent directories for which the rules were evaluated so far.
     asked_about: usize,
     directories: usize,
 }
 
-/// The number of directories for which the rules are evaluated, in addition to a few for each entry. A walk names the
-/// entries of a directory one after the other, so few directories are new each time. Without a limit, a peer could name
-/// ever different directories and make this end evaluate rules for ever.
+/// The number of directories for which the rules are evaluated, in addition to a few for each entry. A walk
+/// names the entries of a directory one after the other, so few of an entry's parent directories are new.
+/// Without a limit, a peer could make this end evaluate rules without end by naming new directories again and
+/// again.
 const DIRECTORIES: usize = 16_384;
 const DIRECTORIES_EACH: usize = 64;
 
 impl Request<'_> {
-    /// Judges the sources that the far end announces. Only sources that were requested are allowed, under their own
-    /// names, and a source must be a directory if the argument says so.
+    /// Judges the sources that the far end announces. Only requested sources are allowed, and only under
+    /// their own names. If an argument ends in a slash, its source must be a directory.
     ///
     /// # Errors
-    /// If a source isn't what was requested.
+    /// If a source wasn't requested in this form.
     pub fn admit(&self, announced: &[Source]) -> Result<(), TransferError> {
         match announced.iter().find(|source| !self.names(source)) {
             None => Ok(()),
@@ -120,19 +122,19 @@ pub fn refuse_reserved(announced: &[Source]) -> Result<(), TransferError> {
     }
 }
 
-/// True for an argument that can only name a directory.
+/// True for an argument that can only name a directory, such as one that ends in a slash.
 fn must_be_directory(asked: &[u8]) -> bool {
     asked.ends_with(b"/") || pattern::name_of(asked, true).is_empty()
 }
 
-/// An entry whose link text has [`MUNGED`] before it.
+/// The entry, with [`MUNGED`] inserted before its link text.
 fn munged(entry: Cow<'_, Entry>) -> Cow<'_, Entry> {
     let Kind::Symlink { target } = &entry.kind else { return entry };
     let target = [MUNGED, target].concat();
     Cow::Owned(Entry { kind: Kind::Symlink { target }, ..entry.into_owned() })
 }
 
-/// An entry whose link text is in the receiver's character set.
+/// The entry, with its link text converted to the receiver's character set.
 fn with_converted_link(entry: Cow<'_, Entry>, conversion: NameConversion) -> Result<Cow<'_, Entry>, Refused> {
     let Kind::Symlink { target } = &entry.kind else { return Ok(entry) };
     let why = "a link whose text has no form in the destination's character set";
@@ -143,7 +145,7 @@ fn with_converted_link(entry: Cow<'_, Entry>, conversion: NameConversion) -> Res
 }
 
 impl Admitted<'_> {
-    /// The entry.
+    /// The admitted entry.
     pub fn entry(&self) -> &Entry {
         &self.entry
     }
@@ -172,7 +174,7 @@ impl<'a> Terms<'a> {
         Self { landing, keep: options.keep, asked, arrived, may_lack, takes_links, munges }
     }
 
-    /// These terms, for the sources that were announced. Without this call, no entry counts as listed.
+    /// These terms for the announced sources. Before this call, the terms treat no entry as listed.
     pub fn announced(mut self, sources: &[Source]) -> Self {
         if let Some(asked) = &mut self.asked {
             asked.arguments = sources.iter().map(|source| source.argument).collect();
@@ -190,15 +192,15 @@ impl<'a> Terms<'a> {
         self.asked.as_ref().is_some_and(|asked| asked.safe_links)
     }
 
-    /// The path by which to judge whether a link points outside, if the link is at `place` and the sender has it at
-    /// `path`. With rsync's names that is the path below the destination.
+    /// The path that decides whether a link points outside its tree. The link is at `place`, and at `path` at
+    /// the sender. With rsync's names, the path is that below the destination.
     pub fn seen<'p>(&self, place: &'p RelPath, path: &'p RelPath) -> &'p RelPath {
         if self.takes_links { place } else { path }
     }
 
-    /// The number of sources that were announced and haven't arrived. A directory's own entry may be missing if there
-    /// is a list of files, or if empty directories are left out. A source may also be missing if it may be a link,
-    /// since it may be of a kind that isn't kept.
+    /// The number of sources that were announced and haven't arrived. Not counted are directories whose own
+    /// entries may be missing (if there is a list of files, or empty directories are left out), and sources
+    /// that may be links, since links may be of a kind that isn't kept.
     pub fn missing(&self) -> usize {
         let may_be_left_out = |directory: bool| if directory { self.may_lack } else { self.takes_links };
         let each = self.landing.places.iter().zip(&self.arrived);
@@ -220,7 +222,7 @@ impl<'a> Terms<'a> {
 impl<'a> Asked<'a> {
     /// The list of files for an announced source.
     fn list(&self, source: u32) -> Option<&'a ListedSource> {
-        // Entries of a source that wasn't announced have already been refused.
+        // If a source wasn't announced, its entries have already been refused.
         let argument = self.arguments.get(source as usize).copied().unwrap_or(u32::MAX);
         self.listed.map(|listed| listed.of(argument))
     }
@@ -235,7 +237,7 @@ impl<'a> Judge<'a> {
     /// Admits an entry.
     ///
     /// # Errors
-    /// If no honest peer would send it.
+    /// If no honest peer would send the entry.
     pub fn admit<'e>(&mut self, entry: Cow<'e, Entry>) -> Result<Admitted<'e>, Refused> {
         let place = match self.place(&entry) {
             Ok(Cow::Owned(place)) => Some(place),
@@ -249,8 +251,8 @@ impl<'a> Judge<'a> {
         Ok(Admitted { entry: if self.terms.munges { munged(entry) } else { entry }, place })
     }
 
-    /// Whether other entries in a directory may be deleted: if there is a list of files, only if the directory's
-    /// contents are on it.
+    /// Whether entries in this directory may be deleted. If there is a list of files, they may be deleted
+    /// only if the directory's contents are on the list.
     pub fn may_clear(&self, entry: &Entry) -> bool {
         let asked = self.terms.asked.as_ref();
         asked.and_then(|asked| Some((asked, asked.list(entry.source)?))).is_none_or(|(asked, list)| {
@@ -263,7 +265,7 @@ impl<'a> Judge<'a> {
     /// The place of the first name of the file of which `entry` is a further hard link.
     ///
     /// # Errors
-    /// If that isn't a place of this transfer.
+    /// If the first name isn't a place of this transfer.
     pub fn first_place(&self, entry: &Entry, source: u32, path: &RelPath) -> Result<RelPath, Refused> {
         let first = Entry { source, path: path.clone(), kind: Kind::Fifo, extra: None, ..*entry };
         let why = "a hard link to what was not announced";
@@ -280,7 +282,7 @@ impl<'a> Judge<'a> {
             return Err("a name that is for temporary files of this program alone");
         }
         let conversion = self.terms.landing.conversion;
-        // Rules and links belong to the sender, and so they apply to the sender's names.
+        // Rules and link texts are the sender's, so they are evaluated with the sender's names.
         let theirs = conversion.and_then(|conversion| conversion.path_back(&place)).map(Cow::Owned);
         let seen = theirs.unwrap_or(Cow::Borrowed(&*place));
         let seen = if self.terms.takes_links { &*seen } else { &entry.path };
@@ -291,8 +293,8 @@ impl<'a> Judge<'a> {
         Ok(place)
     }
 
-    /// A source's own entry must be of the announced kind. A link in a source's name was followed when the source was
-    /// found, unless links are sent as links.
+    /// Checks a source's own entry, which must be of the announced kind. If the source's name is a link, the
+    /// sender has followed it when it found the source, unless links are sent as links.
     fn own_entry(&self, entry: &Entry, seen: &RelPath) -> Result<(), &'static str> {
         let is_directory = self.terms.landing.is_directory(entry.source);
         match entry.kind {
@@ -312,7 +314,7 @@ impl<'a> Judge<'a> {
         Ok(())
     }
 
-    /// Checks that links were requested, and that this one points where links may point.
+    /// Checks that links were requested, and that this link points where links may point.
     fn link_asked_for(&self, seen: &RelPath, target: &[u8]) -> Result<(), &'static str> {
         let Some(asked) = &self.terms.asked else { return Ok(()) };
         if asked.no_links {
@@ -324,7 +326,7 @@ impl<'a> Judge<'a> {
         Ok(())
     }
 
-    /// Checks an entry by the rules, which see it at `seen`.
+    /// Checks an entry by the rules. For the rules, the entry has the path `seen`.
     fn asked_for(&mut self, entry: &Entry, seen: &RelPath) -> Result<(), &'static str> {
         let Some(asked) = &self.terms.asked else { return Ok(()) };
         let is_directory = entry.kind == Kind::Directory;
@@ -355,10 +357,10 @@ impl<'a> Judge<'a> {
         Some(is_below || rules.excludes(path, is_directory))
     }
 
-    /// Evaluates the rules for the directories that lead to `parent`; results for those that the last entry shares are
-    /// known.
+    /// Makes `parent` the current directory and evaluates the rules for it and the directories above it. For
+    /// directories that were also above the last entry, the results are already known.
     fn go_to(&mut self, rules: &Certain, parent: RelPath) -> Option<()> {
-        // Most entries are in the same directory as the one before.
+        // Most entries are in the same directory as the entry before.
         if parent == self.parent {
             return Some(());
         }

@@ -1,4 +1,4 @@
-//! Requests the second round of a transfer: files that are damaged on stable storage are sent again.
+//! Requests the second round of a transfer, in which files that are damaged on stable storage are sent again.
 
 use crossbeam_channel::{Sender, bounded};
 use linerate_wire::control::Message;
@@ -8,7 +8,7 @@ use crate::net::session::{Session, TICK};
 use crate::receive::commit::ToCommit;
 use crate::receive::proof::Verifier;
 
-/// Commits all that has arrived, and requests damaged files again; false if no file is damaged.
+/// Commits all files that have arrived, and requests the damaged files again; false if no file is damaged.
 ///
 /// # Errors
 /// If the sender is gone.
@@ -27,7 +27,8 @@ pub fn ask(
     Ok(true)
 }
 
-/// Waits until the committer has processed all that it has. A committer that fails reports it at its end.
+/// Waits until the committer has processed all messages in its queue. If the committer fails, the error is
+/// reported when it ends.
 fn settle(session: &mut Session, finished: &Sender<ToCommit>) -> Result<(), TransferError> {
     let (done, settled) = bounded(1);
     if finished.send(ToCommit::Settle(done)).is_err() {

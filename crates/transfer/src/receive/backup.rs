@@ -16,12 +16,12 @@ use crate::tree::identity::{Identity, identity, identity_of};
 use crate::tree::root::{Directory, Root};
 use crate::tree::safe_link::leads_out;
 
-/// The beginning of the message that the directory for backups can't be one.
+/// The beginning of the error message that the backup directory can't be used.
 pub const NO_BACKUP_DIR: &str = "The backup-dir";
-/// The end of the message that a backup could not be kept.
+/// The end of the error message that a backup could not be kept.
 pub const BACKUP_ADVICE: &str = "backups need a directory that can be made";
 
-/// Where backups go.
+/// Where and how backups are kept.
 pub struct Backups {
     /// A directory below which backups have the same paths as the originals; `None`: each backup is in the directory of
     /// its original.
@@ -36,9 +36,9 @@ pub struct Backups {
     group: bool,
 }
 
-/// The directory for backups. It is created when it is first needed.
+/// The directory for backups. It is created when the first backup needs it.
 struct BackupDirectory {
-    /// As the user wrote it.
+    /// The directory's path as the user wrote it.
     written: Vec<u8>,
     named: Named,
     held: OnceLock<Option<Root>>,
@@ -60,10 +60,10 @@ impl AsFd for BackupHolder<'_> {
 }
 
 impl Backups {
-    /// Backups as `backup` requests them, relative to `destination`.
+    /// The backups that `backup` requests. Their directory is relative to `destination`.
     ///
     /// # Errors
-    /// If the directory for them isn't allowed, can't be reached, or isn't a directory.
+    /// If the directory for backups isn't allowed, can't be reached, or isn't a directory.
     pub fn new(
         destination: &Named,
         backup: &Backup,
@@ -91,8 +91,9 @@ impl Backups {
         Ok(Self { below, suffix: suffix.clone(), mode, safe_links, owner, group })
     }
 
-    /// Gives the entry `name` in `parent`, at `place`, its backup name, before another entry takes the name. Does
-    /// nothing if no entry exists, or it is a directory. The backup is reported to `tell`.
+    /// Renames or links the entry `name` in `parent`, at `place`, to its backup name, before another entry
+    /// takes its name. Does nothing if no such entry exists, or if the entry is a directory. The backup is
+    /// reported to `tell`.
     ///
     /// # Errors
     /// The errors of link(2), rename(2) and of copying to another file system.
@@ -111,7 +112,7 @@ impl Backups {
         }
         let (holder, kept) = self.room(place, parent, name)?;
         match rustix::fs::linkat(parent, name, &holder, &kept, AtFlags::empty()) {
-            // The file system has no hard links, or the file already has the most that are allowed.
+            // The file system has no hard links, or the file already has the largest allowed number of links.
             Err(Errno::PERM | Errno::MLINK | Errno::OPNOTSUPP) => {
                 rustix::fs::renameat(parent, name, &holder, &kept)?;
             }
@@ -142,8 +143,8 @@ impl Backups {
         Ok(())
     }
 
-    /// Moves an entry that is deleted out of its directory; false for an entry that is itself a backup, which isn't
-    /// kept again.
+    /// Moves an entry to the backups instead of deleting it; false for an entry that is itself a backup,
+    /// since no backups of backups are kept.
     ///
     /// # Errors
     /// The errors of [`Backups::keep`].
@@ -198,14 +199,14 @@ impl Backups {
         self.below.is_none()
     }
 
-    /// True if an entry is the directory for backups, which no deletion takes away.
+    /// True if an entry is the directory for backups, which is never deleted.
     pub fn is_directory(&self, parent: BorrowedFd<'_>, name: &OsStr) -> bool {
         let is_own =
             |own| there(parent, name).is_ok_and(|stat| stat.is_some_and(|stat| identity(&stat) == own));
         self.own().is_some_and(is_own)
     }
 
-    /// True for the directory for backups itself, in which no deletion takes anything away.
+    /// True for the directory for backups itself, in which nothing is deleted.
     pub fn are_in(&self, directory: BorrowedFd<'_>) -> bool {
         self.own().is_some_and(|own| identity_of(directory).is_ok_and(|identity| identity == own))
     }
@@ -218,7 +219,7 @@ impl Backups {
         self.are_beside() && name.len() > self.suffix.len() && name.as_bytes().ends_with(&self.suffix)
     }
 
-    /// The directory and name of the backup, after an older backup was removed.
+    /// The directory and the name for a backup. An older backup of that name is removed first.
     fn room<'a>(
         &self,
         place: &RelPath,
@@ -230,14 +231,14 @@ impl Backups {
             make_room(parent, &kept)?;
             return Ok((BackupHolder::Same(parent), kept));
         };
-        // No error that says that the entry itself is missing.
+        // The error must not be ENOENT, which would mean that the entry itself is missing.
         let root = below.held.get_or_init(|| below.open(self.mode).ok()).as_ref().ok_or(Errno::NOTDIR)?;
         let above = place.parent().unwrap_or_default();
         let holder = match root.directory(&above) {
             Err(Errno::NOENT) => self.make_like(root, &above, parent)?,
             holder => holder?,
         };
-        // Where the original itself is, making room would delete it.
+        // If this is the original entry itself, removing it would lose the entry.
         if kept == name && identity_of(&holder)? == identity_of(parent)? {
             return Err(Errno::INVAL);
         }
@@ -245,8 +246,8 @@ impl Backups {
         Ok((BackupHolder::Other(holder), kept))
     }
 
-    /// Creates the directory `above` and its missing parents, each like the directory of the originals; those are found
-    /// from `parent` upwards.
+    /// Creates the directory `above` in the backup directory, with its missing parents. Each gets the
+    /// properties of the corresponding directory of the originals, which is found from `parent` upwards.
     fn make_like(
         &self,
         root: &Root,
@@ -275,7 +276,7 @@ impl Backups {
         let user = self.owner.then(|| Uid::from_raw(model.st_uid));
         let group = self.group.then(|| Gid::from_raw(model.st_gid));
         let _ = rustix::fs::fchown(made, user, group);
-        // A user who isn't root must be able to create entries in the directory.
+        // An ordinary user must be able to create entries in the directory.
         let own = if rustix::process::geteuid().is_root() { Mode::empty() } else { Mode::RWXU };
         let _ = rustix::fs::fchmod(made, Mode::from_raw_mode(model.st_mode & 0o7777) | own);
     }
@@ -298,7 +299,7 @@ fn make_room(holder: BorrowedFd<'_>, kept: &OsStr) -> Result<(), Errno> {
     }
 }
 
-/// Refuses something else in place of the directory for backups, in rsync's words.
+/// Fails, with rsync's message, if the path of the backup directory names another kind of entry.
 fn check_directory(named: &Named, written: &[u8]) -> Result<(), TransferError> {
     let there = named.destination().map(|at| at.there);
     if matches!(there, Ok(DestinationState::Directory { .. } | DestinationState::Nothing) | Err(_)) {
@@ -307,13 +308,13 @@ fn check_directory(named: &Named, written: &[u8]) -> Result<(), TransferError> {
     Err(TransferError::Arguments(format!("{NO_BACKUP_DIR} is not a directory: {}", printable(written))))
 }
 
-/// The identity of a directory, if it exists.
+/// The identity of the directory; `None` if the directory doesn't exist.
 fn identity_there(directory: &Named) -> Option<Identity> {
     identity_of(directory.directory().ok()?.top()).ok()
 }
 
 impl BackupDirectory {
-    /// The identity of the directory, if it exists.
+    /// The identity of the backup directory; `None` if the directory doesn't exist.
     fn identity(&self) -> Option<Identity> {
         match self.held.get() {
             Some(root) => identity_of(root.as_ref()?.top()).ok(),
@@ -321,8 +322,8 @@ impl BackupDirectory {
         }
     }
 
-    /// Opens the directory for backups, and creates it and its parents if necessary. The process's umask is cleared by
-    /// now, so `mode` already respects it.
+    /// Opens the directory for backups; creates it and its parents if they are missing. By then the process's
+    /// umask is cleared, and `mode` already takes the umask into account.
     fn open(&self, mode: Mode) -> Result<Root, TransferError> {
         self.named.make_above(mode)?;
         let at = self.named.destination()?;

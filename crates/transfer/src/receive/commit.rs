@@ -27,47 +27,48 @@ use crate::tree::landing::Landing;
 use crate::tree::root::Directory;
 use crate::tree::temporary::{Names, Temporary};
 
-/// A group with this many entries is committed, since each may hold a file open.
+/// A group of this many entries is committed, since each entry may hold a file open.
 const GROUP: usize = 256;
-/// A group with this many bytes is committed.
+/// A group whose files have this many bytes is committed.
 const GROUP_BYTES: u64 = 256 << 20;
-/// A group with this many bytes is committed if no more files wait.
+/// A group whose files have this many bytes is committed if no more files are waiting.
 const WORTH_BYTES: u64 = 16 << 20;
-/// A group of this age is committed if no more files wait, so that a kill loses little. On slow storage the next group
-/// collects files in the meantime, and becomes as large as the storage requires.
+/// A group of this age is committed if no more files are waiting, so that little is lost if the process is
+/// killed. While slow storage commits a group, more files arrive, so the next group becomes larger.
 const WORTH_AGE: Duration = Duration::from_millis(50);
-/// As `WORTH_AGE`, if contents are read back. That is done by several threads, which a few files can't occupy.
+/// The age that replaces `WORTH_AGE` if contents are read back. Several threads do that, and need more files
+/// to be busy.
 const PROVEN_AGE: Duration = Duration::from_millis(500);
-/// Up to this many files are synced one by one; with more, their whole file system is synced.
+/// Up to this number of files are synced one by one. For more files, the whole file system is synced.
 const FEW: usize = 8;
 
 /// A file or link that is complete, with its metadata set.
 pub struct Finished {
-    /// The file under its temporary name.
+    /// The file with its temporary name.
     pub temporary: Temporary,
-    /// Its place below the landing's root.
+    /// The entry's place below the landing's root.
     pub place: RelPath,
-    /// The name that it gets.
+    /// The name that the entry will get.
     pub name: OsString,
-    /// Its kind.
+    /// The entry's kind.
     pub kind: Kind,
-    /// Its path as the user would write it.
+    /// The entry's path as the user would write it, for messages.
     pub shown: PathBuf,
-    /// The sender's digest; only of files, and only if digests are sent.
+    /// The sender's digest of the contents; only for files, and only if digests are sent.
     pub proof: Option<Proof>,
-    /// For the journal's record: its place below the landing's root, and its mark.
+    /// The place and the mark of the entry for the journal's record, if the journal records it.
     pub journalled: Option<(RelPath, Mark)>,
 }
 
-/// Messages from the workers and the receiver's thread to the committer.
+/// A message from a worker or the receiver's thread to the committer.
 pub enum ToCommit {
     /// Complete files, several at once: waking the committer for each file costs more than renaming it.
     Whole(Vec<Finished>),
-    /// Commit all files that have arrived, and answer.
+    /// Commit all files that have arrived, then send an answer.
     Settle(Sender<()>),
     /// All files have arrived.
     End,
-    /// The transfer has failed: files that wait are removed.
+    /// The transfer has failed: remove the files that wait.
     Abandon,
 }
 
@@ -77,11 +78,11 @@ pub struct Committer<'a> {
     pub counters: &'a Counters,
     /// Receives problems.
     pub problem: &'a (dyn Fn(Problem) + Sync),
-    /// The journal, which records files that have their names.
+    /// The journal, which records the files that have got their names.
     pub journal: &'a Journal,
     /// Reads files back before they get their names.
     pub verifier: Option<&'a Verifier<'a>>,
-    /// Receives each file that has its name, if its digest is known.
+    /// Called for each file that has got its name, if its digest is known.
     pub proven: &'a (dyn Fn(&Proof) + Sync),
     /// Temporary names.
     pub names: &'a Names<'a>,
@@ -98,11 +99,12 @@ struct Group {
     since: Option<Instant>,
 }
 
-/// Directories whose entries have changed. If there are many, only one for each device is kept.
+/// Directories whose entries have changed, which must be synced. If there are many, only one directory for
+/// each device is kept.
 #[derive(Default)]
 pub struct Touched {
     directories: HashMap<usize, Arc<Directory>>,
-    /// The metadata of entries in them has changed, so their whole file systems must be synced.
+    /// The metadata of entries in these directories has changed, so their whole file systems must be synced.
     has_other_metadata: bool,
 }
 
@@ -126,7 +128,7 @@ impl Committer<'_> {
                 }
                 Ok(ToCommit::Settle(settled)) => {
                     self.commit(&mut group, &mut touched, (&mut naming, &delayed))?;
-                    // Perhaps nobody waits for the answer any more.
+                    // The thread that sent this message may no longer wait for the answer.
                     let _ = settled.send(());
                 }
                 Err(RecvTimeoutError::Timeout) => {
@@ -138,7 +140,8 @@ impl Committer<'_> {
                     return Ok(touched);
                 }
                 Ok(ToCommit::Abandon) | Err(RecvTimeoutError::Disconnected) => {
-                    // Complete files needn't be sent again. The reason why the transfer ended is already reported.
+                    // Complete files are committed even then, so that they needn't be sent again. The reason
+                    // why the transfer ended is already reported.
                     let _ = self.commit(&mut group, &mut touched, (&mut naming, &delayed));
                     return Ok(touched);
                 }
@@ -176,8 +179,8 @@ impl Committer<'_> {
         record.filter(|_| has_it)
     }
 
-    /// Writes contents to stable storage, and returns the entries for which that succeeded. If a mount below the
-    /// destination fails, only the entries in it fail.
+    /// Writes contents to stable storage, and returns the entries for which that succeeded. If the storage of
+    /// a mount below the destination fails, only the entries in that mount fail.
     fn sync_contents(&self, entries: Vec<Finished>) -> Result<Vec<Finished>, String> {
         let one_by_one = entries.len() <= FEW || !syncfs_tells_of_losses();
         let (mut devices, mut stored) = (HashMap::new(), Vec::with_capacity(entries.len()));
@@ -201,8 +204,8 @@ impl Committer<'_> {
         Ok(stored)
     }
 
-    /// A file that replaces another has a temporary name for a moment. The journal must exist then, so that the next
-    /// run knows about it.
+    /// Makes sure that the journal exists before a file replaces another. For a moment, such a file has a
+    /// temporary name, which the next run must know about.
     fn announce(&self, entry: &Finished) {
         let has_no_name = entry.temporary.name().is_empty() && !entry.temporary.is_in_place();
         if has_no_name && !self.journal.takes_done() && entry.temporary.parent().stat(&entry.name).is_ok() {
@@ -253,7 +256,7 @@ impl Committer<'_> {
         false
     }
 
-    /// Counts an entry that got its name, or reports why it didn't.
+    /// Counts an entry that got its name, or reports the error if it didn't.
     pub(super) fn named(
         &self,
         renamed: Result<(), Errno>,
@@ -317,20 +320,20 @@ impl Touched {
         }
     }
 
-    /// Records that an entry in `directory` got another mode, owner, time or attributes.
+    /// Records that the mode, owner, times or attributes of an entry in `directory` have changed.
     pub fn add_metadata(&mut self, directory: &Arc<Directory>) {
         self.has_other_metadata = true;
         self.add(directory);
     }
 
-    /// Adds the records of `other`.
+    /// Adds the directories of `other`.
     pub fn absorb(&mut self, other: &Self) {
         self.has_other_metadata |= other.has_other_metadata;
         other.directories.values().for_each(|directory| self.add(directory));
     }
 
-    /// Writes all of them to stable storage. Failures in mounts below the destination, whose top is `top`, are passed
-    /// to `report`.
+    /// Writes all these directories to stable storage. `top` is the destination's top; failures in mounts
+    /// below it are passed to `report`.
     ///
     /// # Errors
     /// A message if the destination's own storage reports that it lost data.
@@ -352,28 +355,28 @@ impl Touched {
     }
 }
 
-/// False before Linux 5.8, where syncfs(2) succeeds even if data was lost.
+/// True if syncfs(2) reports that data was lost: false before Linux 5.8, where it succeeds in that case too.
 fn syncfs_tells_of_losses() -> bool {
     let release = rustix::system::uname().release().to_string_lossy().into_owned();
     let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map(|word| word.parse().unwrap_or(0));
     (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0)) >= (5u32, 8u32)
 }
 
-/// Writes the names in a directory and its own metadata to stable storage.
+/// Writes the names in a directory, and the directory's own metadata, to stable storage.
 fn sync_directory(directory: &Arc<Directory>) -> Result<(), Errno> {
     let synced = match directory.for_sync() {
         Err(Errno::ACCESS | Errno::PERM) => return sync_device(directory),
         held => held.and_then(rustix::fs::fsync),
     };
     match synced {
-        // The file system doesn't store directories, or not by this call.
+        // The file system doesn't store directories, or can't sync them with this call.
         Err(Errno::INVAL) => Ok(()),
         other => other,
     }
 }
 
-/// Syncs the file system of a directory, if necessary through a file without a name: another user's directory may
-/// accept files without being readable.
+/// Syncs the file system that contains a directory. If the directory can't be opened for reading, which is
+/// possible for another user's directory, a file without a name is created in it and used instead.
 fn sync_device(directory: &Arc<Directory>) -> Result<(), Errno> {
     let flags = OFlags::WRONLY | OFlags::TMPFILE | OFlags::CLOEXEC;
     let file = |error| rustix::fs::openat(directory, ".", flags, Mode::RUSR | Mode::WUSR).map_err(|_| error);

@@ -19,15 +19,15 @@ use crate::receive::partial_directory::{PartialDirectory, rename_it};
 use crate::receive::spool::Spool;
 use crate::tree::root::Directory;
 
-/// The files that wait.
+/// The complete files that wait for their names.
 pub struct Delayed<'a> {
     committer: &'a Committer<'a>,
     partial: Option<&'a PartialDirectory>,
-    /// `None` after they got their names.
+    /// `None` after the files have got their names.
     waiting: Mutex<Option<Spool<WaitingFile>>>,
 }
 
-/// A file that waits.
+/// A complete file that waits for its name.
 #[derive(Serialize, Deserialize)]
 struct WaitingFile {
     size: u64,
@@ -35,19 +35,19 @@ struct WaitingFile {
     lies: Lies,
 }
 
-/// Where a waiting file is.
+/// The location of a waiting file.
 #[derive(Serialize, Deserialize)]
 enum Lies {
-    /// Under its name in the partial directory.
+    /// In the partial directory, under the file's final name.
     InPartial,
-    /// Under a temporary name in its own directory, since the partial directory doesn't accept it.
+    /// In the file's own directory, under this temporary name, since the partial directory can't be used.
     Beside(Vec<u8>),
-    /// Under a temporary name in the directory of temporary files (`--temp-dir`).
+    /// In the directory of temporary files (`--temp-dir`), under this temporary name.
     UnderWay(Vec<u8>),
 }
 
 impl<'a> Delayed<'a> {
-    /// No files yet. If the option isn't set, no file ever waits.
+    /// An empty list of waiting files. Without `--delay-updates`, no file is ever added.
     pub fn new(committer: &'a Committer<'a>) -> Self {
         Self {
             committer,
@@ -56,12 +56,13 @@ impl<'a> Delayed<'a> {
         }
     }
 
-    /// True if the entry must wait.
+    /// True if the entry must wait for its name.
     pub fn takes(&self, entry: &Finished) -> bool {
         self.partial.is_some() && matches!(entry.kind, Kind::File { .. }) && !entry.temporary.is_in_place()
     }
 
-    /// Puts a complete file where it waits. It isn't done yet, so the journal gets no record of it.
+    /// Moves a complete file to the place where it waits. Always returns `None`, since the journal records
+    /// the file only when it has its name.
     pub fn add(&self, entry: Finished) -> Option<Done> {
         let partial = self.partial?;
         let (shown, place) = (entry.shown.clone(), entry.place.clone());
@@ -94,10 +95,10 @@ impl<'a> Delayed<'a> {
         Ok(WaitingFile { size, inode, lies })
     }
 
-    /// Gives all waiting files their names.
+    /// Renames all waiting files to their final names.
     ///
     /// # Errors
-    /// A message if the notes about them can't be read.
+    /// A message if the list of the waiting files can't be read.
     pub fn release(self, touched: &mut Touched) -> Result<(), String> {
         let (Some(partial), Some(waiting)) = (self.partial, lock(&self.waiting).take()) else {
             return Ok(());
@@ -144,7 +145,8 @@ impl<'a> Delayed<'a> {
         }
     }
 
-    /// The directory of a file that has a temporary name, and that name.
+    /// The directory that contains a waiting file with a temporary name, and that name; `None` for a file in
+    /// the partial directory.
     fn place_of<'b>(
         &'b self,
         parent: &'b Arc<Directory>,
@@ -160,7 +162,7 @@ impl<'a> Delayed<'a> {
         }
     }
 
-    /// Removes a file that has a temporary name.
+    /// Removes a waiting file that has a temporary name.
     fn discard(&self, place: &RelPath, file: &WaitingFile) {
         let parent = place.split().and_then(|(above, _)| self.committer.landing.root.directory(&above).ok());
         if let Some(parent) = parent
@@ -173,7 +175,7 @@ impl<'a> Delayed<'a> {
 }
 
 impl Drop for Delayed<'_> {
-    /// Files under temporary names are removed if the transfer ends early.
+    /// If the transfer ends early, removes the files that have temporary names.
     fn drop(&mut self) {
         let Some(Ok(mut waiting)) = lock(&self.waiting).take().map(Spool::read) else { return };
         while let Ok(Some((place, files))) = waiting.next() {

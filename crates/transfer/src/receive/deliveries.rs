@@ -1,4 +1,4 @@
-//! Reports the digests of files that are in place, to the client of a transfer between two agents.
+//! Reports the digests of files that are in place to the client of a transfer between two agents.
 
 use linerate_wire::control::{DeliveredContents, Delivery, MAX_DELIVERED, Message};
 use linerate_wire::path::RelPath;
@@ -8,11 +8,12 @@ use crate::base::lock::lock;
 use crate::net::channel::Channel;
 use crate::tree::digest::ledger::Told;
 
-/// Digests in one message. Even with paths of the greatest length, the message stays within its limit.
+/// The number of digests in one message. Even if all paths have the greatest length, the message stays within
+/// its limit.
 const TOGETHER: usize = 50;
 const _: () = assert!(TOGETHER <= MAX_DELIVERED);
 
-/// Collects digests into messages.
+/// Collects digests, and sends them to the client in messages.
 pub struct Deliveries {
     channel: Arc<Channel>,
     waiting: Mutex<Vec<Delivery>>,
@@ -20,7 +21,7 @@ pub struct Deliveries {
 }
 
 impl Deliveries {
-    /// For the client at the other end of `channel`; does nothing unless `wanted`.
+    /// Collects digests for the client at the other end of `channel`; does nothing unless `wanted` is set.
     pub fn new(channel: Arc<Channel>, wanted: bool) -> Self {
         Self { channel, waiting: Mutex::default(), wanted }
     }
@@ -42,7 +43,7 @@ impl Deliveries {
         }
     }
 
-    /// Sends the reports that wait.
+    /// Sends the reports that were collected.
     pub fn flush(&self) {
         let waiting = std::mem::take(&mut *lock(&self.waiting));
         if !waiting.is_empty() {

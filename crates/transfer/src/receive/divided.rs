@@ -1,11 +1,10 @@
-//! Files that several transfers send together, each some pieces. Such a file stays in its final directory, under a name
-//! that all of them know, until the last piece has arrived.
-//! until the last piece is there.
+//! Files that several transfers send together, each of them some pieces. Until the last piece has arrived,
+//! such a file is in its final directory under a temporary name that all these transfers know.
 //!
-//! After the file's last byte there is a mark for each piece that is on stable storage. Each mark has a block of its
-//! own, since other hosts write to the same file. When every piece has its mark, the marks are cut off: a file with
-//! exactly its final length is complete. Only one transfer at a time brings a piece, since each holds the lock of its
-//! command's journal.
+//! After the file's last byte there is a mark for each piece that is on stable storage. Each mark is in a
+//! separate block, since several hosts write to the file. When every piece has its mark, the file is
+//! truncated to its final length, so a file with exactly its final length is complete. Each piece is written
+//! by only one transfer at a time, since the transfer holds the lock of its command's journal.
 
 use linerate_wire::control::DividedFile;
 use linerate_wire::entry::{Entry, Kind, Origin};
@@ -22,15 +21,15 @@ use crate::tree::identity::identity;
 use crate::tree::root::Directory;
 use crate::tree::temporary::{Name, Temporary};
 
-/// A piece's mark. `SPACING` is the distance from one mark to the next, so that no page that a host caches contains two
-/// marks.
+/// The mark of a piece that is complete. `SPACING` is the distance between two marks in bytes, so that no
+/// page that a host caches contains two marks.
 const MARK: [u8; 8] = *b"linerate";
 const MARK_BLOCK: u64 = 64 << 10;
-/// Bytes of a chunk that is sent separately, and the largest chunk, which is used if there would be too many.
+/// Bytes of a chunk. If there would be too many chunks, they are larger, up to `LARGEST_CHUNK`.
 const CHUNK: u64 = 32 << 20;
 const LARGEST_CHUNK: u64 = 1 << 30;
 const CHUNKS: u64 = 65_536;
-/// How often the file is looked up if another process removes it again and again.
+/// How often the file is looked up if another process keeps removing it.
 const TRIES: usize = 5;
 
 /// Bytes of a chunk of a divided file. A chunk is a piece or a part of one.
@@ -50,12 +49,12 @@ pub fn is_the_one(divided: &DividedFile, entry: &Entry, origin: Origin) -> bool 
     (entry.kind == Kind::File { size }) && entry.mtime == mtime && origin == Origin { inode, ctime }
 }
 
-/// A divided file for which the sender knows which pieces to send.
+/// A divided file, after the sender was informed which pieces to send.
 #[derive(Clone, Debug)]
 pub struct AwaitedPieces {
     /// The file.
     pub divided: DividedFile,
-    /// The chunks that needn't be sent.
+    /// The numbers of the chunks that needn't be sent.
     pub present: HashSet<u32>,
 }
 
@@ -65,29 +64,31 @@ pub struct DividedTarget {
     name: Name,
     file: OwnedFd,
     divided: DividedFile,
-    /// How many bytes of each piece have arrived.
+    /// The number of bytes of each piece that have arrived.
     came: Mutex<HashMap<u32, u64>>,
-    /// The storage has reported a loss, which may concern any piece: storage reports it only once.
+    /// The storage has reported a loss of data, which may concern any piece, since storage reports a loss
+    /// only once.
     has_lost: Mutex<bool>,
 }
 
-/// The state of a divided file.
+/// How complete a divided file is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DividedState {
-    /// All pieces have arrived, and the marks are cut off.
+    /// All pieces have arrived, and the marks were cut off.
     Whole,
     /// This number of pieces is missing.
     Lacks(u64),
-    /// Another transfer has given it its name, or it was removed.
+    /// The file no longer has this temporary name: another transfer has renamed it to its real name, or it
+    /// was removed.
     Gone,
 }
 
 impl DividedTarget {
-    /// Opens the file for the pieces that will arrive; unless `make` is set, only if it exists.
+    /// Opens the file for the pieces that will arrive; creates a missing file only if `make` is set.
     ///
     /// # Errors
-    /// The errors of open(2); `ENOENT` if the file doesn't exist, `ESTALE` if another file has its name, `EBUSY` while
-    /// it is being removed.
+    /// The errors of open(2); `ENOENT` if the file doesn't exist, `ESTALE` if another file has its name,
+    /// `EBUSY` while it is being removed.
     pub fn open(parent: Arc<Directory>, divided: DividedFile, make: bool) -> Result<Self, Errno> {
         let name = name_of(&divided.key);
         for _ in 0..TRIES {
@@ -146,8 +147,8 @@ impl DividedTarget {
         Ok(chunks_but_for(&self.divided, |piece| missing.get(&piece) == Some(&true)))
     }
 
-    /// Records that bytes of a chunk have arrived. When a piece is complete, it is written to stable storage and gets
-    /// its mark.
+    /// Records that bytes of a chunk have arrived. When a piece is complete, the piece is synced to stable
+    /// storage and gets its mark.
     ///
     /// # Errors
     /// The errors of write(2) and fsync(2); `ESTALE` if the file no longer has room for marks.
@@ -183,7 +184,7 @@ impl DividedTarget {
         rustix::fs::fdatasync(&self.file)
     }
 
-    /// Cuts the marks off if every piece has one, whichever transfer has brought it.
+    /// Cuts the marks off if every piece has its mark, no matter which transfer has written the piece.
     ///
     /// # Errors
     /// The errors of open(2), read(2) and fsync(2); `ESTALE` if another file has its name.
@@ -199,7 +200,7 @@ impl DividedTarget {
         if own.st_size as u64 == self.divided.size {
             return Ok(DividedState::Whole);
         }
-        // Bytes that other hosts have written are visible only after the file is opened again.
+        // Data that other hosts have written becomes visible only after the file is opened again.
         let file = match reopen(&self.parent, &self.name, self.divided.size) {
             Err(Errno::NOENT) => return Ok(DividedState::Gone),
             other => other?,
@@ -216,7 +217,7 @@ impl DividedTarget {
         Ok(DividedState::Whole)
     }
 
-    /// True if this transfer brings pieces of the file, and doesn't only finish it.
+    /// True if this transfer writes pieces of the file; false if it only checks whether the file is complete.
     pub fn brings(&self) -> bool {
         self.divided.brings()
     }
@@ -228,7 +229,7 @@ impl DividedTarget {
     }
 }
 
-/// The chunks that needn't be sent of a file that doesn't exist yet.
+/// For a file that doesn't exist yet: the chunks that needn't be sent by this transfer.
 pub fn present_of_nothing(divided: &DividedFile) -> HashSet<u32> {
     let own = own(divided);
     chunks_but_for(divided, |piece| own.contains(&piece))
@@ -249,8 +250,8 @@ fn mark_at(divided: &DividedFile, piece: u64) -> u64 {
     divided.size + piece * MARK_BLOCK
 }
 
-/// The name is derived from the key by a one-way function, so a client can't choose a key to get another transfer's
-/// file.
+/// The temporary name of a divided file. It is derived from the key by a one-way function, so a client can't
+/// choose a key to get another transfer's file.
 fn name_of(key: &[u8; 16]) -> Name {
     let hash = blake3::Hasher::new().update(b"divided file").update(key).finalize();
     let mut nonce = [0; 8];
@@ -269,7 +270,7 @@ fn reopen(parent: &Directory, name: &Name, size: u64) -> Result<OwnedFd, Errno> 
     if is_own(&judged) { Ok(file) } else { Err(Errno::STALE) }
 }
 
-/// Creates the file. Its name is on stable storage before any mark is.
+/// Creates the file, and syncs its name to stable storage before any mark is written.
 fn create(parent: &Directory, name: &Name) -> Result<OwnedFd, Errno> {
     let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     match rustix::fs::openat(parent, name.write(), flags, Mode::RUSR | Mode::WUSR) {

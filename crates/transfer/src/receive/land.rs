@@ -1,4 +1,4 @@
-//! Where the sources land, and the directories that are created for them.
+//! Determines where the sources land, and creates the directories for them.
 
 use linerate_wire::control::{Options, Problem, ProblemKind, Source};
 use linerate_wire::path::printable;
@@ -45,7 +45,7 @@ pub fn land(
     Ok((landing.converting(conversion), made))
 }
 
-/// The conversion of the sender's names to names at this end.
+/// The conversion of the sender's names to names at this end; `None` if names aren't converted.
 fn conversion(options: &Options) -> Result<Option<NameConversion>, TransferError> {
     let charsets = options.details.charsets.as_ref();
     charsets.map_or(Ok(None), NameConversion::between).map_err(TransferError::Arguments)
@@ -68,7 +68,7 @@ fn converted(
     sources.iter().map(convert).collect()
 }
 
-/// The remark about created directories, in rsync's words.
+/// The remark about directories that were created for the destination, in rsync's words.
 pub fn made_path(destination: &Named, landing: &Landing, made: u64) -> Problem {
     let shown = destination.shown();
     let is_directory = landing.is_made || shown.as_os_str().as_bytes().ends_with(b"/");

@@ -15,7 +15,8 @@ use crate::tree::landing::Landing;
 use crate::tree::root::{Directory, Root};
 use crate::tree::temporary::{is_journal, is_reserved, nonce_of};
 
-/// An entry that can't be locked, such as a link, may be about to get its name, so only older ones are leftovers.
+/// An entry that can't be locked, such as a link, may still be in use for this time. Only older ones count as
+/// leftovers.
 const YOUNG: Duration = Duration::from_secs(60);
 
 /// Removes the leftovers of the runs in `past`, below the places of `landing` and in `aside`, the directory of
@@ -30,7 +31,8 @@ pub fn remove_of(past: &Past, landing: &Landing, aside: Option<&Directory>) {
         }
     }
     for place in landing.places() {
-        // A source that lands in the root itself, or is a file in it, has its temporary files there.
+        // If a source lands in the root itself, or is a file in the root, its temporary files are in the
+        // root.
         let (top, deep) = match landing.root.directory(&place) {
             Ok(_) => (place, true),
             Err(_) => (RelPath::root(), false),
@@ -44,7 +46,7 @@ pub fn remove_of(past: &Past, landing: &Landing, aside: Option<&Directory>) {
     }
 }
 
-/// Removes the partial files that earlier runs began.
+/// Removes the large files that earlier runs of the command began and didn't complete.
 fn remove_partials(past: &Past, landing: &Landing) {
     for partial in past.partials() {
         let Some(parent) = partial.place.parent() else { continue };
@@ -56,8 +58,9 @@ fn remove_partials(past: &Past, landing: &Landing) {
     }
 }
 
-/// Lists the leftovers below the directory `root`, and removes them if `remove` is set. Files of a running transfer are
-/// skipped. `each` receives every leftover that exists or was removed, `tell` those that can't be removed.
+/// Lists the leftovers below the directory `root`, and removes them if `remove` is set. Files of a running
+/// transfer are skipped. `each` receives every leftover that exists or was removed, `tell` every leftover
+/// that can't be removed.
 pub fn clean(root: &Root, remove: bool, mut each: impl FnMut(Leftover), mut tell: impl FnMut(Problem)) {
     let live = Live::look(root, &KeyStore::of_account());
     walk(root, RelPath::root(), true, &mut |parent, at, name| {
@@ -72,11 +75,12 @@ pub fn clean(root: &Root, remove: bool, mut each: impl FnMut(Leftover), mut tell
     });
 }
 
-/// The files that running transfers with a journal are using.
+/// Identifies the temporary files that running transfers are using, by the transfers' journals.
 struct Live {
     /// The nonces in the temporary names of these transfers.
     nonces: HashSet<[u8; 8]>,
-    /// The directories of journals that state no nonce. Any temporary file below them may be in use.
+    /// The directories of journals from which no nonce could be read. Any temporary file below these
+    /// directories may be in use.
     unknown: Vec<RelPath>,
 }
 
@@ -104,11 +108,11 @@ impl Live {
     }
 }
 
-/// An entry with a temporary name that no transfer needs.
+/// An entry with a temporary name that no running transfer uses.
 struct Candidate {
     size: u64,
     kind: LeftoverKind,
-    /// The lock is held until the entry is removed, so that no process starts to use it.
+    /// The lock on the entry, which is held until the entry is removed so that no process starts to use it.
     #[expect(dead_code, reason = "held for its lock")]
     lock: Option<OwnedFd>,
 }
@@ -133,7 +137,7 @@ impl Candidate {
     }
 }
 
-/// Locks the file; `None` if another process holds it, or that can't be determined.
+/// Locks the file; `None` if another process holds the lock, or if that can't be determined.
 fn try_lock(parent: &Directory, name: &OsStr) -> Option<OwnedFd> {
     let file = parent.open_to_lock(name).ok()?;
     rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive).ok()?;
@@ -147,8 +151,8 @@ fn age(stat: &Stat) -> Duration {
 
 type Each<'a> = &'a mut dyn FnMut(&Directory, &RelPath, &[u8]);
 
-/// Passes every temporary name below `top` to `each`, without following links. Directories that can't be read are
-/// skipped.
+/// Passes every entry with a temporary name below `top` to `each`. Links aren't followed. Directories that
+/// can't be read are skipped.
 fn walk(root: &Root, top: RelPath, deep: bool, each: Each<'_>) {
     let mut waiting = vec![top];
     while let Some(at) = waiting.pop() {
@@ -178,7 +182,8 @@ mod tests {
     use super::*;
     use crate::tree::temporary::{JOURNAL, JOURNAL_DIGITS};
 
-    /// Over NFS, a lock of a descriptor that can't write is refused, and no leftover would ever be removed.
+    /// Over NFS, an exclusive lock needs a descriptor that is open for writing; otherwise no leftover could
+    /// ever be removed.
     #[test]
     fn a_leftover_is_locked_for_writing() {
         let top = tempfile::tempdir().unwrap();

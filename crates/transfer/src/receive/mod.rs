@@ -1,4 +1,4 @@
-//! The receiver: it turns the streams into names on stable storage.
+//! The receiver: turns the frames of the streams into files on stable storage.
 
 mod across;
 pub mod admission;

@@ -12,24 +12,25 @@ use crate::receive::partial_directory::PartialDirectory;
 use crate::tree::bounds::{DestinationState, Named};
 use crate::tree::root::{Directory, Root};
 
-/// The beginning of the message that the directory of temporary files doesn't exist.
+/// The beginning of the error message that the directory of temporary files doesn't exist.
 pub const NO_TEMP_DIR: &str = "The temp-dir";
 
 /// The directories near the destination that the receiver uses.
 pub struct Near {
-    /// Other trees that may have what the destination lacks.
+    /// Other trees from which entries that the destination lacks may be taken.
     pub others: Vec<Root>,
-    /// Keeps entries that are replaced or deleted, if backups are requested.
+    /// Keeps backups of entries that are replaced or deleted, if the user requests them.
     pub backups: Option<Backups>,
-    /// The directory of temporary files, unless they are in the directories of the final files.
+    /// The directory of temporary files; `None` if each temporary file is in the directory of its final file.
     pub temporary: Option<Arc<Directory>>,
-    /// Keeps partial files, or complete ones until all files have arrived.
+    /// The directory for partial files and, with `--delay-updates`, for complete files that wait for their
+    /// names.
     pub partial: Option<PartialDirectory>,
 }
 
 impl Near {
-    /// The directories as `options` request them, relative to `destination`. Directories for backups get `mode`.
-    /// Another tree that doesn't exist counts as empty, and is told.
+    /// Finds the directories that `options` request, relative to `destination`. Directories that are created
+    /// for backups get the mode `mode`. Another tree that doesn't exist counts as empty, and is reported.
     ///
     /// # Errors
     /// If a path isn't allowed, or may not be reached.
@@ -64,7 +65,8 @@ impl Near {
     }
 }
 
-/// Opens the directory of temporary files; if it doesn't exist, the error is in rsync's words.
+/// Opens the directory of temporary files. If the directory doesn't exist, the error message is that of
+/// rsync.
 fn temporary(destination: &Named, written: &[u8]) -> Result<Arc<Directory>, TransferError> {
     let named = destination.beside(written)?;
     match named.destination()?.there {
@@ -108,12 +110,12 @@ fn others(
         tell(problem(named.shown(), ProblemKind::Noted, message));
         Ok(None)
     };
-    // With rsync's names, a tree that can only be reached by another user's link is treated as missing.
+    // With rsync's names, a tree whose path contains another user's link is treated as missing.
     let named = named.filter(|named| !named.as_ref().is_ok_and(is_passed_over));
     named.filter_map(|named| named.and_then(there).transpose()).collect()
 }
 
-/// The option that names such trees.
+/// The name of the option that requests other trees for this use.
 fn option_of(used: OtherUse) -> &'static str {
     match used {
         OtherUse::Link => "--link-dest",

@@ -1,4 +1,4 @@
-//! Collects changes into messages.
+//! Collects reports of changes into messages.
 
 use linerate_wire::control::Change;
 
@@ -8,7 +8,7 @@ use crate::net::session::Reporter;
 const TOLD: usize = 512;
 const TOLD_BYTES: usize = 128 << 10;
 
-/// Collects changes into messages.
+/// Collects reports of changes into messages.
 pub struct News {
     reporter: Reporter,
     far_away: bool,
@@ -17,17 +17,18 @@ pub struct News {
 }
 
 impl News {
-    /// Reports to `reporter`'s observer; `far_away` is true if that is a client of this end.
+    /// Sends the messages to `reporter`'s observer; `far_away` is true if that observer is a client at the
+    /// other end.
     pub fn new(reporter: Reporter, far_away: bool) -> Self {
         Self { reporter, far_away, waiting: Vec::new(), bytes: 0 }
     }
 
-    /// True if this end is the far end for the user.
+    /// True if the user is at the other end.
     pub fn is_told_far_away(&self) -> bool {
         self.far_away
     }
 
-    /// Adds one change, which is reported soon.
+    /// Adds one change, which is reported soon, together with others.
     pub fn tell(&mut self, change: Change) {
         self.bytes += 64 + 2 * change.path.as_bytes().len();
         self.waiting.push(change);
@@ -36,7 +37,7 @@ impl News {
         }
     }
 
-    /// Reports the changes that wait.
+    /// Reports the changes that were collected.
     pub fn flush(&mut self) {
         self.bytes = 0;
         if !self.waiting.is_empty() {

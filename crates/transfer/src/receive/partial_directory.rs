@@ -18,13 +18,13 @@ use crate::tree::identity::identity_of;
 use crate::tree::root::{Directory, Root};
 use crate::tree::temporary::Temporary;
 
-/// The mode of such a directory: its files aren't ready to be seen by others.
+/// The mode of such a directory: only its owner has access, since its files aren't complete.
 const MODE: Mode = Mode::RWXU;
 
-/// The directory of files that are not in place yet. In it, they already have their final names.
+/// A directory for files that aren't in place yet. In this directory they already have their final names.
 pub struct PartialDirectory {
     place: PartialPlace,
-    /// Complete files wait in it.
+    /// Complete files wait in this directory for their names (`--delay-updates`).
     pub delays: bool,
     /// Locked while a file is put into the directory: an empty directory is removed only if no thread is about to fill
     /// it.
@@ -32,17 +32,17 @@ pub struct PartialDirectory {
 }
 
 enum PartialPlace {
-    /// Directories with these names, below each file's own directory.
+    /// For each file, the directory with this relative path (its components) below the file's own directory.
     Beside(Vec<OsString>),
-    /// One directory for all files; it is opened when it is first needed.
+    /// One directory for all files, which is opened when it is first needed.
     Fixed(Box<FixedDirectory>),
 }
 
 struct FixedDirectory {
     named: Named,
     held: Mutex<Option<Root>>,
-    /// Files of this transfer have their final place in the directory, so its files may be final files instead of
-    /// partial ones.
+    /// Files of this transfer have their final place in this directory, so files in it may be final files and
+    /// not partial ones.
     is_place: Mutex<bool>,
     /// The directory is below the destination, so files may get their final place in it later.
     is_below: OnceLock<bool>,
@@ -84,8 +84,8 @@ impl PartialDirectory {
         }
     }
 
-    /// Records that a file has or will get its final place in `parent`. If `parent` is the one directory of all partial
-    /// files, no file is kept or removed there from now on.
+    /// Records that a file has or will get its final place in `parent`. If `parent` is the common directory
+    /// of all partial files, from now on no partial file is kept or removed there.
     pub fn note_place(&self, parent: impl AsFd) {
         if let PartialPlace::Fixed(fixed) = &self.place {
             let mut is_place = lock(&fixed.is_place);
@@ -106,8 +106,8 @@ impl PartialDirectory {
         self.hold_place().is_some_and(|is_place| *is_place)
     }
 
-    /// Whether files have their final place in the partial directory. While the guard is held, no further file is
-    /// recorded there.
+    /// Returns a guard whose value is true if files have their final place in the partial directory. While
+    /// the guard exists, no such file is recorded.
     fn hold_place(&self) -> Option<MutexGuard<'_, bool>> {
         match &self.place {
             PartialPlace::Fixed(fixed) => Some(lock(&fixed.is_place)),
@@ -115,8 +115,8 @@ impl PartialDirectory {
         }
     }
 
-    /// The directory that holds the kept part of the file `name` in `parent`, and the part's stat. `None` unless the
-    /// part is a regular file.
+    /// Looks for the partial file of the file `name` in `parent`. Returns the directory that holds it, and
+    /// its stat; `None` if there is no such regular file.
     pub fn look(&self, parent: BorrowedFd<'_>, name: &OsStr) -> Option<(OwnedFd, Stat)> {
         self.note_place(parent);
         if self.is_place() { None } else { self.find_part(parent, name) }
@@ -128,8 +128,9 @@ impl PartialDirectory {
         (FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile).then_some((holder, stat))
     }
 
-    /// True if a complete file may wait in it for its name in `parent`. False if the directory is on another file
-    /// system, if files may have their final place in it, or if other users may write to it.
+    /// True if a complete file may wait in the partial directory for its name in `parent`. False if the
+    /// partial directory is on another file system, if files may have their final place in it, or if other
+    /// users may write to it.
     pub fn lets_wait(&self, parent: &Directory) -> bool {
         self.note_place(parent);
         let is_own = || self.make(parent.as_fd()).map_or(true, |holder| is_own(holder.as_fd()));
@@ -142,10 +143,11 @@ impl PartialDirectory {
             && self.make(parent.as_fd()).and_then(device).is_ok_and(|device| device != parent.device)
     }
 
-    /// Puts `file`, which will become the file `name` in `parent`, into the directory.
+    /// Moves `file`, which will become the file `name` in `parent`, into the partial directory.
     ///
     /// # Errors
-    /// The errors of mkdir(2), link(2) and rename(2); `EEXIST` if files have their final place in the directory.
+    /// The errors of mkdir(2), link(2) and rename(2); `EEXIST` if files have their final place in the
+    /// directory.
     pub fn put(&self, file: Temporary, parent: BorrowedFd<'_>, name: &OsStr) -> Result<(), Errno> {
         let _filling = self.filling.read().unwrap_or_else(PoisonError::into_inner);
         let holder = self.make(parent)?;
@@ -155,18 +157,19 @@ impl PartialDirectory {
             return Err(Errno::EXIST);
         }
         let device = |fd: BorrowedFd<'_>| rustix::fs::fstat(fd).map(|stat| stat.st_dev);
-        // A temporary file may be on a third file system.
+        // The temporary file may be on a third file system.
         if device(file.fd()?)? != device(holder.as_fd())? {
             return bring(file.fd()?, holder.as_fd(), name);
         }
         file.rename_into(holder.as_fd(), name)
     }
 
-    /// Gives the complete file with the number `inode`, which waits in the directory, its name in `parent`.
+    /// Renames the complete file with the inode number `inode`, which waits in the partial directory, to
+    /// `name` in `parent`.
     ///
     /// # Errors
-    /// The errors of open(2) and rename(2): `EISDIR` if a directory has that name; `ESTALE` if another file waits
-    /// there.
+    /// The errors of open(2) and rename(2): `EISDIR` if a directory has that name; `ESTALE` if another file
+    /// waits there.
     pub fn release(&self, parent: BorrowedFd<'_>, name: &OsStr, inode: u64) -> Result<(), Errno> {
         let holder = self.open(parent)?;
         if !is_own(holder.as_fd()) {
@@ -177,7 +180,8 @@ impl PartialDirectory {
         Ok(())
     }
 
-    /// Removes the kept part of the file `name` in `parent`, which is complete and has its name.
+    /// Removes the partial file of the file `name` in `parent`, since that file is now complete and has its
+    /// name.
     pub fn clear(&self, parent: BorrowedFd<'_>, name: &OsStr) {
         self.note_place(parent);
         let is_place = self.hold_place();
@@ -189,7 +193,7 @@ impl PartialDirectory {
         }
     }
 
-    /// Opens the directory, which may have been removed since the last call.
+    /// Opens the partial directory, which may have been removed since the last call.
     fn open(&self, parent: BorrowedFd<'_>) -> Result<OwnedFd, Errno> {
         match &self.place {
             PartialPlace::Beside(names) => {
@@ -207,7 +211,8 @@ impl PartialDirectory {
         }
     }
 
-    /// Opens the directory, and creates it if it is missing; its parents must exist.
+    /// Opens the partial directory for files in `parent`. Creates the directory if it is missing; its parents
+    /// must exist.
     fn make(&self, parent: BorrowedFd<'_>) -> Result<OwnedFd, Errno> {
         match self.open(parent) {
             Err(Errno::NOENT) => {}
@@ -234,7 +239,8 @@ impl PartialDirectory {
         }
     }
 
-    /// Removes a directory that is in the file's own directory, if it is empty.
+    /// Removes the partial directory below `parent` if it is empty. A common directory for all files is never
+    /// removed.
     fn remove_empty(&self, parent: BorrowedFd<'_>) {
         let PartialPlace::Beside(names) = &self.place else { return };
         let Some((last, above)) = names.split_last() else { return };
@@ -248,7 +254,7 @@ impl PartialDirectory {
     }
 }
 
-/// True if only this user may write to it.
+/// True if only this user may write to the directory.
 fn is_own(holder: BorrowedFd<'_>) -> bool {
     let others = Mode::WGRP | Mode::WOTH;
     rustix::fs::fstat(holder).is_ok_and(|stat| {
@@ -257,10 +263,10 @@ fn is_own(holder: BorrowedFd<'_>) -> bool {
     })
 }
 
-/// Renames the entry of this name in `holder`, if it is the file with the number `inode`.
+/// Renames the entry `name` in `holder`, if it is the file with the inode number `inode`.
 ///
 /// # Errors
-/// The errors of rename(2); `ESTALE` if it is another file.
+/// The errors of rename(2); `ESTALE` if the entry is another file.
 pub fn rename_it(
     holder: BorrowedFd<'_>,
     waits_as: &OsStr,
@@ -295,7 +301,7 @@ fn enter(holder: BorrowedFd<'_>, name: &OsStr) -> Result<OwnedFd, Errno> {
     rustix::fs::openat(holder, name, flags, Mode::empty())
 }
 
-/// Copies a partial file to another file system, and replaces the file of that name there.
+/// Copies a partial file to another file system, and replaces any file of that name there.
 fn bring(part: BorrowedFd<'_>, holder: BorrowedFd<'_>, name: &OsStr) -> Result<(), Errno> {
     match rustix::fs::unlinkat(holder, name, AtFlags::empty()) {
         Ok(()) | Err(Errno::NOENT) => {}

@@ -1,4 +1,5 @@
-//! Compares the contents on stable storage with what the sender read, before a file gets its name.
+//! Verifies files before they get their names: compares their contents on stable storage with the contents
+//! that the sender read.
 
 use linerate_wire::control::{Digest, MAX_AGAIN, MAX_MESSAGE, Problem, ProblemKind};
 use linerate_wire::entry::Entry;
@@ -12,7 +13,8 @@ use crate::base::problem::problem;
 use crate::receive::commit::Finished;
 use crate::receive::read_back::ReadBack;
 
-/// The most bytes of names that are requested again; they must fit into [`linerate_wire::control::Message::Again`].
+/// The most bytes of names in a request to send files again. The names must fit into
+/// [`linerate_wire::control::Message::Again`].
 const NAMES: usize = MAX_MESSAGE / 2;
 
 const ONCE: &str = "differs from what was sent when it was read back";
@@ -21,7 +23,7 @@ const TWICE: &str = "differs from what was sent when it was read back, twice: it
 const TWICE_IN_PLACE: &str = "differs from what was sent when it was read back, twice, and has its name all the same, since \
                               it was written into. The storage or the memory there can't be trusted";
 
-/// The sender's digest of a file, to be compared.
+/// The sender's digest of a file, with which the file on storage is compared.
 #[derive(Clone, Debug)]
 pub struct Proof {
     /// BLAKE3 of the contents that the sender read.
@@ -33,13 +35,14 @@ pub struct Proof {
 }
 
 impl Proof {
-    /// The sender's digest of `entry`.
+    /// The proof for `entry`, whose contents have the sender's digest `digest`.
     pub fn of(entry: &Entry, digest: Digest) -> Self {
         Self { digest, source: entry.source, path: entry.path.clone() }
     }
 }
 
-/// Compares the files of a transfer, and collects the names of those that must be sent again.
+/// Compares the files of a transfer with the sender's digests, and collects the names of files that must be
+/// sent again.
 pub struct Verifier<'a> {
     /// Receives problems.
     pub problem: &'a (dyn Fn(Problem) + Sync),
@@ -59,14 +62,15 @@ impl<'a> Verifier<'a> {
         Self { problem, differing: Mutex::default(), last_round: AtomicBool::new(false) }
     }
 
-    /// Returns the entries that equal what was sent; the others are removed.
+    /// Compares the entries with their digests. Returns the entries that are equal, and removes the others.
     pub fn check(&self, group: Vec<Finished>) -> Vec<Finished> {
         let results = ReadBack::of(&group).run();
         let pairs = group.into_iter().zip(results);
         pairs.filter_map(|(entry, result)| self.judge(entry, result)).collect()
     }
 
-    /// The files that differ and are sent again. A file that differs after this call is a problem.
+    /// Returns the names of the files that differ, to be sent again. If one of them differs after that too, a
+    /// problem is reported.
     pub fn take_differing(&self) -> Vec<(u32, RelPath)> {
         self.last_round.store(true, Ordering::Relaxed);
         std::mem::take(&mut *lock(&self.differing)).names
@@ -77,14 +81,14 @@ impl<'a> Verifier<'a> {
         match result {
             Some(Ok(digest)) if digest == proof.digest => return Some(entry),
             Some(Err(error)) => self.tell(&entry, &format!("reading it back failed: {error}")),
-            // A file that is too short has no digest.
+            // A file that is too short has no digest, so this case covers it too.
             Some(Ok(_)) | None if self.wants_again(proof) => {}
             Some(Ok(_)) | None if self.last_round.load(Ordering::Relaxed) => {
                 self.tell(&entry, if entry.temporary.is_in_place() { TWICE_IN_PLACE } else { TWICE });
             }
             Some(Ok(_)) | None => self.tell(&entry, ONCE),
         }
-        // The journal may list the file, but its contents aren't worth resuming.
+        // The journal may list the file, but resuming from damaged contents is useless.
         entry.temporary.discard();
         None
     }

@@ -1,8 +1,8 @@
 //! Reads finished files back, several at a time, and hashes them.
 //!
-//! The contents are on stable storage by then. They are read past the page cache: its pages are dropped first, and the
-//! file is read directly (`O_DIRECT`) if its file system supports that. A file system in memory (tmpfs) returns what is
-//! in memory.
+//! At that time the contents are on stable storage. To bypass the page cache, the file's cached pages are
+//! dropped first, and the file is read directly (`O_DIRECT`) if its file system supports that. A file system
+//! in memory (tmpfs) returns the data in memory.
 
 use linerate_wire::control::Digest;
 use linerate_wire::entry::Kind;
@@ -18,7 +18,8 @@ use crate::receive::commit::Finished;
 use crate::tree::digest::{DigestPart, Hashing, join};
 use crate::tree::temporary::Temporary;
 
-/// Bytes that one thread reads from a file before another thread may take the next share; a power of two.
+/// Bytes that one thread reads from a file before another thread may take the file's next share; a power of
+/// two.
 const SHARE: u64 = 8 << 20;
 /// Bytes per read: they fit into a second-level cache while they are hashed.
 const AT_ONCE: usize = 512 << 10;
@@ -29,7 +30,7 @@ const MOST_THREADS: usize = 4;
 /// The number of bytes that justifies one more thread.
 const WORTH_A_THREAD: u64 = 1 << 20;
 
-/// A group that is read back by several threads; each takes the next share of a file.
+/// Reads back a group of files with several threads; each thread takes the next share of a file.
 pub struct ReadBack<'a> {
     files: Vec<Option<File<'a>>>,
     /// For each share: the index of the file, the offset and the length.
@@ -38,7 +39,7 @@ pub struct ReadBack<'a> {
     bytes: u64,
 }
 
-/// A file's digest; `None` for an entry that isn't read.
+/// The digest of a file, or the error; `None` for an entry that isn't read back.
 pub type Outcome = Option<Result<Digest, Errno>>;
 
 struct File<'a> {
@@ -54,7 +55,7 @@ enum Readable<'a> {
 }
 
 impl<'a> ReadBack<'a> {
-    /// For those files in `group` that have a digest to compare with.
+    /// Prepares to read back those files in `group` that have a digest to compare with.
     pub fn of(group: &'a [Finished]) -> Self {
         let mut back = Self { files: Vec::new(), shares: Vec::new(), next: AtomicUsize::new(0), bytes: 0 };
         for (number, entry) in group.iter().enumerate() {
@@ -151,7 +152,7 @@ impl<'a> File<'a> {
         Ok(Some(hashing.finish()))
     }
 
-    /// The digest of the file. A file that is too short gets a digest that equals none that could be sent.
+    /// The digest of the file. For a file that is too short, a digest that no sender could have sent.
     fn outcome(self) -> Result<Digest, Errno> {
         let parts = self.parts.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner())?;
         Ok(join(parts, self.size).unwrap_or_default())
@@ -167,8 +168,8 @@ impl AsFd for Readable<'_> {
     }
 }
 
-/// Makes the following reads come from storage. Pages that were written are dropped; that is also necessary for a file
-/// system that reads through its pages in spite of `O_DIRECT`.
+/// Makes the following reads come from storage. Cached pages are dropped even with `O_DIRECT`, since some
+/// file systems then still read through their pages.
 fn bypass_cache(fd: BorrowedFd<'_>) {
     let _ = rustix::fs::fadvise(fd, 0, None, Advice::DontNeed);
     if let Ok(flags) = rustix::fs::fcntl_getfl(fd) {
@@ -180,7 +181,8 @@ fn read_some(fd: BorrowedFd<'_>, buffer: &mut [u8], offset: u64) -> Result<usize
     loop {
         match rustix::io::pread(fd, &mut *buffer, offset) {
             Err(Errno::INTR) => {}
-            // A file system that accepts the flag, or storage with larger blocks, may still refuse the read.
+            // A file system that accepts `O_DIRECT`, or storage with larger blocks, may still refuse the
+            // read.
             Err(Errno::INVAL) => {
                 let flags = rustix::fs::fcntl_getfl(fd)?;
                 if !flags.contains(OFlags::DIRECT) {
@@ -193,7 +195,7 @@ fn read_some(fd: BorrowedFd<'_>, buffer: &mut [u8], offset: u64) -> Result<usize
     }
 }
 
-/// Memory for direct reads, allocated when it is first needed.
+/// A buffer for direct reads, which is allocated when it is first needed.
 #[derive(Default)]
 struct Buffer(Vec<u8>);
 
@@ -277,7 +279,7 @@ mod tests {
         assert_ne!(outcome, [Some(Ok(crate::tree::digest::of_bytes(b"abc")))]);
     }
 
-    /// A file system in a file, so that the data on its storage can be changed without its knowledge.
+    /// A file system in an image file, so that the test can change the data on its storage behind its back.
     struct Disk {
         image: PathBuf,
         mount: PathBuf,
@@ -318,7 +320,7 @@ mod tests {
         Command::new(program).args(args).output().is_ok_and(|run| run.status.success())
     }
 
-    /// The page cache still has the right bytes; only the data on storage differs.
+    /// The page cache still holds the right bytes; only the data on storage is changed.
     #[test]
     fn what_is_read_comes_from_the_storage() {
         let Some(disk) = Disk::up() else {

@@ -1,4 +1,5 @@
-//! The receiving end, from the announced sources to the message that everything is on stable storage.
+//! The receiving end: all steps from the announced sources to the message that everything is on stable
+//! storage.
 
 use crossbeam_channel::{Receiver, Sender as CrossbeamSender, TrySendError, bounded};
 use linerate_wire::control::{MAX_OPEN_OFFERS, Message, Options, Problem, ProblemKind, Source, Totals};
@@ -44,18 +45,18 @@ const WAITING: usize = 16;
 pub struct Received {
     /// Entries that are in place.
     pub landed: Totals,
-    /// Entries that the sender reports as found.
+    /// The totals of the entries that the sender has found, as it announced them.
     pub announced: Totals,
     /// Streams that carried data.
     pub streams: u32,
-    /// The destination takes each source under its own name.
+    /// True if the destination takes each source under its own name.
     pub within: bool,
     /// The sources' names, as the sender announced them.
     pub sources: Vec<RelPath>,
 }
 
-/// Receives into `destination`. If `request` is set, this end requested the entries, and accepts nothing else. `known`
-/// receives the digests of files that are in place, if they are requested.
+/// Receives into `destination`. If `request` is set, this end has requested entries from the sender, and
+/// accepts only these. If digests are requested, `known` receives the digest of each file that is in place.
 ///
 /// # Errors
 /// If the transfer as a whole fails; problems of single entries are reported and counted.
@@ -94,8 +95,8 @@ pub fn run(
     let received =
         joined.and_then(|()| receive(session, (&terms, &near), sources, options, &resume, umask, known));
     rustix::process::umask(umask);
-    // A client that is gone will run the command again, and must find the journal that shows that everything is in
-    // place.
+    // If the client is gone now, it will run the command again. The journal must then still exist, since it
+    // shows that everything is in place.
     let received = received.and_then(|received| session.check().map(|()| received));
     let received = received.inspect_err(|error| resume.abandon(&landing, &near, error))?;
     session.meanwhile(|| resume.finish(&landing, &near))?;
@@ -106,9 +107,9 @@ pub fn run(
     Ok(received)
 }
 
-/// Whether a link at the destination may stand for a directory above the entries that are sent: only without implied
-/// directories. If the far end was sent a list of files, it can't create such a link itself, since it may send only
-/// directories at those places.
+/// Which links at the destination may stand for directories above the entries that are sent: only links at
+/// places for which no directory entries are sent (`--no-implied-dirs`). If the far end has a list of files,
+/// it can't have created such a link itself, since it may send only directories at these places.
 fn ways(options: &Options, request: Option<&Request<'_>>) -> ImpliedWays {
     let is_like_rsync = options.sync.as_ref().is_some_and(|sync| sync.into);
     match request {
@@ -169,7 +170,7 @@ fn writer(options: &Options, tell: &dyn Fn(Problem)) -> MetadataWriter {
     })
 }
 
-/// The state after all streams have ended, before the last steps.
+/// What the receiver needs for the last steps, after all streams have ended.
 struct Taken<'a> {
     /// Directories that have changed.
     touched: Touched,
@@ -179,7 +180,7 @@ struct Taken<'a> {
     compared: Option<OfferComparison<'a>>,
 }
 
-/// Receives everything that the sender has, and writes it to stable storage.
+/// Receives all entries from the sender, and writes them to stable storage.
 fn bring<'a>(
     session: &mut Session,
     shared: &'a Reception<'a>,
@@ -214,7 +215,7 @@ fn bring<'a>(
     Ok(taken)
 }
 
-/// Receives all streams, up to the committer's end.
+/// Receives all streams, until the committer has ended.
 fn take<'a>(
     session: &mut Session,
     shared: &'a Reception<'a>,
@@ -244,7 +245,8 @@ fn take<'a>(
         let compared = desk.map(Desk::close).transpose();
         // The committer is running, so it receives this message.
         let _ = finished.send(if received.is_ok() { ToCommit::End } else { ToCommit::Abandon });
-        // If an end breaks the protocol, that is the error to report, and not that the end then goes away.
+        // If an end breaks the protocol, that error is reported, and not the later error that the end has
+        // gone.
         let compared = compared?;
         let (streams, announced) = received?;
         session.stand_by_until(&committed)?;
@@ -329,7 +331,8 @@ fn drive<'scope, W: Fn(Stream) -> WorkerEnd + Send + Sync + 'scope>(
                 let source = lock(&session.meters.remote).stages;
                 supply.look(&source, announced.is_some(), looked).map_err(TransferError::Cut)?;
             }
-            // These threads end early only if the storage or the sender's offers failed; the joins return the reason.
+            // These threads end early only if the storage failed or the sender's offers were invalid. Joining
+            // them returns the reason.
             if committing.is_finished() || desk.is_some_and(Desk::has_ended) {
                 break;
             }
@@ -338,14 +341,14 @@ fn drive<'scope, W: Fn(Stream) -> WorkerEnd + Send + Sync + 'scope>(
     Ok((crew.used, announced.map(|(_, announced)| announced).unwrap_or_default()))
 }
 
-/// The totals that the sender announces at its end.
+/// The totals that the sender announces when it has sent everything.
 #[derive(Clone, Copy, Default)]
 struct Announced {
     totals: Totals,
     complete: bool,
 }
 
-/// Passes offers to the thread that answers them.
+/// Passes offers to the thread that answers them, and that thread's handle.
 struct Desk<'scope, 'a> {
     offers: CrossbeamSender<Offer>,
     thread: ScopedJoinHandle<'scope, Result<OfferComparison<'a>, TransferError>>,
@@ -368,13 +371,13 @@ impl<'scope, 'a: 'scope> Desk<'scope, 'a> {
         Self { offers, thread }
     }
 
-    /// This never waits: the queue has room for as many offers as may be open.
+    /// Passes on an offer. This never waits, since the queue has room for as many offers as may be open.
     fn hand_on(&self, offered: Offer) -> Result<(), TransferError> {
         match self.offers.try_send(offered) {
             Err(TrySendError::Full(_)) => {
                 Err(TransferError::Breach("the far end breaks the protocol: too many offers are open".into()))
             }
-            // The join returns the reason why the thread ended.
+            // The reason why the thread ended is returned when the thread is joined.
             Ok(()) | Err(TrySendError::Disconnected(_)) => Ok(()),
         }
     }

@@ -31,7 +31,8 @@ use crate::tree::places::Places;
 use crate::tree::root::Directory;
 use crate::tree::temporary::{Names, timestamps};
 
-/// The most unchanged files that wait for the sender's digest: more than can be offered or in transfer at a time.
+/// The most unchanged files that may wait for the sender's digest. More can't be offered or in transfer at a
+/// time.
 const STANDING: usize = 65_536;
 
 /// The state of one receiving end while a transfer runs.
@@ -42,27 +43,27 @@ pub struct Reception<'a> {
     pub ground: Ground<'a>,
     /// Notes that are kept from one entry to the next.
     pub notes: Notes,
-    /// The receivers of results.
+    /// Where results are reported.
     pub reports: Reports<'a>,
 }
 
 /// The user's options.
 pub struct Settings {
-    /// Nothing is deleted on other file systems than the destination's.
+    /// Entries on other file systems than the destination's aren't deleted.
     pub one_file_system: bool,
-    /// The sender removes its files once they are here.
+    /// The sender removes each of its files after it has arrived.
     pub removes_sources: bool,
-    /// The options by which existing entries may be left unchanged, if there are any.
+    /// The options by which existing entries may stay unchanged, if there are any.
     pub leaves: Option<Sync>,
-    /// Nothing is written.
+    /// Nothing is written (dry run).
     pub dry_run: bool,
-    /// The data may be compressed; one stream may use this window.
+    /// Set if the data may be compressed; one stream may use this long window.
     pub unpacks: Option<LongWindow>,
-    /// Changed files are sent whole: existing files aren't compared.
+    /// Changed files are sent whole, without a comparison with the existing files.
     pub whole: bool,
-    /// Existing files are written into, not replaced.
+    /// Existing files are written into instead of being replaced.
     pub inplace: bool,
-    /// The properties of entries that are kept.
+    /// The properties of entries that are kept, such as times and owners.
     pub keep: Keep,
     /// Access times are kept and compared.
     pub atimes: bool,
@@ -72,23 +73,24 @@ pub struct Settings {
     pub append: Appending,
     /// All space of a file is allocated before anything is written into it.
     pub preallocate: bool,
-    /// Zeros are turned into holes.
+    /// Blocks of zeros become holes.
     pub dig_holes: bool,
     /// Without permissions from the sender, a new file gets the mode of the file that it replaces.
     pub leaves_modes: bool,
-    /// As `leaves_modes`, except for the execute bits, which follow the sender's file.
+    /// As with `leaves_modes`, a new file gets the mode of the replaced file, but the execute bits follow the
+    /// sender's file (`--executability`).
     pub executability: bool,
-    /// Only entries on a list of files come, and commands with such a list may have no option to delete.
+    /// Only entries on a list of files are sent. Commands with such a list can't delete.
     pub listed: bool,
     /// Symbolic links aren't kept.
     pub no_links: bool,
     /// Links that point outside the tree aren't kept.
     pub safe_links: bool,
-    /// The sender reports digests.
+    /// The sender reports the digests of files.
     pub digests: bool,
-    /// Files of which this transfer brings only some pieces, by their paths at the sender.
+    /// Files of which this transfer sends only some pieces, by their paths at the sender.
     pub divided: HashMap<RelPath, DividedFile>,
-    /// The umask that the process had.
+    /// The umask that the process had before it was cleared.
     pub umask: Mode,
 }
 
@@ -101,25 +103,25 @@ pub struct Ground<'a> {
     pub near: &'a Near,
     /// The sources as the sender announced them.
     pub sources: &'a [Source],
-    /// The terms by which entries are judged.
+    /// The terms by which entries are admitted.
     pub terms: &'a Terms<'a>,
     /// Temporary names.
     pub names: &'a Names<'a>,
     /// Sets the metadata of entries.
     pub writer: &'a MetadataWriter,
-    /// The records of the files that earlier runs of the command have left.
+    /// The files that earlier runs of the command have left, as their journal records them.
     pub past: Option<&'a Past>,
-    /// The journal for a later run that resumes.
+    /// This run's journal, from which a later run can resume.
     pub journal: &'a Journal,
 }
 
-/// Notes that are kept from one entry to the next.
+/// Data that is kept for later steps of the transfer.
 pub struct Notes {
     /// Large files whose parts arrive on several streams.
     pub assemblies: Mutex<Assemblies>,
     /// Large files that an earlier run began, and whose present chunks were reported to the sender.
     pub resumed: Mutex<HashMap<RelPath, Resumed>>,
-    /// Divided files whose present pieces were reported to the sender, by their places.
+    /// Divided files whose present pieces were reported to the sender, by the files' places.
     pub awaited: Mutex<HashMap<RelPath, AwaitedPieces>>,
     /// Older versions of large files, from which chunks may be copied.
     pub older: Older,
@@ -129,7 +131,7 @@ pub struct Notes {
     pub shorter: Places<Stat>,
     /// Directories whose mode or times are set after everything below them is in place.
     pub directories: Mutex<Spool<Kept>>,
-    /// Directories in which something changed without the committer.
+    /// Directories that were changed by other code than the committer.
     pub changed: Mutex<Touched>,
     /// The device and inode numbers of each file that landed under a first name, by its place.
     pub first_names: Places<(u64, u64)>,
@@ -137,21 +139,21 @@ pub struct Notes {
     pub further_names: Mutex<Spool<FurtherName>>,
 }
 
-/// The receivers of results.
+/// Where results are reported.
 #[derive(Clone)]
 pub struct Reports<'a> {
-    /// Sends complete files to the committer.
+    /// The queue of complete files for the committer.
     pub finished: Sender<ToCommit>,
     /// This end's counters.
     pub counters: &'a Counters,
     /// Receives problems.
     pub problem: &'a (dyn Fn(Problem) + std::marker::Sync),
-    /// Tells the sender that nothing more of a file is needed; the argument is the file's number.
+    /// Requests that the sender sends no more of a file; the argument is the file's number.
     pub skip: &'a (dyn Fn(u64) + std::marker::Sync),
 }
 
 impl<'a> Reception<'a> {
-    /// A reception of which nothing has arrived.
+    /// A reception for which nothing has arrived yet.
     pub fn new(settings: Settings, ground: Ground<'a>, reports: Reports<'a>) -> Self {
         Self { settings, notes: Notes::new(ground.landing), ground, reports }
     }
@@ -164,12 +166,12 @@ impl<'a> Reception<'a> {
 }
 
 impl Reception<'_> {
-    /// The option that names the file at `place`, if this command itself writes it.
+    /// If this command itself writes the file at `place` (such as its log): the option that names that file.
     pub fn own_file(&self, place: &RelPath) -> Option<&'static str> {
         own_files::option_of(place.name()?, || self.ground.landing.root.directory(&place.parent()?).ok())
     }
 
-    /// Keeps the entry that has the name, if backups are requested.
+    /// Keeps a backup of the entry `name` in `parent`, if backups are requested.
     ///
     /// # Errors
     /// The errors of [`Backups::keep`](crate::receive::backup::Backups::keep).
@@ -215,7 +217,7 @@ impl Settings {
         }
     }
 
-    /// The times that `entry` gets, if it keeps any.
+    /// The times to set on the received `entry`; `None` if times aren't kept.
     pub fn times(&self, entry: &Entry) -> Option<Timestamps> {
         let (times, accessed) =
             (self.keep.times_of(&entry.kind), self.atimes && entry.kind != Kind::Directory);
@@ -227,7 +229,8 @@ impl Settings {
         (times || accessed).then_some(kept)
     }
 
-    /// Allocates all space of `file`, if that is requested. A failure is ignored, since the file is as good without it.
+    /// Allocates all space of `file` in advance, if that is requested. A failure is ignored, since the file
+    /// is complete without it too.
     pub fn take_room(&self, file: BorrowedFd<'_>, entry: &Entry) {
         let Kind::File { size: size @ 1.. } = entry.kind else { return };
         if self.preallocate {
@@ -235,8 +238,8 @@ impl Settings {
         }
     }
 
-    /// Turns the zeros of a complete file into holes, if that is requested. A failure is ignored, since the file is as
-    /// good without holes.
+    /// Turns the zeros of a complete file into holes, if that is requested. A failure is ignored, since the
+    /// contents are the same without holes.
     pub fn dig(&self, file: BorrowedFd<'_>, entry: &Entry) {
         if let (true, Kind::File { size: size @ 1.. }) = (self.dig_holes, &entry.kind) {
             let _ = holes::dig(file, *size, self.preallocate);
@@ -249,8 +252,8 @@ impl Settings {
         self.mode_within(entry, !self.umask)
     }
 
-    /// The mode of an entry that is created in `parent`. If `parent` has a default ACL, that replaces the process's
-    /// umask; a directory that was just created has inherited such an ACL from its parent.
+    /// The mode of an entry that is created in `parent`. If `parent` has a default ACL, the ACL replaces the
+    /// process's umask. A directory that was just created may have inherited such an ACL from its parent.
     pub fn mode_in(&self, entry: &Entry, parent: &Directory) -> Mode {
         match self.keep.perms {
             true => self.mode(entry),
@@ -277,19 +280,21 @@ impl Settings {
         }
     }
 
-    /// The mode with which a directory is created: this program has access, whatever the final mode is.
+    /// The mode with which a directory is created: its owner has access, no matter which mode the directory
+    /// gets at the end.
     pub fn created(&self) -> Mode {
         Mode::RWXU | (Mode::from_raw_mode(0o777) & !self.umask)
     }
 
-    /// As [`Self::created`], for a directory that has inherited a default ACL from its parent.
+    /// The initial mode of a directory as in [`Self::created`], if the directory has inherited a default ACL
+    /// from its parent.
     pub fn created_as(&self, made: &Directory) -> Mode {
         made.default_permissions().map_or_else(|| self.created(), |most| Mode::RWXU | most)
     }
 }
 
-/// The divided files. A file is received whole instead if it is verified by digests, written into, or stands for
-/// another kind of entry.
+/// The divided files. A file isn't divided but received whole if it is verified by digests, is written into,
+/// or stands for another kind of entry.
 fn divided(options: &Options) -> HashMap<RelPath, DividedFile> {
     let may_be = options.sync.as_ref().is_some_and(|sync| !sync.inplace && !sync.dry_run)
         && !options.digests

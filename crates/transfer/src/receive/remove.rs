@@ -1,5 +1,5 @@
-//! Deletes from the destination the entries that the sender doesn't have: deepest first, never through a link, and
-//! never more than the user allows.
+//! Deletes the entries at the destination that the sender doesn't have: the deepest first, never through a
+//! link, and never more than the user allows.
 
 mod in_the_way;
 
@@ -30,7 +30,7 @@ use crate::tree::temporary::is_reserved;
 /// The greatest depth of nested directories that are examined.
 const MAX_DEPTH: usize = 1024;
 
-/// The end of the message about entries that aren't deleted.
+/// The end of the message that entries aren't deleted because some sources could not be read.
 pub const NOT_ALL_READ: &str = ", since not all of the source could be read";
 
 const IS_SOURCE: &str = "it is the source itself";
@@ -45,9 +45,9 @@ pub struct Remover<'a> {
     removed: u64,
     /// The number of entries that stayed because the user's limit was reached.
     left: u64,
-    /// Where the source lands whose extra entries are being deleted.
+    /// The place at which the source lands whose extra entries are being deleted.
     shown_below: RelPath,
-    /// The device of that place, if other file systems are spared.
+    /// The device of that place, if nothing on other file systems is deleted.
     device: Option<u64>,
     /// The directories in which nothing is deleted, since they are sources.
     pub sources: Sources,
@@ -56,21 +56,21 @@ pub struct Remover<'a> {
 /// A directory that is being emptied.
 struct OpenedDirectory {
     fd: OwnedFd,
-    /// The mode that it had, if that didn't let its owner write.
+    /// The mode that the directory had before its owner was given write access.
     had: Option<Mode>,
 }
 
 impl OpenedDirectory {
-    /// Gives a directory that isn't deleted its former mode again.
+    /// Restores the mode of a directory that isn't deleted.
     fn close_again(&self) {
         if let Some(had) = self.had {
-            // This process could change the mode before, so it can change it now.
+            // This process could change the mode before, so restoring it succeeds too.
             let _ = rustix::fs::fchmod(&self.fd, had);
         }
     }
 }
 
-/// One name in a directory of the destination.
+/// An entry in a directory of the destination.
 struct Child {
     name: OsString,
     directory: bool,
@@ -93,7 +93,7 @@ impl<'a> Remover<'a> {
         }
     }
 
-    /// Deletes all entries below each source's place that aren't in `offered`.
+    /// Deletes all entries below each source's place that `offered` doesn't contain.
     pub fn run(mut self, places: &[(RelPath, bool)], offered: &OfferedNames, touched: &mut Touched) {
         let is_whole = |place| offered.has(place, true) && !offered.is_on_the_way(place);
         for (place, _) in places.iter().filter(|(place, directory)| *directory && is_whole(place)) {
@@ -121,20 +121,22 @@ impl<'a> Remover<'a> {
         }
     }
 
-    /// The filter of the source that lands at `top`. With rsync's names the rules see this source's own paths.
+    /// The filter for the source that lands at `top`. With rsync's names, the rules see the paths with this
+    /// source's own name.
     fn filter_of(&self, top: &RelPath) -> Filter {
         if self.sync.into { self.filter.below(top) } else { self.filter.clone() }
     }
 
-    /// Deletes nothing, since it isn't known what the sender has.
+    /// Deletes nothing, and reports why: it isn't known which entries the sender has.
     pub fn refuse(&self) {
-        // Entries that were in the way of entries of another kind are already deleted.
+        // Entries that were in the way of another kind of entry may already have been deleted.
         let nothing = if self.removed == 0 { "nothing" } else { "nothing more" };
         let message = format!("{nothing} is deleted{NOT_ALL_READ}");
         self.tell(&RelPath::root(), message);
     }
 
-    /// Cleans a directory whose contents are on the list of files; the rules of the directories above it apply.
+    /// Deletes extra entries in a directory whose contents are on the list of files. The rules of the
+    /// directories above it apply.
     fn clean_listed(&mut self, top: &RelPath, offered: &OfferedNames, touched: &mut Touched) {
         let mut scope = self.filter_of(&RelPath::root()).scope();
         let mut above: Vec<_> = top.ancestors().collect();
@@ -150,7 +152,7 @@ impl<'a> Remover<'a> {
         self.clean(top, top, &scope, offered, touched);
     }
 
-    /// Cleans one directory that the sender has too.
+    /// Deletes extra entries in one directory that the sender has too.
     fn clean(
         &mut self,
         path: &RelPath,
@@ -162,7 +164,7 @@ impl<'a> Remover<'a> {
         if self.is_too_deep(path) {
             return;
         }
-        // A missing directory needs no cleaning: a dry run creates no directories.
+        // A missing directory needs no cleaning. It may be missing because a dry run creates no directories.
         let Ok(held) = self.shared.ground.landing.root.directory(place) else { return };
         if self.leaves(place, &held) {
             return;
@@ -200,8 +202,8 @@ impl<'a> Remover<'a> {
         }
     }
 
-    /// Lists a directory that isn't deleted. If it doesn't let its owner in, its mode is changed until everything is in
-    /// place.
+    /// Lists a directory that isn't deleted. If its mode doesn't give its owner access, the mode is changed
+    /// until everything is in place.
     fn list_staying(&self, place: &RelPath, held: &Directory) -> Result<Vec<Child>, Errno> {
         let listed = list(held.as_fd());
         // A directory that was opened with `O_PATH` can't be listed.
@@ -215,7 +217,8 @@ impl<'a> Remover<'a> {
         list(rustix::fs::openat(held, ".", flags, Mode::empty())?.as_fd())
     }
 
-    /// Deletes the entries found in the directory at `above`, which is being deleted too; true if none is left.
+    /// Deletes the entries `found` in the directory at `above`, which is being deleted too; true if none
+    /// remains.
     fn remove_all(
         &mut self,
         above: &RelPath,
@@ -237,8 +240,8 @@ impl<'a> Remover<'a> {
     }
 
     fn remove_at(&mut self, path: &RelPath, parent: BorrowedFd<'_>, found: Child, scope: &Scope) -> bool {
-        // Another transfer may be writing it, and `clean` removes temporary files that no transfer will finish; or it is
-        // this command's own log.
+        // Not deleted: temporary files, since another transfer may be writing them and 'linerate clean'
+        // removes those that no transfer will finish; and this command's own files, such as its log.
         if is_reserved(&found.name) || own_files::option_of(&found.name, || Some(parent)).is_some() {
             return false;
         }
@@ -264,7 +267,8 @@ impl<'a> Remover<'a> {
         true
     }
 
-    /// Deletes an entry, which is an empty directory if it is one; false, after reporting it, if it is still there.
+    /// Deletes an entry; a directory must be empty. If the entry still exists after that, reports the error
+    /// and returns false.
     fn delete(&self, path: &RelPath, parent: BorrowedFd<'_>, found: &Child) -> bool {
         let gone = match found.directory {
             true => rustix::fs::unlinkat(parent, &found.name, AtFlags::REMOVEDIR),
@@ -273,9 +277,9 @@ impl<'a> Remover<'a> {
         let backups = self.backups();
         match gone {
             Ok(()) => true,
-            // A directory of the backups may be what is missing.
+            // If the entry still exists, ENOENT means that a directory of the backups is missing.
             Err(Errno::NOENT) if is_gone(parent, &found.name) => true,
-            // Backups remain in it.
+            // Backups remain in the directory.
             Err(Errno::NOTEMPTY) if backups.is_some_and(Backups::are_beside) => false,
             Err(error) => {
                 let advice = backups.filter(|backups| !found.directory && !backups.are_beside());
@@ -286,7 +290,7 @@ impl<'a> Remover<'a> {
         }
     }
 
-    /// Removes an entry that isn't a directory, or keeps it as a backup.
+    /// Removes an entry that isn't a directory, or moves it to the backups.
     fn take_away(&self, place: &RelPath, parent: BorrowedFd<'_>, name: &OsStr) -> Result<(), Errno> {
         let tell = self.shared.reports.problem;
         let taken = self.backups().map(|backups| backups.take(place, parent, name, tell));
@@ -300,7 +304,8 @@ impl<'a> Remover<'a> {
         self.shared.ground.near.backups.as_ref()
     }
 
-    /// Deletes the contents of a directory that is being deleted; returns the directory if it is empty.
+    /// Deletes the contents of a directory that is being deleted; returns the open directory if it is empty
+    /// then.
     fn empty(
         &mut self,
         path: &RelPath,
@@ -334,7 +339,7 @@ impl<'a> Remover<'a> {
         let inside = scope.enter(path, &mut |name| merge_file(directory.fd.as_fd(), name));
         let inside = inside.inspect_err(|error| self.tell(path, unknown(error)));
         let gone = inside.is_ok_and(|inside| self.remove_all(path, &directory, found, &inside));
-        // The metrics may come into it at the end.
+        // This command may still write its metrics file into the directory at the end.
         let gone = gone && !own_files::belong_in(&directory.fd);
         if !gone {
             directory.close_again();
@@ -342,7 +347,7 @@ impl<'a> Remover<'a> {
         gone.then_some(directory)
     }
 
-    /// Opens and lists a directory that will be emptied, even if its mode doesn't let its owner in.
+    /// Opens and lists a directory that will be emptied, even if its mode doesn't give its owner access.
     fn open_directory(
         &self,
         parent: BorrowedFd<'_>,
@@ -351,16 +356,17 @@ impl<'a> Remover<'a> {
         let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let open = |access| rustix::fs::openat(parent, name, flags | access, Mode::empty());
         let held = open(OFlags::PATH)?;
-        // If this user may not set the mode, opening or removing reports it.
+        // If this user may not change the mode, opening the directory or removing its entries reports the
+        // error.
         let had = if self.sync.dry_run { None } else { let_in(held.as_fd(), Mode::RWXU).unwrap_or(None) };
         let opened = OpenedDirectory { fd: open(OFlags::RDONLY)?, had };
         let found = list(opened.fd.as_fd())?;
         Ok((opened, found))
     }
 
-    /// True for a directory in which nothing is deleted: it is the source itself, which is reported, is on another file system, or
-    /// has backups. The source has a directory of backups too; what it lacks are backups, which deletion would keep deeper and
-    /// deeper.
+    /// True for a directory in which nothing is deleted: a source (which is also reported), a directory on
+    /// another file system, or the directory for backups. The source side may have a directory for backups
+    /// too, but with other contents, so deletion would move backups into ever deeper backups.
     fn leaves(&self, place: &RelPath, held: &Directory) -> bool {
         let is_source = rustix::fs::fstat(held).is_ok_and(|stat| self.sources.are_found(&stat));
         let is_source = is_source && !place.is_root();
@@ -372,7 +378,7 @@ impl<'a> Remover<'a> {
             || self.backups().is_some_and(|backups| backups.are_in(held.as_fd()))
     }
 
-    /// True for the device of a file system in which nothing is deleted.
+    /// True if nothing is deleted on this device's file system.
     fn spares(&self, device: u64) -> bool {
         self.device.is_some_and(|own| own != device)
     }
@@ -394,7 +400,7 @@ impl<'a> Remover<'a> {
     }
 }
 
-/// Where the source lands that has its entry `path` at `place`.
+/// The place at which a source lands, if the source's entry `path` is at `place`.
 fn top_of(place: &RelPath, path: &RelPath) -> RelPath {
     let depth = path.components().count();
     (0..depth).try_fold(place.clone(), |place, _| place.parent()).unwrap_or_default()
@@ -404,7 +410,7 @@ fn unknown(error: &FilterError) -> String {
     format!("nothing in it is deleted: {error}")
 }
 
-/// True if there is no entry of that name.
+/// True if no entry has this name.
 fn is_gone(parent: BorrowedFd<'_>, name: &OsStr) -> bool {
     matches!(rustix::fs::statat(parent, name, AtFlags::SYMLINK_NOFOLLOW), Err(Errno::NOENT))
 }

@@ -1,4 +1,4 @@
-//! A run that resumes from what an earlier run of the same command has left.
+//! Resumes a transfer from the data that an earlier run of the same command has left.
 
 use crossbeam_channel::{Receiver, RecvTimeoutError};
 use linerate_wire::control::{Options, Source, Want};
@@ -21,20 +21,22 @@ use crate::tree::bounds::Named;
 use crate::tree::landing::Landing;
 use crate::tree::stamp::ctime;
 
-/// How long to wait for an earlier run, which may not yet know that its other end is gone.
+/// How long to wait until an earlier run of the command ends, since that run may not yet have noticed that
+/// its other end is gone.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// How often written data of large files is synced to stable storage, in case the host fails.
+/// How often the written data of large files is synced to stable storage, so that little is lost if the host
+/// fails.
 const SETTLE: Duration = Duration::from_secs(5);
-/// The range of chunk sizes that a sender is asked for, in bytes.
+/// The range of chunk sizes that this end requests from a sender, in bytes.
 const CHUNKS: std::ops::RangeInclusive<u64> = 64 << 10..=1 << 30;
 /// The most large files of earlier runs that are opened before any data for them arrives, since each needs a
 /// descriptor.
 const MAX_OPEN: usize = 1024;
 
-/// The landing of a directory that an earlier run of the command started to create under a new name. Without this, the
-/// directory would now exist, and the next run would put its source inside it.
+/// If an earlier run of the command had to create the destination directory under a new name: the landing of
+/// that run. By the usual rules, the next run would put its source inside the directory, since it now exists.
 pub fn landing(destination: &Named, sources: &[Source], options: &Options) -> Option<Landing> {
-    // If the destination is a directory, sources land in it in the same way whether or not it existed before.
+    // Into an existing directory, sources land in the same way whether or not the directory existed before.
     let mirror = options.sync.as_ref().map(|sync| !sync.into);
     let landing =
         Landing::as_new(destination, sources, mirror.unwrap_or(false)).filter(|_| mirror != Some(false))?;
@@ -57,7 +59,7 @@ impl Resume {
     /// Opens the journal that an earlier run left below `landing`.
     ///
     /// # Errors
-    /// If another run of the same command is running there, or the other end is gone.
+    /// If another run of the same command is running at this destination, or the other end is gone.
     pub fn find(session: &mut Session, landing: &Landing, options: &Options) -> Result<Self, TransferError> {
         let begun = Instant::now();
         let Some(site) = site(landing, options) else {
@@ -79,20 +81,21 @@ impl Resume {
         }
     }
 
-    /// Ends a transfer that has failed. Data from an end that broke the protocol isn't resumed, and an empty journal
-    /// isn't left.
+    /// Cleans up after a transfer that has failed. Data from an end that broke the protocol is removed, so
+    /// that no run resumes from it. A journal without records is removed too.
     pub fn abandon(&self, landing: &Landing, near: &Near, error: &TransferError) {
         if error.is_breach() {
             self.remove_leftovers(landing, near);
         }
-        // Only by this run's journal does the next run know that this run created a directory.
+        // The journal of this run is the only record that this run created a directory, so it is kept for the
+        // next run.
         if (error.is_breach() || self.journal.is_bare()) && !landing.has_new_directory() {
             self.journal.remove();
         }
     }
 
-    /// Ends a transfer that is in place: removes the leftovers of earlier runs that this run didn't use, and the
-    /// journal.
+    /// Cleans up after a complete transfer: removes the journal, and the leftovers of earlier runs that this
+    /// run didn't use.
     pub fn finish(self, landing: &Landing, near: &Near) {
         self.remove_leftovers(landing, near);
         self.journal.remove();
@@ -112,7 +115,7 @@ fn busy(landing: &Landing) -> TransferError {
     ))
 }
 
-/// The answer to an offered entry by the records of earlier runs; `None` if there are none.
+/// The answer to an offered entry, if the records of earlier runs know the entry; otherwise `None`.
 pub fn want(shared: &Reception<'_>, past: &Past, admitted: &Admitted<'_>, origin: Origin) -> Option<Want> {
     let (entry, place) = (admitted.entry(), admitted.place());
     let Kind::File { size } = entry.kind else { return None };
@@ -138,7 +141,7 @@ pub fn want(shared: &Reception<'_>, past: &Past, admitted: &Admitted<'_>, origin
     Some(want)
 }
 
-/// True if the file that got this name is still there, unchanged and not replaced.
+/// True if the file that `done` records is still at its place and unchanged.
 fn is_still_there(shared: &Reception<'_>, done: journal::Landed, place: &RelPath, size: u64) -> bool {
     let Some((parent, name)) = place.split() else { return false };
     let Ok(parent) = shared.ground.landing.root.directory(&parent) else { return false };
@@ -149,7 +152,7 @@ fn is_still_there(shared: &Reception<'_>, done: journal::Landed, place: &RelPath
         && ctime(&stat) <= done.at
 }
 
-/// Syncs written data of large files to stable storage from time to time, until `ended` is closed.
+/// Periodically syncs the written data of large files to stable storage, until `ended` is closed.
 pub fn settle(shared: &Reception<'_>, ended: Receiver<()>) {
     while let Err(RecvTimeoutError::Timeout) = ended.recv_timeout(SETTLE) {
         let assemblies: Vec<_> = lock(&shared.notes.assemblies).open().map(Arc::clone).collect();

@@ -1,5 +1,5 @@
-//! The directories that are sources. One of them may be below the destination: both ends may be the same host, or see the same
-//! file system.
+//! Recognises directories that are sources. A source may be below the destination, if both ends are the same
+//! host or see the same file system.
 
 use linerate_wire::entry::Origin;
 use rustix::fs::Stat;
@@ -7,20 +7,21 @@ use rustix::time::{ClockId, clock_gettime};
 
 use crate::tree::stamp::ctime;
 
-/// Recognises sources by the numbers and times that their file systems gave them.
+/// Recognises sources by their inode numbers and change times, which the file system assigns.
 pub struct Sources {
-    /// As the sender found them.
+    /// The identities of the sources, as the sender has found them.
     offered: Vec<Origin>,
-    /// Those that were found here, before anything landed in them, by their numbers of device and inode.
+    /// The device and inode numbers of sources that this end has recognised before any entry landed in them.
     found: Vec<(u64, u64)>,
-    /// Seconds since 1970 when this transfer began: what has changed since then may be a source with another time.
+    /// The time when this transfer began, in seconds since 1970. A directory that has changed since then may
+    /// be a source although its change time differs.
     begun: i64,
 }
 
 impl Sources {
-    /// None yet, for a transfer that begins now.
+    /// An empty list, for a transfer that begins now.
     pub fn now() -> Self {
-        // File systems' clocks lag a little.
+        // File systems' clocks may be slightly late, so a second is subtracted.
         Self { offered: Vec::new(), found: Vec::new(), begun: clock_gettime(ClockId::Realtime).tv_sec - 1 }
     }
 
@@ -29,19 +30,20 @@ impl Sources {
         self.offered.push(source);
     }
 
-    /// Notes a directory in which the sender's entries may land, if it is a source.
+    /// Records a directory in which entries may land, if it is a source. Must be called before any entry
+    /// lands there.
     pub fn notice(&mut self, there: &Stat) {
         if self.are_offered(there) {
             self.found.push((there.st_dev, there.st_ino));
         }
     }
 
-    /// True for a source in which entries may have landed.
+    /// True for a directory that was recognised as a source, even if entries have landed in it since.
     pub fn are_found(&self, stat: &Stat) -> bool {
         self.found.contains(&(stat.st_dev, stat.st_ino)) || self.are_offered(stat)
     }
 
-    /// True for a directory that is about to be emptied, and may be a source.
+    /// True for a directory that may be a source and so must not be emptied.
     pub fn have(&self, stat: &Stat) -> bool {
         let is_changed = stat.st_ctime >= self.begun;
         let may_be = |source: &Origin| source.inode == stat.st_ino && is_changed;

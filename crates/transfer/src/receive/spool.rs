@@ -1,5 +1,6 @@
-//! Notes for the end of a transfer. They are made in any order, and read once at the end, from the last place to the
-//! first. It is a map with bounded memory: notes beyond its budget are kept in a file without a name.
+//! Notes about places for the end of a transfer. They are added in any order, and read once at the end, from
+//! the last place to the first. The memory is bounded: notes beyond the budget are stored in a file without a
+//! name.
 
 use linerate_wire::path::RelPath;
 use rustix::io::Errno;
@@ -17,7 +18,7 @@ use crate::tree::temporary::Names;
 
 /// The most bytes in memory, approximately.
 const BUDGET: usize = 32 << 20;
-/// The memory of a place in addition to its bytes, approximately.
+/// The approximate memory of a place in addition to the bytes of its path.
 const AROUND: usize = 96;
 /// Bytes per read from each part of the file.
 const READ: usize = 16 << 10;
@@ -30,7 +31,7 @@ pub struct Spool<V> {
     /// The directory in which the file is created.
     top: Arc<Directory>,
     file: Option<Arc<File>>,
-    /// The offsets at which the sorted parts of the file begin, and the offset of the file's end.
+    /// The offsets in the file at which its sorted parts begin, and the offset of the file's end.
     parts: Vec<u64>,
     values: PhantomData<V>,
 }
@@ -49,11 +50,11 @@ impl<V: Serialize + DeserializeOwned> Spool<V> {
         }
     }
 
-    /// Replaces the note for `place` that is in memory by the result of `change`. If the place's note is already in the
-    /// file, the place gets a second note.
+    /// Replaces the note for `place` in memory by the result of `change`. If the note is already in the file,
+    /// a second note for this place is added.
     ///
     /// # Errors
-    /// If the file can't be written, and memory exceeds four times its budget.
+    /// If the file can't be written, and the notes take more than four times the budget of memory.
     pub fn update(
         &mut self,
         place: &RelPath,
@@ -98,7 +99,8 @@ impl<V: Serialize + DeserializeOwned> Spool<V> {
         Ok(())
     }
 
-    /// All notes, from the last place to the first. The notes of one place come together, the earliest first.
+    /// All notes, from the last place to the first. Notes about the same place are returned together, the
+    /// earliest first.
     ///
     /// # Errors
     /// If the file can't be read.
@@ -119,7 +121,7 @@ impl<V: Serialize + DeserializeOwned> Spool<V> {
     }
 }
 
-/// The notes of a [`Spool`].
+/// An iterator over the notes of a [`Spool`].
 pub struct SpooledNotes<V> {
     memory: BTreeMap<RelPath, Vec<u8>>,
     heads: BinaryHeap<NextNote>,
@@ -127,11 +129,11 @@ pub struct SpooledNotes<V> {
     values: PhantomData<V>,
 }
 
-/// The next note of a part.
+/// The next note of one part of the file.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct NextNote {
     place: RelPath,
-    /// The number of parts that were written before it.
+    /// The number of parts that were written before this part.
     age: usize,
     value: Vec<u8>,
 }
@@ -163,7 +165,7 @@ impl<V: DeserializeOwned> SpooledNotes<V> {
 }
 
 impl<V> SpooledNotes<V> {
-    /// Reads the next note of the part `age`.
+    /// Reads the next note of the part that was written after `age` other parts.
     fn next_of(&mut self, age: usize) -> io::Result<()> {
         let part = &mut self.parts[age];
         let Some(place) = read_one(part)? else { return Ok(()) };
@@ -195,7 +197,7 @@ fn read_one(from: &mut impl Read) -> io::Result<Option<Vec<u8>>> {
     Ok(Some(bytes))
 }
 
-/// A section of the file; several sections can be read alternately.
+/// A section of the file. Several sections can be read alternately, since each has its own position.
 struct Section {
     file: Arc<File>,
     at: u64,

@@ -1,4 +1,4 @@
-//! The second round of a transfer: files that are damaged on stable storage are sent again.
+//! The second round of a transfer, in which files that are damaged on stable storage are sent again.
 
 use linerate_wire::control::{Keep, MAX_AGAIN, Message, ProblemKind, Totals};
 use linerate_wire::entry::{Entry, Kind};
@@ -13,18 +13,19 @@ use crate::send::transmission::Transmission;
 use crate::tree::scan::{Scanner, Seen, Stopped, Taker};
 use crate::tree::selection::Selection;
 
-/// Added to the numbers of large files, which would otherwise equal those of the first round.
+/// Added to the numbers of large files in the second round, so that they differ from those of the first
+/// round.
 const SECOND: u64 = 1 << 62;
 
-/// The receiver's verdict after everything was sent.
+/// The receiver's message after everything was sent.
 pub enum ResendVerdict {
-    /// Everything is in place.
+    /// Everything is in place; these are the totals.
     Committed(Totals),
-    /// The files with these names are requested again.
+    /// The files with these sources and paths are damaged, and are requested again.
     Again(Vec<(u32, RelPath)>),
 }
 
-/// The sender: waits for the verdict.
+/// The sender: waits until the receiver reports that everything is in place, or requests damaged files again.
 ///
 /// # Errors
 /// If the receiver gave up, went away or breaks the protocol.
@@ -33,14 +34,14 @@ pub fn verdict(session: &mut Session, shared: &Transmission<'_>) -> Result<Resen
         match session.awaiting("its word that everything is in place", Session::receive)? {
             Message::Committed(landed) => return Ok(ResendVerdict::Committed(landed)),
             Message::Again(names) => return Ok(ResendVerdict::Again(names)),
-            // It may have crossed the last of the data on its way.
+            // The receiver may have sent this message before the last data arrived.
             Message::Skip { file } => shared.skip(file)?,
             _ => return Err(out_of_turn()),
         }
     }
 }
 
-/// Files that are requested again.
+/// The files that the receiver requests again.
 pub struct Resend {
     names: HashSet<(u32, RelPath)>,
 }
@@ -49,7 +50,7 @@ impl Resend {
     /// The files in `names`, of a transfer with `sources` sources.
     ///
     /// # Errors
-    /// If no receiver could have requested that.
+    /// If no honest receiver could have requested these files.
     pub fn new(names: Vec<(u32, RelPath)>, sources: usize) -> Result<Self, TransferError> {
         let strange = names.iter().any(|(source, _)| *source as usize >= sources);
         if names.is_empty() || names.len() > MAX_AGAIN || strange {
@@ -66,8 +67,9 @@ impl Resend {
     }
 }
 
-/// The sender: walks the sources as before, with the same `selection`, and plans only the files that are requested. So
-/// a receiver can't get anything that wasn't sent before, and no list of sent files is needed.
+/// The sender: walks the sources as in the first round, with the same `selection`, but plans only the files
+/// that are requested. So a receiver can only get files that were sent before, and no list of sent files is
+/// needed.
 pub fn rescan(
     shared: &Transmission<'_>,
     mut wanted: Resend,
@@ -79,10 +81,10 @@ pub fn rescan(
         shared.digests.iter().for_each(|known| known.withdraw(*source, path));
     }
     let (found, linked) = (&SharedTotals::default(), keep.hard_links);
-    // Any name of a file may now come first.
+    // The first name of a file may differ in this walk, so hard links are ignored.
     let keep = Keep { hard_links: false, ..keep };
     let (sources, stop) = (shared.sources, shared.stop);
-    // Problems were already reported in the first round.
+    // Problems aren't reported, since the first round has reported them.
     let scanner = Scanner { sources, found, problem: &|_| {}, keep, stop, selection };
     scanner.run(Only { wanted: &mut wanted, planner: planner.numbered_from(SECOND), linked });
     for (source, path) in &wanted.names {
@@ -92,11 +94,11 @@ pub fn rescan(
     }
 }
 
-/// Plans only the files that are requested.
+/// Passes only the requested files to the planner.
 struct Only<'a> {
     wanted: &'a mut Resend,
     planner: Planner,
-    /// Files that have several names are marked as such.
+    /// True if files that have several names are marked as such.
     linked: bool,
 }
 

@@ -1,4 +1,5 @@
-//! The scan begins before the connection to the far end exists: during ssh's login it finds thousands of files.
+//! Starts the scan of the sources before the far end is connected: while ssh logs in, the scan finds
+//! thousands of files.
 
 use crossbeam_channel::{Receiver, bounded};
 use linerate_wire::control::{Options, Problem, ProblemKind};
@@ -12,32 +13,32 @@ use crate::send::sender::Selection;
 use crate::tree::scan::{Scanner, Seen, Stopped, Taker};
 use crate::tree::source_root::SourceRoot;
 
-/// The most entries that are passed on together. `CONTENTS` and `ATTRIBUTES` limit the bytes of their contents, which
-/// wait on storage, and of their attributes.
+/// The most entries in one group that the scan passes on. `CONTENTS` and `ATTRIBUTES` limit the group's bytes
+/// of file contents and of attributes.
 const ENTRIES: usize = 256;
 const CONTENTS: u64 = 4 << 20;
 const ATTRIBUTES: u64 = 256 << 10;
-/// The number of groups of entries that may wait before the scan waits: what a scan finds during a login of a few
-/// tenths of a second, in about twenty megabytes of memory.
+/// The number of groups that may wait before the scan waits too. A scan finds about this many during a login
+/// of a few tenths of a second; they take about twenty megabytes of memory.
 pub(super) const WAITING: usize = 256;
 
-/// Entries that are passed on together.
+/// A group of entries that the scan passes on together.
 pub(super) type Gathered = Vec<(Entry, Seen)>;
 
-/// The entries that a running scan finds.
+/// The entries of a scan that is already running.
 pub struct Ahead<'a> {
     pub(super) found: Receiver<Gathered>,
-    /// The selection of the scan, for a second walk.
+    /// The selection with which the scan runs, for a second walk.
     pub selection: &'a Selection,
-    /// Receives problems of entries, from the scan and from the sender.
+    /// Receives problems with entries, both from the scan and from the sender.
     pub problem: &'a (dyn Fn(Problem) + Sync),
-    /// False once a problem was reported: entries that weren't found may exist all the same.
+    /// False once a problem was reported: then the scan may not have found all existing entries.
     pub whole: &'a AtomicBool,
-    /// Ends the scan early, and the steps after it.
+    /// Ends the scan, and the steps after it, early.
     pub stop: &'a AtomicBool,
 }
 
-/// Does `work` while the scan walks the sources.
+/// Runs `work` while the scan walks the sources.
 pub fn scan_ahead<T>(
     sources: &[SourceRoot],
     options: &Options,
@@ -49,7 +50,7 @@ pub fn scan_ahead<T>(
     let (queue, found) = bounded(WAITING);
     let (stop, whole) = (AtomicBool::new(false), AtomicBool::new(true));
     let tell = told(&whole, selection, problem);
-    // The taker owns the queue, so the queue ends with the scan.
+    // The closure owns the queue's sender, so the queue is closed when the scan ends.
     let gathering = Gathering::new(move |found| queue.send(found).map_err(|_| Stopped));
     thread::scope(|scope| {
         scope.spawn(|| {
@@ -70,14 +71,14 @@ pub fn scan_ahead<T>(
     })
 }
 
-/// Reports problems, and records that not everything was found.
+/// A function that reports problems, and records that the scan hasn't found everything.
 pub(super) fn told<'a>(
     whole: &'a AtomicBool,
     selection: &'a Selection,
     problem: &'a (dyn Fn(Problem) + Sync),
 ) -> impl Fn(Problem) + Sync + 'a {
     |told: Problem| {
-        // With sync, the receiver gets the names of skipped entries.
+        // Skipped entries don't count: with sync, the receiver gets their names too.
         if !matches!(told.kind, ProblemKind::Skipped | ProblemKind::Remark) || !selection.names_skipped {
             whole.store(false, Ordering::Release);
         }
@@ -97,7 +98,7 @@ impl Ahead<'_> {
     }
 }
 
-/// Collects the entries that are found, and passes them on in groups.
+/// Collects the entries that the scan finds, and passes them on in groups.
 pub(super) struct Gathering<F> {
     hand_on: F,
     found: Gathered,

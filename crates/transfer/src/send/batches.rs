@@ -1,4 +1,4 @@
-//! Small files, many in one frame.
+//! Sends small files in batches, many files in one frame.
 
 use linerate_wire::batch::Writer;
 use linerate_wire::control::ProblemKind;
@@ -16,7 +16,7 @@ use crate::send::fan::FanPiece;
 use crate::send::reading::{NotRead, file_size, read_small, share_small};
 use crate::tree::digest;
 
-/// A batch is sent when its payload has this many bytes, even if its unit has further entries.
+/// A batch is sent when its payload has this many bytes, even if its unit has more entries.
 const BATCH_PAYLOAD: usize = 512 << 10;
 
 impl SendWorker<'_> {
@@ -56,7 +56,7 @@ impl SendWorker<'_> {
         Ok(())
     }
 
-    /// True if the file's name shows that the file is already compressed.
+    /// True if the file's name shows that its contents are already compressed.
     pub(super) fn skips(&self, entry: &Entry) -> bool {
         let name = || self.shared.sources[entry.source as usize].full_path(&entry.path);
         self.packing.as_ref().is_some_and(|packing| packing.skips(name().as_bytes()))
@@ -95,7 +95,8 @@ impl SendWorker<'_> {
         Ok(())
     }
 
-    /// Opens a small file by its name in the directory that is held open; `None` for an entry without contents.
+    /// Opens a small file by its name in its directory, which is held open; `None` for an entry without
+    /// contents.
     fn open_small(&mut self, entry: &Entry) -> Result<Option<OwnedFd>, Errno> {
         if !matches!(entry.kind, Kind::File { .. }) {
             return Ok(None);

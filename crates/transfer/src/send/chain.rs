@@ -1,5 +1,5 @@
-//! Several hosts that get the same data from each other: the transfer to the first host sends, and the transfers to the
-//! other hosts follow it.
+//! Transfers to several hosts that forward the data to each other. The transfer to the first host sends the
+//! data; the transfers to the other hosts only follow its progress.
 
 use linerate_wire::control::{Message, Progress, Totals};
 use std::sync::{Arc, Mutex};
@@ -12,10 +12,11 @@ use crate::net::clock::Counters;
 use crate::net::session::{Session, out_of_turn};
 use crate::send::sender::Sent;
 
-/// The reason why a host gets nothing more through other hosts, so that it must get the rest in another way.
+/// The reason why a host whose files were damaged gets no more data through other hosts, so that it must get
+/// the rest in another way.
 pub(super) const DAMAGED: &str = "files came damaged to its stable storage";
 
-/// The data that the transfers to the hosts of a chain or tree share.
+/// The data that the transfers to all hosts of a chain or tree share.
 pub struct ChainLead {
     shape: ChainShape,
     source: Arc<ChainSource>,
@@ -25,9 +26,10 @@ pub struct ChainLead {
 #[derive(Default)]
 struct LeadState {
     counters: Option<Arc<Counters>>,
-    /// The message that everything was sent.
+    /// Set when everything was sent: the message that states this.
     sent: Option<Message>,
-    /// The positions of hosts that get nothing more, and so none of the hosts behind them; and the reasons.
+    /// The positions of hosts that get no more data in the chain or tree, each with the reason. Hosts behind
+    /// them get no more data either.
     broken: Vec<(usize, String)>,
 }
 
@@ -41,12 +43,12 @@ impl ChainLead {
         Ok(Arc::new(Self { shape, source, state: Mutex::default() }))
     }
 
-    /// Which host forwards to which.
+    /// The shape of the chain or tree.
     pub fn shape(&self) -> ChainShape {
         self.shape
     }
 
-    /// The keys of the hosts, with which the marks are made.
+    /// The keys of the hosts, with which the parts' marks are made.
     pub fn source(&self) -> &Arc<ChainSource> {
         &self.source
     }
@@ -56,17 +58,17 @@ impl ChainLead {
         lock(&self.state).counters = Some(counters.clone());
     }
 
-    /// Records that everything was sent, as this message states.
+    /// Records that everything was sent, with the message that states this.
     pub(super) fn has_sent(&self, sent: Message) {
         lock(&self.state).sent = Some(sent);
     }
 
-    /// Records that the host at this position, and those behind it, get nothing more.
+    /// Records that the host at `place`, and the hosts behind it, get no more data in the chain or tree.
     pub fn breaks(&self, place: usize, why: &str) {
         lock(&self.state).broken.push((place, why.to_owned()));
     }
 
-    /// Records that the hosts behind the host at this position get nothing more.
+    /// Records that the hosts behind the host at `place` get no more data in the chain or tree.
     pub fn breaks_behind(&self, place: usize, why: &str) {
         self.shape.next(place).for_each(|next| self.breaks(next, why));
     }
@@ -88,11 +90,11 @@ impl ChainLead {
     }
 }
 
-/// The transfer to the host at this position, which gets its data from the host before it: waits until everything is in
-/// place there.
+/// The transfer to the host at this position, which gets its data from the host before it: waits until
+/// everything is in place there.
 ///
 /// # Errors
-/// If the host gives up or goes away, or gets nothing more from the host before it.
+/// If the host gives up or goes away, or gets no more data from the host before it.
 pub fn follow(
     session: &mut Session,
     lead: &ChainLead,
@@ -122,8 +124,8 @@ pub fn follow(
     }
 }
 
-/// Receives the host's messages. A message that it needs nothing more of a file is ignored, since other hosts may need
-/// it.
+/// Handles the host's messages. A message that no more bytes of a file are needed is ignored, since other
+/// hosts may need them.
 fn hear(session: &mut Session, lead: &ChainLead, place: usize) -> Result<Option<Message>, TransferError> {
     let heard = session.hear()?;
     if let Some(why) = lead.broken(place) {

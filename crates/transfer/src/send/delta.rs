@@ -1,5 +1,5 @@
-//! Sends a part of a large file as references to the receiver's older version, and the bytes that the receiver doesn't
-//! have.
+//! Sends a part of a large file as references to blocks of the receiver's older version, and as bytes that
+//! the receiver doesn't have.
 
 use linerate_wire::control::ProblemKind;
 use linerate_wire::frame::FrameKind;
@@ -19,13 +19,14 @@ use crate::tree::digest::Hashing;
 use crate::tree::metadata::holes::{Run, next_run};
 use crate::tree::reading::append_from;
 
-/// Bytes per read: they stay in a processor's second-level cache while they are searched and hashed.
+/// Bytes per read. They stay in a processor's second-level cache while they are searched and hashed.
 const READ: usize = 128 << 10;
 
-/// The outer error is of the stream, the inner one of the file.
+/// The result of sending a part. The outer error is an error of the stream, the inner one a problem with the
+/// file.
 type DeltaResult<T> = Result<Result<T, FileProblem>, StreamError>;
 
-/// Unwraps a result; returns early if there was a problem of the file.
+/// Unwraps the result of a file operation. For a problem with the file, returns early from the function.
 macro_rules! of_file {
     ($result:expr) => {
         match $result {
@@ -57,7 +58,7 @@ impl DeltaPart<'_> {
     }
 }
 
-/// Bytes of the older version that come next and were not yet reported to the receiver.
+/// A range of the older version that comes next in the part and wasn't reported to the receiver yet.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Copied {
     from: u64,
@@ -105,7 +106,7 @@ impl SendWorker<'_> {
         Ok(Ok(()))
     }
 
-    /// The block that crosses `middle`, at which a part begins or ends.
+    /// The block that crosses `middle`, a boundary between two parts.
     fn straddling(&mut self, part: &DeltaPart<'_>, middle: u64) -> Result<Option<Straddling>, FileProblem> {
         let (block, size) = (part.table.block() as u64, file_size(&part.file.entry));
         if middle < block || middle >= size || size - middle < block {
@@ -116,7 +117,8 @@ impl SendWorker<'_> {
         Ok(part.table.straddling(&self.payload, middle))
     }
 
-    /// Sends the bytes from `start` to `end`, which are a piece of a block; the older version has them at `from`.
+    /// Sends the bytes from `start` to `end`, which are a piece of a block; in the older version, the piece
+    /// is at `from`.
     fn edge(&mut self, part: &mut DeltaPart<'_>, (start, end): (u64, u64), from: u64) -> DeltaResult<()> {
         let descriptor = of_file!(self.opened(part.file)).as_fd();
         of_file!(self.read(descriptor, start, (end - start) as usize));
@@ -127,7 +129,8 @@ impl SendWorker<'_> {
         Ok(Ok(()))
     }
 
-    /// Searches the bytes from `start` to `end`, and sends them.
+    /// Searches the bytes from `start` to `end` for blocks of the older version, and sends the references and
+    /// new bytes.
     fn search(&mut self, part: &mut DeltaPart<'_>, (start, end): (u64, u64)) -> DeltaResult<()> {
         let (table, descriptor) = (part.table, of_file!(self.opened(part.file)).as_fd());
         let mut bytes = std::mem::take(&mut self.payload);
@@ -200,7 +203,7 @@ impl SendWorker<'_> {
                 }
                 Ok::<(), FileProblem>(())
             };
-            // Copying from memory can't fail.
+            // Reading from memory can't fail.
             let _ = self.stream.send_data(length, 0, &mut self.clock, put)?;
             self.count(length as u64);
         }
@@ -209,7 +212,8 @@ impl SendWorker<'_> {
         Ok(())
     }
 
-    /// Refers to the next `length` bytes, which the older version has at `from`. Adjacent ranges are reported together.
+    /// Sends a reference to the next `length` bytes, which are at `from` in the older version. Adjacent
+    /// ranges are joined into one reference.
     fn copy(&mut self, from: u64, length: u64) -> Result<(), StreamError> {
         if self.copied.length == 0 || self.copied.from + self.copied.length != from {
             self.name_copied()?;
@@ -232,7 +236,7 @@ impl SendWorker<'_> {
     }
 }
 
-/// Appends exactly `length` bytes from `from` on.
+/// Appends exactly `length` bytes of a file, from offset `from` on.
 fn append_all(
     descriptor: BorrowedFd<'_>,
     from: u64,

@@ -33,29 +33,29 @@ use pieces::KeptPieces;
 pub use pieces::{FanPiece, PIECE, PieceKey};
 use scan::ScanLog;
 
-/// How many bytes one transfer may be ahead of another: less than what is kept, since several streams are at different
-/// offsets.
+/// How many bytes one transfer may be ahead of another. This is less than the kept bytes, since several
+/// streams read at different offsets.
 const AHEAD: u64 = 24 << 20;
-/// How much time may be lost for one transfer: this time, or the time in which all together send half of what one may
-/// be ahead, plus a share (`SHARE`) of the time since the beginning.
+/// How much time the others may lose by waiting for one transfer: at least this time and the time in which
+/// all together send half of `AHEAD`, plus a share (`SHARE`) of the time since the beginning.
 const PATIENCE: Duration = Duration::from_millis(300);
 const SHARE: f64 = 0.03;
-/// How much of the following waits' cost a wait without loss may compensate.
+/// A wait that loses no time gives a credit for later waits, of at most this time.
 const CREDIT: Duration = Duration::from_millis(100);
-/// The shortest time for which the first transfer that is ready waits for the others' logins; otherwise it waits as
-/// long as its own login took.
+/// The first transfer that is ready waits for the others' logins as long as its own login took, but at least
+/// for this time.
 const GATHERING: Duration = Duration::from_secs(3);
-/// The interval of the checks during a wait.
+/// The interval at which a waiting transfer checks whether it may continue.
 const NAP: Duration = Duration::from_millis(2);
 
-/// The data that the transfers share.
+/// The data that several transfers of the same sources share.
 pub struct FanReading {
     members: Vec<FanPlace>,
     kept: Mutex<KeptPieces>,
     gathering: Mutex<FanGathering>,
     gathered: Condvar,
     rate: Option<RateLimit>,
-    /// Bytes that were read from files.
+    /// The number of bytes that were read from files.
     read: AtomicU64,
     made: Instant,
     log: ScanLog,
@@ -66,35 +66,37 @@ pub struct FanReading {
 struct FanPlace {
     counters: OnceLock<Arc<Counters>>,
     sent: AtomicU64,
-    /// Its own waits, and the cost of waits for it.
+    /// How this transfer has waited, and how much time others have lost by waiting for it.
     waits: Mutex<FanWaits>,
-    /// No transfer waits for it: it isn't ready yet, was left behind, or has ended.
+    /// True if no transfer waits for this one: it isn't ready yet, was left behind, or has ended.
     is_alone: AtomicBool,
     was_left_behind: AtomicBool,
 }
 
-/// How a transfer has waited, and how others have waited for it.
+/// How a transfer has waited for others, and how much time others have lost by waiting for it.
 #[derive(Default)]
 struct FanWaits {
-    /// The number of its workers that are waiting now.
+    /// The number of this transfer's workers that are waiting now.
     waiting: u32,
-    /// When its last wait ended, and the bytes that all had sent by then.
+    /// The time at which the last wait ended, and the bytes that all transfers together had sent by then.
     free_since: Option<FanMoment>,
-    /// Seconds in which it didn't wait, and the bytes that all transfers sent in that time.
+    /// The seconds in which this transfer didn't wait, and the bytes that all transfers together sent in that
+    /// time.
     free: (f64, u64),
-    /// Seconds that other transfers have lost by waiting for it, and up to when they were counted.
+    /// The seconds that other transfers have lost by waiting for this one, and the time up to which they were
+    /// counted.
     cost: f64,
     counted: Option<FanMoment>,
 }
 
-/// A point in time, and the bytes that all had sent by then.
+/// A point in time, and the number of bytes that all transfers together had sent by then.
 #[derive(Clone, Copy)]
 struct FanMoment {
     at: Instant,
     sent: u64,
 }
 
-/// The transfers that are ready.
+/// Which transfers are ready to begin.
 #[derive(Default)]
 struct FanGathering {
     /// The number of transfers that are ready or have ended.
@@ -109,14 +111,14 @@ pub struct FanMember {
     beginning: FanBeginning,
 }
 
-/// How a transfer begins.
+/// In which way a transfer begins.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum FanBeginning {
-    /// Together with the others, and with their scan.
+    /// Together with the other transfers, with the common scan.
     Together,
-    /// Alone: no transfer waits for it.
+    /// Alone: no other transfer waits for this one.
     Alone,
-    /// With a scan of its own, but together with the others that begin in the same way.
+    /// With a scan of its own, but together with the other transfers that begin in this way.
     Orphan,
 }
 
@@ -141,13 +143,14 @@ impl FanReading {
         self.beginning(number, FanBeginning::Together)
     }
 
-    /// As [`Self::member`], for a transfer for which the others haven't waited.
+    /// A member like [`Self::member`], for a transfer that starts after the others, which haven't waited for
+    /// it.
     pub fn latecomer(self: &Arc<Self>, number: usize) -> FanMember {
         self.beginning(number, FanBeginning::Alone)
     }
 
-    /// As [`Self::latecomer`], for one of several transfers that continue at about the same time what another way of copying
-    /// has left.
+    /// A member like [`Self::latecomer`], for one of several transfers that start at about the same time
+    /// because another way of copying has failed for their hosts.
     pub fn orphan(self: &Arc<Self>, number: usize) -> FanMember {
         self.beginning(number, FanBeginning::Orphan)
     }
@@ -156,7 +159,7 @@ impl FanReading {
         FanMember { shared: self.clone(), number, beginning }
     }
 
-    /// Walks the sources for all transfers, until they have all entries or have ended.
+    /// Walks the sources for all transfers, until each transfer has all entries or has ended.
     pub fn scan(&self, sources: &[SourceRoot], options: &Options, selection: &Selection) {
         self.log.scan(sources, options, selection);
     }
@@ -175,7 +178,7 @@ impl FanReading {
         self.members.iter().any(|place| place.holds_back(than))
     }
 
-    /// A bit for each transfer that waits for the others.
+    /// A set of the transfers that wait for each other, with a bit for each.
     fn together(&self) -> u64 {
         let bit = |number: usize| 1_u64.checked_shl(number as u32).unwrap_or(0);
         let waits = |(_, place): &(usize, &FanPlace)| !place.is_alone.load(Ordering::Acquire);
@@ -194,14 +197,15 @@ impl FanReading {
     /// How much time may be lost for one transfer, if all together send `together` bytes a second.
     fn patience(&self, together: f64) -> f64 {
         let least = PATIENCE.as_secs_f64().max(AHEAD as f64 / 2.0 / together.max(1.0));
-        // Before any transfer has to wait, all of them send the number of bytes that one may be ahead: only a part of
+        // Before a transfer has to wait, all of them send the bytes that one may be ahead. Only a part of
         // that time may be lost.
         let elapsed = self.elapsed().as_secs_f64();
         least.min(PATIENCE.as_secs_f64().max(elapsed / 4.0)) + SHARE * elapsed
     }
 
-    /// Assigns the cost of a wait that started at `begun` to the transfers that hold back one at `so_far`; a transfer
-    /// that costs too much is left behind. Without waits, all together would send `together` bytes a second.
+    /// Assigns the time lost by a wait that started at `begun` to the transfers that hold back the waiting
+    /// one, which has sent `so_far` bytes. A transfer that has cost too much time is left behind. Without
+    /// waits, all transfers together would send `together` bytes per second.
     fn count(&self, begun: FanMoment, together: f64, so_far: u64) {
         let now = self.now();
         for place in self.members.iter().filter(|place| place.holds_back(so_far)) {
@@ -218,8 +222,8 @@ impl FanReading {
         }
     }
 
-    /// Makes the others wait again for a transfer that was left behind, if it is near them and its cost is within the
-    /// limit.
+    /// Makes the others wait again for a transfer that was left behind, if it is near the others and its cost
+    /// is within the limit.
     fn take_back(&self, place: &FanPlace) {
         let others = self.members.iter().filter(|other| !other.is_alone.load(Ordering::Acquire));
         let first = others.map(FanPlace::bytes).max();
@@ -238,12 +242,13 @@ impl FanPlace {
         self.sent.load(Ordering::Relaxed).saturating_add(there)
     }
 
-    /// Whether a transfer at `so_far` has to wait for this one.
+    /// Whether a transfer that has sent `so_far` bytes has to wait for this one.
     fn holds_back(&self, so_far: u64) -> bool {
         !self.is_alone.load(Ordering::Acquire) && self.bytes().saturating_add(AHEAD) < so_far
     }
 
-    /// Starts a wait. Returns how many bytes a second all together have sent while this transfer didn't wait.
+    /// Starts a wait. Returns the bytes per second that all transfers together have sent while this transfer
+    /// didn't wait.
     fn begins_to_wait(&self, now: FanMoment) -> f64 {
         let mut waits = lock(&self.waits);
         waits.waiting += 1;
@@ -265,11 +270,12 @@ impl FanPlace {
 }
 
 impl FanMember {
-    /// Waits for the others' logins, for a limited time; `counters` show what the receiver already has.
+    /// Waits for the other transfers' logins, for a limited time; `counters` show which entries the receiver
+    /// already has.
     pub fn meet(&self, counters: &Arc<Counters>) {
         let shared = &*self.shared;
         let place = self.place();
-        // A second attempt is made by another member.
+        // The counters can be set already, since a second attempt uses another member.
         let _ = place.counters.set(counters.clone());
         if self.beginning == FanBeginning::Alone {
             return;
@@ -301,7 +307,8 @@ impl FanMember {
         lock(&place.waits).free_since = Some(shared.now());
     }
 
-    /// Does `work` while the common scan finds entries; `None` if this transfer takes no part in that scan.
+    /// Runs `work` while the common scan finds entries; `None` if this transfer doesn't take part in that
+    /// scan.
     pub fn scan_ahead<T, W: FnOnce(Ahead<'_>) -> T>(
         &self,
         selection: &Selection,
@@ -315,12 +322,13 @@ impl FanMember {
         Ok(self.shared.log.read_ahead(self.number, selection, counters, problem, work))
     }
 
-    /// The rate limit of all transfers together.
+    /// The user's rate limit for all transfers together.
     pub fn rate(&self) -> Option<&RateLimit> {
         self.shared.rate.as_ref()
     }
 
-    /// Counts bytes that were sent, and waits for transfers that are far behind; true if it has waited.
+    /// Counts bytes that were sent, and waits for transfers that are too far behind; true if this transfer
+    /// has waited.
     pub fn advance(&self, bytes: u64, stop: &AtomicBool) -> bool {
         let place = self.place();
         place.sent.fetch_add(bytes, Ordering::Relaxed);
@@ -341,7 +349,8 @@ impl FanMember {
         true
     }
 
-    /// A piece; `read` is called if no transfer has read it.
+    /// The piece of a file with this key; `read` is called to read it, unless another transfer has already
+    /// read it.
     ///
     /// # Errors
     /// The errors of `read`.

@@ -6,17 +6,18 @@ use std::sync::Mutex;
 
 use crate::base::lock::lock;
 
-/// The number of workers on each link, by this host's address on it; `None` is through ssh.
+/// The number of workers on each link. A link is identified by this host's address on it; `None` is the
+/// connection through ssh.
 #[derive(Default)]
 pub struct WorkerLinks(Mutex<HashMap<Option<IpAddr>, u32>>);
 
 impl WorkerLinks {
-    /// Removes all workers.
+    /// Removes all workers from the counts.
     pub fn clear(&self) {
         lock(&self.0).clear();
     }
 
-    /// Adds a worker on this link; true if it is the first one there.
+    /// Counts a worker on this link; true if it is the first worker on the link.
     pub fn add(&self, link: Option<IpAddr>) -> bool {
         let mut links = lock(&self.0);
         let workers = links.entry(link).or_default();
@@ -24,7 +25,8 @@ impl WorkerLinks {
         *workers == 1
     }
 
-    /// Removes a worker from a link, unless it is the last one there; true if it may leave.
+    /// If the link has other workers too, removes one worker from the count and returns true: the worker may
+    /// leave. Otherwise false.
     pub fn take(&self, link: Option<IpAddr>) -> bool {
         let mut links = lock(&self.0);
         let workers = links.entry(link).or_default();

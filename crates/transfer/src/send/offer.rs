@@ -1,5 +1,5 @@
-//! Offers the entries that were found to a receiver that may already have them, and queues the entries that it
-//! requests.
+//! Offers the found entries to a receiver that may already have them, and queues the entries that the
+//! receiver requests.
 
 use crossbeam_channel::{Receiver, TryRecvError};
 use linerate_wire::control::{
@@ -21,43 +21,45 @@ use crate::send::search::BlockTable;
 use crate::tree::blocks::{BLOCK_LEAST, BLOCK_MOST};
 use crate::tree::scan::{Seen, Stopped, Taker};
 
-/// An offer is sent when it has about this many bytes: far below the longest message, even with its largest entry.
+/// An offer is sent when it has about this many bytes. Even with the largest entry added, it is far below the
+/// longest message.
 const OFFER_BYTES: usize = 256 << 10;
-/// The most bytes of an offered entry, without its names and attributes.
+/// The most bytes of an offered entry in addition to its names and attributes.
 const ENTRY_BYTES: usize = 128;
 /// The limits of chunk sizes that a receiver may request, in bytes.
 const CHUNK_LEAST: u64 = 64 << 10;
 const CHUNK_MOST: u64 = 1 << 30;
 
-/// The number of blocks in all tables from which on a further table has to wait.
+/// If the tables of all files have this many blocks in total, no further table is created until there are
+/// fewer.
 const LIVE_BLOCKS: u64 = 1 << 20;
-/// How long a table waits between two checks for room.
+/// The interval at which the offering thread checks whether there is room for another table.
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// Computes the digest of a file's contents; `None` if they can't be read, which is reported by the worker that sends
-/// them.
+/// A function that computes the digest of a file's contents; `None` if they can't be read. The worker that
+/// sends the file reports the error.
 pub type Hash<'a> = &'a (dyn Fn(&Entry) -> Option<Digest> + Sync);
 
-/// The state of the offers, for the session's thread.
+/// The state of the offers, which the session's thread reads.
 #[derive(Default)]
 pub struct OfferState {
-    /// The receiver's violation of the protocol, which ends the transfer.
+    /// The receiver's violation of the protocol, which ends the transfer; `None` if there was none.
     pub breach: Mutex<Option<String>>,
-    /// All offers are made and answered, so a further answer would violate the protocol.
+    /// All offers are made and answered, so another answer would violate the protocol.
     pub is_over: AtomicBool,
 }
 
-/// The receiver's answer to an offer, with the blocks that it counts.
+/// The receiver's answer to an offer, and the blocks that belong to it.
 pub struct Answer {
     /// One element for each entry of the offer.
     pub wants: Vec<Want>,
-    /// The blocks of all its files, in order.
+    /// The blocks of all files in the answer, in the order of the files.
     pub blocks: Vec<BlockSum>,
 }
 
-/// Takes the scanner's entries and offers them.
+/// Takes the scanner's entries and offers them to the receiver.
 pub struct Offers<'a> {
-    /// The channel for offers.
+    /// The channel on which offers are sent.
     pub channel: &'a Channel,
     /// The receiver's answers, in order.
     pub answers: Receiver<Answer>,
@@ -69,31 +71,31 @@ pub struct Offers<'a> {
     pub hash: Option<Hash<'a>>,
     /// The state of the offers, for the session's thread.
     pub state: &'a OfferState,
-    /// Records the entries that the receiver has or gets, if sources are removed afterwards.
+    /// Records the entries that the receiver has or gets, if sources are removed after the transfer.
     removable: Option<&'a Removable>,
-    /// Requested entries aren't sent.
+    /// A dry run: requested entries aren't sent.
     dry_run: bool,
-    /// Pieces of older versions may be at any offset.
+    /// The receiver's older versions may be used with pieces at any offset.
     moves: bool,
     /// A file that is shorter at the receiver gets the missing bytes appended.
     appends: bool,
-    /// The transfer ends early.
+    /// Set to end the transfer early.
     stop: &'a AtomicBool,
     /// Digests are sent for all files, including those that the receiver already has.
     digests: bool,
     pending: Vec<Offered>,
-    /// Further properties of the pending entries.
+    /// Further properties of the entries that wait for an answer.
     seen: Vec<Seen>,
     pending_bytes: usize,
     open: VecDeque<(Vec<Offered>, Vec<Seen>)>,
     orphans: Orphans,
-    /// The remaining blocks of the current answer. `live` counts the blocks of all tables.
+    /// The blocks of the current answer that haven't been used yet. `live` counts the blocks of all tables.
     blocks: std::vec::IntoIter<BlockSum>,
     live: Arc<AtomicU64>,
 }
 
 impl<'a> Offers<'a> {
-    /// Sends offers on `channel`, which are answered in `answers`.
+    /// Offers that are sent on `channel`; the receiver's answers are in `answers`.
     pub fn new(
         channel: &'a Channel,
         answers: Receiver<Answer>,
@@ -126,7 +128,7 @@ impl<'a> Offers<'a> {
         }
     }
 
-    /// These offers, with records of the entries that the receiver has or gets.
+    /// Makes these offers record the entries that the receiver has or gets.
     pub fn noting(self, removable: Option<&'a Removable>) -> Self {
         Self { removable, ..self }
     }
@@ -148,7 +150,8 @@ impl<'a> Offers<'a> {
         self.take_what_came()
     }
 
-    /// Waits for an answer. The session's thread closes the queue of answers if the transfer ends early.
+    /// Waits for an answer. If the transfer ends early, the session's thread closes the queue of answers,
+    /// which ends the wait.
     fn wait(&mut self) -> Result<(), Stopped> {
         let answer = self.answers.recv().map_err(|_| Stopped)?;
         self.answered(answer)
@@ -214,7 +217,7 @@ impl<'a> Offers<'a> {
         }
     }
 
-    /// Queues a file that the receiver has, and whose digest it requests.
+    /// Queues a file that the receiver already has, and for which it requests only the digest.
     fn proof(&mut self, entry: Entry, seen: Seen) -> Result<(), Stopped> {
         match entry.kind {
             Kind::File { size } if self.digests => {
@@ -225,7 +228,7 @@ impl<'a> Offers<'a> {
         }
     }
 
-    /// Queues a file of which the receiver has the beginning.
+    /// Queues a file of which the receiver has the first bytes.
     fn rest(&mut self, entry: Entry, seen: Seen, rest: (u64, Option<Digest>)) -> Result<(), Stopped> {
         match entry.kind {
             Kind::File { size } if self.appends && rest.0 > 0 && rest.0 < size => {
@@ -235,7 +238,8 @@ impl<'a> Offers<'a> {
         }
     }
 
-    /// Queues a file of which pieces are in an older version. If existing tables have too many blocks, this waits.
+    /// Queues a file of which the receiver's older version has blocks. If the existing tables have too many
+    /// blocks, this waits.
     fn blocks(&mut self, entry: Entry, seen: Seen, block: u64, count: u32) -> Result<(), Stopped> {
         let Kind::File { size } = entry.kind else {
             return Err(self.breach("it has blocks of something that is no file"));
@@ -264,7 +268,7 @@ impl<'a> Offers<'a> {
         self.planner.add(entry, seen)
     }
 
-    /// The size of a file that will be cut into chunks of `chunk` bytes, and the number of chunks.
+    /// The file's size in bytes, and the number of chunks of `chunk` bytes into which it will be cut.
     fn cut(&self, entry: &Entry, chunk: u64) -> Result<(u64, u64), Stopped> {
         let Kind::File { size } = entry.kind else {
             return Err(self.breach("it wants parts of something that is no file"));
@@ -312,7 +316,7 @@ impl Taker for Offers<'_> {
     }
 }
 
-/// The approximate encoded length of the names and attributes of an entry.
+/// The approximate length of an entry's names and attributes in a message, in bytes.
 fn bytes(entry: &Entry) -> usize {
     let kind = match &entry.kind {
         Kind::Symlink { target } => target.len(),
@@ -322,7 +326,8 @@ fn bytes(entry: &Entry) -> usize {
     let extra = entry.extra.as_ref().map_or(0, |extra| {
         let owner = extra.owner.as_ref().map_or(0, |owner| owner.user.len() + owner.group.len() + 16);
         let xattrs: usize = extra.xattrs.iter().map(|(name, value)| name.len() + value.len() + 8).sum();
-        // An ACL contains names of users; no name is longer than that (useradd(8)).
+        // An entry of an ACL contains the name of a user or group, which is at most 256 bytes long
+        // (useradd(8)).
         owner + xattrs + 272 * (extra.acl.len() + extra.default_acl.len())
     });
     entry.path.as_bytes().len() + kind + extra

@@ -1,4 +1,4 @@
-//! How a worker's frames pass through its compressor.
+//! Sends a worker's frames through its compressor.
 
 use linerate_wire::frame::{FrameKind, Header};
 use std::sync::atomic::Ordering;
@@ -12,11 +12,11 @@ use crate::send::transmission::Transmission;
 use crate::send::work::{InHand, Work};
 use crate::send::worker::SendWorker;
 
-/// How long compressed bytes may wait for more, if there is nothing to send.
+/// How long compressed bytes may wait for more bytes, if nothing else is sent.
 const PATIENCE: Duration = Duration::from_millis(20);
 
 impl<'a> SendWorker<'a> {
-    /// The next unit. While the worker waits for a unit, no bytes wait in the compressor.
+    /// The next unit of work. While the worker waits for it, no bytes wait in the compressor.
     pub(super) fn next(&mut self, work: &'a Work) -> Result<Option<InHand<'a>>, StreamError> {
         if !self.is_packing() {
             return Ok(work.take());
@@ -31,7 +31,7 @@ impl<'a> SendWorker<'a> {
         Ok(work.take())
     }
 
-    /// Sends a frame, through the compressor while that is on.
+    /// Sends a frame; through the compressor, if compression is on.
     pub(super) fn frame(&mut self, kind: FrameKind, payload: &[u8]) -> Result<(), StreamError> {
         if !self.is_packing() {
             return self.stream.send(kind, payload, &mut self.clock);
@@ -40,7 +40,8 @@ impl<'a> SendWorker<'a> {
         self.pack(payload)
     }
 
-    /// How many of the next bytes of a chunk may be compressed; `None` if they may not.
+    /// The number of the next bytes of a chunk that may be compressed; `None` if they must be sent
+    /// uncompressed.
     pub(super) fn next_packed(&mut self, at: u64, end: u64) -> Result<Option<usize>, StreamError> {
         let next = match &mut self.packing {
             Some(packing) => packing.next_of_chunk(at, end, &self.clock),
@@ -64,7 +65,7 @@ impl<'a> SendWorker<'a> {
         }
     }
 
-    /// True if all streams except this one should end.
+    /// True if this stream should be the only one, so that all other streams end.
     pub(super) fn is_alone(&self) -> bool {
         self.packing.as_ref().is_some_and(|packing| packing.is_alone())
     }
@@ -86,8 +87,8 @@ impl<'a> SendWorker<'a> {
         Ok(())
     }
 
-    /// True if the next compressed bytes can be sent without waiting, or if too many wait already. While they wait, the
-    /// compressor works ahead: so the connection is busy also while data comes that takes longer to compress.
+    /// True if the next compressed bytes can be sent without waiting, or if too many are waiting. By working
+    /// ahead, the compressor keeps the connection busy during data that takes longer to compress.
     fn has_piece_to_send(&mut self) -> bool {
         let Some(packing) = &mut self.packing else { return false };
         let most = packing.most_waiting();
@@ -95,7 +96,7 @@ impl<'a> SendWorker<'a> {
         waiting > most || waiting > 0 && self.is_free()
     }
 
-    /// True if bytes can be sent without waiting for the connection, or for a rate.
+    /// True if bytes can be sent without waiting, neither for the connection nor for a rate.
     fn is_free(&self) -> bool {
         let shared = self.shared;
         shared.rate.as_ref().is_none_or(|rate| rate.is_free())
@@ -112,7 +113,7 @@ impl<'a> SendWorker<'a> {
         Ok(true)
     }
 
-    /// Sends all bytes that are in the compressor.
+    /// Sends all bytes that are still in the compressor.
     fn finish_packed(&mut self) -> Result<(), StreamError> {
         while let Some(compressor) = self.packing.as_mut().and_then(|packing| packing.compressor()) {
             let is_all = compressor.finish()?;
@@ -135,7 +136,7 @@ impl<'a> SendWorker<'a> {
     }
 }
 
-/// Facts about the transfer and its path for the compressor.
+/// Facts about the transfer and its path that the compression needs.
 fn terms(shared: &Transmission<'_>, stream: &FrameWriter) -> PackingTerms {
     let counters = shared.counters;
     let total = counters.scanned.load(Ordering::Acquire).then(|| counters.found.get().bytes);

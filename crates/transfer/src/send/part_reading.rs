@@ -1,4 +1,4 @@
-//! The bytes of a part of a large file: read only for this transfer, or shared with other transfers.
+//! Reads the bytes of a part of a large file, either for this transfer only or shared with other transfers.
 
 use rustix::io::Errno;
 use std::io::IoSliceMut;
@@ -16,13 +16,14 @@ pub(super) struct PartReading<'a> {
     opened: &'a OpenedSource,
     size: u64,
     member: Option<&'a FanMember>,
-    /// The part's digest is computed from digests of pieces.
+    /// The digest of the part is computed from the digests of its pieces.
     by_pieces: bool,
     piece: Option<Arc<FanPiece>>,
 }
 
 impl<'a> PartReading<'a> {
-    /// Starts to read this part (offset and length) of a file; shared if there is a `member`.
+    /// Starts to read the part with this offset and length of a file. With a `member`, the read pieces are
+    /// shared with other transfers.
     pub(super) fn new(
         file: &LargeFile,
         opened: &'a OpenedSource,
@@ -40,7 +41,7 @@ impl<'a> PartReading<'a> {
         self.opened.as_fd()
     }
 
-    /// Fills `places` in order, from `offset` on, and hashes the bytes that it reads; returns their number.
+    /// Fills `places` in order, from `offset` on, and hashes the bytes; returns the number of bytes.
     pub(super) fn fill(
         &mut self,
         places: &mut [IoSliceMut<'_>],
@@ -49,7 +50,8 @@ impl<'a> PartReading<'a> {
     ) -> Result<usize, Errno> {
         let Some(member) = self.member else {
             let got = read_full(self.opened.as_fd(), places, offset)?;
-            // The bytes are hashed here, since they are in the processor's caches and not yet encrypted.
+            // The bytes are hashed here, while they are in the processor's caches and before they are
+            // encrypted.
             hashing.into_iter().for_each(|hashing| hashing.update_from(places));
             return Ok(got);
         };
@@ -75,13 +77,14 @@ impl<'a> PartReading<'a> {
         Ok((at - offset) as usize)
     }
 
-    /// Adds a piece's digest when the piece's first byte is read: the part contains all of it.
+    /// Adds the digest of a piece when the piece's first byte is read, since the part contains the whole
+    /// piece.
     fn hash(&self, hashing: &mut Hashing, piece: &FanPiece, at: u64, bytes: &[u8]) {
         if !self.by_pieces {
             return hashing.update(bytes);
         }
         let key = piece.key();
-        // Without a digest the piece is too short, and the part is given up.
+        // A piece without a digest is too short, so the part will be given up.
         if let Some(digest) = piece.digest().filter(|_| at == key.offset) {
             hashing.part(key.offset, key.length(), digest);
         }

@@ -1,4 +1,4 @@
-//! Cuts the entries to send into units of work, in the order in which they are found.
+//! Plans the transfer: cuts the found entries into units of work, in the order in which they are found.
 
 use crossbeam_channel::Sender;
 use linerate_wire::control::Digest;
@@ -11,51 +11,53 @@ use crate::send::reading::OpenedSource;
 use crate::send::search::BlockTable;
 use crate::tree::scan::{Seen, Stopped, Taker};
 
-/// Files up to this many bytes are sent many in one frame.
+/// Files of at most this many bytes are sent in batches, many in one frame.
 pub const SMALL: u64 = 64 << 10;
 /// The most bytes of contents of a batch. `BATCH_ENTRIES` is the most entries.
 pub const BATCH_BYTES: u64 = 256 << 10;
 const BATCH_ENTRIES: usize = 256;
-/// A file up to this many bytes is one chunk, since several writers of one file would wait for each other.
+/// A file of at most this many bytes is a single chunk, since several threads that write one file would wait
+/// for each other.
 const WHOLE: u64 = 16 << 20;
-/// The limits of a larger file's chunk size in bytes; a chunk's size is a power of two.
+/// The smallest chunk of a larger file in bytes; `CHUNK_MAX` is the largest. A chunk's size is a power of
+/// two.
 const CHUNK_MIN: u64 = 4 << 20;
 const CHUNK_MAX: u64 = 64 << 20;
 
-/// A unit of work, which a worker takes from the queue.
+/// A unit of work, which a worker takes from the queue and sends.
 pub enum Unit {
     /// Directories, links and small files.
     Batch(Vec<Entry>),
     /// A part of a large file.
     Chunk {
-        /// The file.
+        /// The file to which the part belongs.
         file: Arc<LargeFile>,
         /// The offset of the part in bytes.
         offset: u64,
-        /// Its length in bytes.
+        /// The length of the part in bytes.
         length: u64,
     },
 }
 
 /// A file that is sent in chunks.
 pub struct LargeFile {
-    /// The file as it was scanned.
+    /// The file's entry as the scan found it.
     pub entry: Entry,
-    /// Its number in the transfer.
+    /// The file's number in the transfer.
     pub number: u64,
-    /// The number of parts into which it is cut so far.
+    /// The number of parts into which the file is cut so far.
     pub parts: AtomicU32,
-    /// Its holes are sent as holes.
+    /// The file's holes are sent as holes.
     pub sparse: bool,
-    /// The number of parts that no worker has finished.
+    /// The number of the file's parts that no worker has finished.
     pub left: AtomicU32,
-    /// Set if nothing more of it is needed or can be read.
+    /// Set if the rest of the file isn't needed or can't be read.
     pub given_up: AtomicBool,
-    /// Opened by the first worker that needs it.
+    /// The open file, or the error; set by the first worker that needs the file.
     pub descriptor: OnceLock<Result<OpenedSource, Errno>>,
     /// Bytes of a part; the last part may be shorter.
     pub cut: u64,
-    /// The chunks that the receiver has.
+    /// The chunks of the file that the receiver has.
     pub there: HeldChunks,
     /// The identity of the source file.
     pub origin: Origin,
@@ -64,30 +66,31 @@ pub struct LargeFile {
 /// The chunks of a large file that a receiver has.
 #[derive(Debug, Default)]
 pub enum HeldChunks {
-    /// Nothing.
+    /// The receiver has no chunks of the file.
     #[default]
     Nothing,
     /// The chunks whose bits are set, the first chunk in the lowest bit of the first byte.
     Present(Vec<u8>),
-    /// The digests of the receiver's chunks, from the first chunk on; this end's file may differ.
+    /// The digests of the receiver's chunks, from the first one on. This end compares them with its own file.
     Older(Vec<Digest>),
     /// Blocks of an older version, which may be at any offset of the file.
     Blocks(BlockTable),
-    /// The first bytes of the file: their number, and their digest if they are compared.
+    /// The receiver has the first bytes of the file: their number, and their digest if they are to be
+    /// compared.
     Beginning(u64, Option<Digest>),
 }
 
-/// How a large file is cut.
+/// The size of a large file's chunks, and the chunks that the receiver has.
 pub struct Cut {
     /// Bytes of a chunk; the last chunk may be shorter.
     pub cut: u64,
-    /// The chunks that the receiver has.
+    /// The chunks of the file that the receiver has.
     pub there: HeldChunks,
 }
 
 impl LargeFile {
-    /// Cuts the rest of the part at `offset`, from `at` to `end`, into further parts. If the part is a subtree of the
-    /// file's hash tree and the number of bytes before `at` is a power of two, each new part is a subtree too.
+    /// Cuts the rest of the part at `offset`, from `at` to `end`, into further parts. If the part is a
+    /// subtree of the file's hash tree and `at - offset` is a power of two, each new part is a subtree too.
     pub fn split(self: &Arc<Self>, offset: u64, at: u64, end: u64) -> Vec<Unit> {
         let mut units = Vec::new();
         let mut from = at;
@@ -103,13 +106,13 @@ impl LargeFile {
     }
 }
 
-/// Cuts entries into units.
+/// Cuts entries into units of work and queues them.
 pub struct Planner {
-    /// The queue of units; if it is full, the workers are busy.
+    /// The queue of units. If it is full, the planner waits for the workers.
     queue: Sender<Unit>,
     /// The number of streams, which determines the chunk size.
     streams: u32,
-    /// Files are checked for holes.
+    /// True if files are checked for holes.
     sparse: bool,
     batch: Vec<Entry>,
     batch_bytes: u64,
@@ -119,29 +122,29 @@ pub struct Planner {
 }
 
 impl Planner {
-    /// Queues units for the workers of `streams` streams, which keep holes if `sparse` is set.
+    /// A planner for the workers of `streams` streams. If `sparse` is set, holes are kept.
     pub fn new(queue: Sender<Unit>, streams: u32, sparse: bool) -> Self {
         let batch_entries = BATCH_ENTRIES;
         Self { queue, streams, sparse, batch: Vec::new(), batch_bytes: 0, batch_entries, next_file: 0 }
     }
 
-    /// This planner for workers that only wait for each other: batches are so small that each worker soon gets one.
+    /// Makes batches so small that each worker soon gets one, for workers that mostly wait for each other.
     pub fn finely(self) -> Self {
         Self { batch_entries: (BATCH_ENTRIES / self.streams.max(1) as usize).max(1), ..self }
     }
 
-    /// This planner for transfers that go through the sources side by side: parts are small, so that the transfers stay
-    /// close to each other.
+    /// Makes parts small, for several transfers that go through the sources at the same time, so that these
+    /// stay close to each other.
     pub fn in_step(self) -> Self {
         Self { streams: u32::MAX, ..self }
     }
 
-    /// This planner with numbers of large files starting at `first`.
+    /// Numbers large files from `first` on.
     pub fn numbered_from(self, first: u64) -> Self {
         Self { next_file: first, ..self }
     }
 
-    /// Queues a complete entry.
+    /// Queues an entry that is sent completely.
     ///
     /// # Errors
     /// If the workers are gone.
@@ -188,7 +191,7 @@ impl Planner {
         Ok(())
     }
 
-    /// Queues a file of which pieces may be in the receiver's older version.
+    /// Queues a file of whose contents pieces may be in the receiver's older version.
     ///
     /// # Errors
     /// If the workers are gone.
@@ -199,14 +202,16 @@ impl Planner {
         size: u64,
         table: BlockTable,
     ) -> Result<(), Stopped> {
-        // The file is cut into several parts, so that the receiver treats them as such.
+        // The file is cut into at least two parts, so that the receiver handles it as a file of several
+        // parts.
         let half = (size / 2).next_power_of_two() / 2;
         let least = 8 * table.block() as u64;
         let cut = chunk_size(size, self.streams).next_power_of_two().max(least).min(half);
         self.add_large(entry, seen, size, Cut { cut, there: HeldChunks::Blocks(table) })
     }
 
-    /// Queues a file that the receiver has completely, and whose digest at this end it requests.
+    /// Queues a file that the receiver already has completely, and for which it requests only this end's
+    /// digest.
     ///
     /// # Errors
     /// If the workers are gone.
@@ -253,7 +258,7 @@ impl Planner {
     }
 }
 
-/// Sends everything that is found.
+/// A planner as a taker queues all entries that the scan finds.
 impl Taker for Planner {
     fn take(&mut self, entry: Entry, seen: Seen) -> Result<(), Stopped> {
         self.add(entry, seen)
@@ -264,13 +269,13 @@ impl Taker for Planner {
     }
 }
 
-/// The bytes of an entry's variable-size properties. They limit a batch, however much each entry has.
+/// The bytes of an entry's properties of variable size (attributes, ACLs). A batch has a limit for their sum.
 pub fn extra_size(extra: &Extra) -> u64 {
     let xattrs: usize = extra.xattrs.iter().map(|(name, value)| name.len() + value.len()).sum();
     (xattrs + 32 * (extra.acl.len() + extra.default_acl.len())) as u64
 }
 
-/// A quarter of each stream's share of the file, as a power of two between 4 and 64 MiB.
+/// The chunk size in bytes: a quarter of each stream's share of the file, as a power of two from 4 to 64 MiB.
 fn chunk_size(size: u64, streams: u32) -> u64 {
     if size <= WHOLE {
         return size;

@@ -6,14 +6,15 @@ use std::os::fd::BorrowedFd;
 use crate::net::stream::StreamError;
 use crate::send::worker::{FileProblem, SHORTER, SendWorker, read_problem};
 
-/// Bytes of a range: few enough that progress is visible and an interruption is noticed, even on a slow disk.
+/// Bytes of a range that is copied with one request: few enough that progress is visible and an interruption
+/// is noticed, even on a slow disk.
 const RANGE: u64 = 16 << 20;
-/// Bytes of a range under a rate limit, which a range must not exceed by much.
+/// Bytes of a range if the user limits the rate, so that the rate isn't exceeded by much.
 const LIMITED: u64 = 256 << 10;
 
 impl SendWorker<'_> {
-    /// Makes the receiver copy the bytes of a part. The inner result is a problem of the file, the outer one of the
-    /// stream.
+    /// Makes the receiver copy the bytes of a part. The outer error is an error of the stream, the inner one
+    /// a problem with the file.
     pub(super) fn ranges(
         &mut self,
         file: BorrowedFd<'_>,

@@ -1,4 +1,5 @@
-//! Reads source files into memory, into buffers, or into a hash, and detects whether they change meanwhile.
+//! Reads source files into memory, into buffers or into a hasher, and detects whether the files change
+//! meanwhile.
 
 use linerate_wire::control::Digest;
 use linerate_wire::entry::{Entry, Kind, Origin, Timestamp};
@@ -20,7 +21,7 @@ pub(super) fn file_size(entry: &Entry) -> u64 {
     if let Kind::File { size } = entry.kind { size } else { 0 }
 }
 
-/// Why the contents of a small file weren't read.
+/// The reason why the contents of a small file weren't read.
 pub(super) enum NotRead {
     /// The contents can't be read.
     Error(Errno),
@@ -34,8 +35,9 @@ impl From<Errno> for NotRead {
     }
 }
 
-/// Appends the contents of a small file, at most as many bytes as were scanned; true if the file has changed since. A
-/// file whose stated size is 0 is read to its end, since files of /proc have contents in spite of it.
+/// Appends the contents of a small file to `out`, at most as many bytes as were scanned; true if the file has
+/// changed since the scan. A file whose stated size is 0 is read to its end, since files of /proc state that
+/// size but have contents.
 pub(super) fn read_small(opened: Option<OwnedFd>, entry: &Entry, out: &mut Vec<u8>) -> Result<bool, NotRead> {
     let Some(fd) = opened else { return Ok(false) };
     let (mut opened, before) = (OpenedSource::new(fd)?, out.len());
@@ -51,7 +53,8 @@ pub(super) fn read_small(opened: Option<OwnedFd>, entry: &Entry, out: &mut Vec<u
     Ok(opened.has_changed(entry)?)
 }
 
-/// As [`read_small`], for a file whose stated size isn't 0 and that several transfers send; also returns its digest.
+/// Reads a small file as [`read_small`] does, if the file's stated size isn't 0 and several transfers send
+/// it; also returns the file's digest.
 pub(super) fn share_small(
     fd: OwnedFd,
     entry: &Entry,
@@ -69,14 +72,14 @@ pub(super) fn share_small(
     Ok((opened.has_changed(entry)?, Some(piece)))
 }
 
-/// A source that is being read.
+/// A source file that is open for reading.
 #[derive(Debug)]
 pub struct OpenedSource {
     fd: OwnedFd,
-    /// The identity of the file: device and inode numbers.
+    /// The identity of the file: its device and inode numbers.
     file: (u64, u64),
-    /// The change time of its inode when it was opened. No process can set this time, so a writer that resets the
-    /// modification time is detected too.
+    /// The change time of the file's inode when the file was opened. No process can set this time, so it also
+    /// reveals a writer that resets the modification time.
     ctime: Timestamp,
     /// The file's stated size is 0, but it has contents.
     says_nothing: bool,
@@ -92,12 +95,13 @@ impl OpenedSource {
         Ok(Self { fd, file: (stat.st_dev, stat.st_ino), ctime: ctime(&stat), says_nothing: false })
     }
 
-    /// The key of its piece that contains the byte at `offset`, if it was found with this size.
+    /// The key of the file's piece that contains the byte at `offset`, if the scan found the file with the
+    /// size `size`.
     pub(super) fn piece_key(&self, size: u64, offset: u64) -> PieceKey {
         PieceKey::of(self.file, self.ctime, size, offset)
     }
 
-    /// Whether it differs from the scanned file, or has changed since it was opened.
+    /// Whether the file differs from the scanned file, or has changed since it was opened.
     pub(super) fn has_changed(&self, entry: &Entry) -> Result<bool, Errno> {
         let now = rustix::fs::fstat(&self.fd)?;
         let size = if self.says_nothing { 0 } else { file_size(entry) };
@@ -110,7 +114,8 @@ impl OpenedSource {
         Ok(Origin { inode: rustix::fs::fstat(&self.fd)?.st_ino, ctime: self.ctime })
     }
 
-    /// The number of its bytes. All of it is read, until `go_on` returns false.
+    /// The number of the file's bytes. To count them, the file is read to its end, or until `go_on` returns
+    /// false.
     pub(super) fn length(&self, buffer: &mut Vec<u8>, go_on: impl Fn() -> bool) -> Result<u64, Errno> {
         let mut length = 0;
         read_while(self.as_fd(), 0, u64::MAX, buffer, go_on, |read| length += read.len() as u64)?;
@@ -124,7 +129,8 @@ impl AsFd for OpenedSource {
     }
 }
 
-/// BLAKE3 of a file's contents; `None` if they can't be read, which is reported when they are sent.
+/// BLAKE3 of a file's contents; `None` if they can't be read. The worker that sends the file reports the
+/// error.
 pub fn digest(sources: &[SourceRoot], entry: &Entry, stop: &AtomicBool) -> Option<Digest> {
     let Kind::File { size } = entry.kind else { return None };
     let file = open_large(&sources[entry.source as usize], entry).ok()?;
@@ -133,7 +139,7 @@ pub fn digest(sources: &[SourceRoot], entry: &Entry, stop: &AtomicBool) -> Optio
 
 pub(super) fn open_large(source: &SourceRoot, entry: &Entry) -> Result<OpenedSource, Errno> {
     let opened = OpenedSource::open(source, entry)?;
-    // The kernel may ignore the advice without harm.
+    // The advice only concerns speed, so its failure is ignored.
     let _ = rustix::fs::fadvise(&opened, 0, None, Advice::Sequential);
     Ok(opened)
 }
@@ -143,7 +149,8 @@ fn append(fd: BorrowedFd<'_>, size: usize, out: &mut Vec<u8>) -> Result<(), Errn
     append_from(fd, 0, size, out)
 }
 
-/// Reads until all `places` are full, in order, or the file ends. The slices themselves aren't changed.
+/// Reads until all `places` are full, in their order, or the file ends; returns the number of bytes. The
+/// slices themselves aren't changed.
 pub(super) fn read_full(
     fd: BorrowedFd<'_>,
     places: &mut [IoSliceMut<'_>],
@@ -190,7 +197,7 @@ mod tests {
             Entry { source: 0, path: path_below, kind, mode: 0o644, mtime, atime: mtime, extra: None };
         let opened = OpenedSource::open(&source, &entry).unwrap();
         assert!(!opened.has_changed(&entry).unwrap());
-        // A file system's clock may have only a hundred ticks a second.
+        // A file system's clock may have only a hundred ticks per second.
         std::thread::sleep(std::time::Duration::from_millis(30));
         let file = std::fs::OpenOptions::new().write(true).open(&path).unwrap();
         let modified = file.metadata().unwrap().modified().unwrap();

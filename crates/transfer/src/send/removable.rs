@@ -1,4 +1,4 @@
-//! Sources that are removed after everything is in place (`--remove-source-files`).
+//! Removes sources after everything is in place (`--remove-source-files`).
 
 use linerate_wire::control::{Problem, ProblemKind};
 use linerate_wire::entry::{Entry, Kind, Timestamp};
@@ -16,11 +16,11 @@ use crate::tree::scan::Seen;
 use crate::tree::source_root::SourceRoot;
 use crate::tree::stamp::mtime;
 
-/// All entries except directories that the receiver has or gets: about 100 bytes of memory each.
+/// The entries, except directories, that the receiver has or gets. Each takes about 100 bytes of memory.
 #[derive(Default)]
 pub struct Removable(Mutex<Vec<RemovableEntry>>);
 
-/// An entry that may be removed, as it was scanned.
+/// An entry that may be removed, as the scan found it.
 struct RemovableEntry {
     source: u32,
     path: RelPath,
@@ -40,8 +40,8 @@ impl Removable {
         lock(&self.0).push(RemovableEntry { source, path, inode: seen.origin.inode, modified, size });
     }
 
-    /// Removes all recorded entries that are unchanged since the scan; removes none unless `all` entries that were
-    /// found have arrived.
+    /// Removes all recorded entries that are unchanged since the scan; removes none unless `all`, that is,
+    /// unless all entries that were found have arrived.
     pub fn remove(&self, sources: &[SourceRoot], all: bool, tell: &(dyn Fn(Problem) + Sync)) {
         let sent = std::mem::take(&mut *lock(&self.0));
         if !all {
@@ -67,12 +67,12 @@ impl Removable {
 }
 
 impl RemovableEntry {
-    /// The option that names the entry's file, if this command itself writes it.
+    /// If this command itself writes the entry's file (such as its log): the option that names the file.
     fn own_file(&self, root: &Root, path: &RelPath) -> Option<&'static str> {
         own_files::option_of(path.name()?, || root.directory(&path.parent()?).ok())
     }
 
-    /// Removes the entry; false if it isn't the entry that was sent.
+    /// Removes the entry; false if the existing entry isn't the one that was sent.
     fn remove(&self, root: &Root, path: &RelPath) -> Result<bool, Errno> {
         let (parent, name) = path.split().ok_or(Errno::ISDIR)?;
         let parent = root.directory(&parent)?;

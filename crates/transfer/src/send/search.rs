@@ -1,4 +1,5 @@
-//! Finds the blocks of an older version in the new one, at any offset. This module doesn't read or send.
+//! Finds blocks of the older version in the new version, at any offset. This module doesn't read or send
+//! anything itself.
 
 use linerate_wire::control::BlockSum;
 use std::collections::{HashMap, HashSet};
@@ -8,12 +9,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::tree::blocks::{BlockHash, Rolling};
 
-/// The most new bytes in one piece.
+/// The most bytes of a [`Piece::New`].
 const PIECE: usize = 64 << 10;
-/// The most digests that are computed without a match at a boundary between two parts.
+/// The most digests that are computed without a match when a block is searched across the boundary between
+/// two parts.
 const PATIENCE: usize = 64;
 
-/// The blocks of one older version, indexed by their sums.
+/// The blocks of an older version, with an index by their sums.
 #[derive(Debug)]
 pub struct BlockTable {
     block: usize,
@@ -21,26 +23,27 @@ pub struct BlockTable {
     sums: Vec<BlockSum>,
     by_digest: HashMap<[u8; 16], u32>,
     rolling: HashSet<u32>,
-    /// A bit for each value of a sum's upper bits: most windows equal none of the blocks.
+    /// A filter with a bit for each value of a sum's upper bits. For most windows it shows that no block is
+    /// equal.
     filter: Vec<u64>,
     shift: u32,
     /// The number of blocks in all tables.
     live: Arc<AtomicU64>,
 }
 
-/// The most likely blocks for a window. If several blocks are equal, one of these is taken.
+/// The most likely blocks for a window. If several blocks are equal to the window, one of these is preferred.
 #[derive(Clone, Copy, Debug, Default)]
 struct Hints {
-    /// The block after the one that was found last.
+    /// The block after the block that was found last.
     next: Option<u32>,
-    /// The block at the same offset.
+    /// The block at the same offset in the older version.
     same: Option<u32>,
 }
 
-/// The result for a window.
+/// The result of comparing a window with the blocks.
 enum WindowMatch {
     Block(u32, BlockHash),
-    /// The window's rolling sum equals a block's, but its digest doesn't.
+    /// A block has the same rolling sum as the window, but a different digest.
     OnlyAlike,
     Nothing,
 }
@@ -101,8 +104,9 @@ impl BlockTable {
             .map_or(WindowMatch::OnlyAlike, |index| WindowMatch::Block(index, hash))
     }
 
-    /// The block that crosses `middle`; `around` has one block's bytes before and after it. The result depends only on
-    /// these bytes, so the workers of both parts find the same block. `None` if a block begins or ends exactly there.
+    /// The block that crosses the offset `middle`; `around` contains the bytes of one block before and one
+    /// block after `middle`. The result depends only on these bytes, so the workers of both parts find the
+    /// same block. `None` if a block begins or ends exactly at `middle`.
     pub fn straddling(&self, around: &[u8], middle: u64) -> Option<Straddling> {
         let block = self.block;
         let is_block = |window: &[u8]| self.by_digest.contains_key(&BlockHash::of(window).digest);
@@ -139,32 +143,33 @@ pub enum Piece {
     New(Range<usize>),
     /// A block that the older version has at this offset.
     Old(Range<usize>, u64, BlockHash),
-    /// No result until more bytes are available; this number of bytes is done.
+    /// Undecided until more bytes are available; the first N bytes are done and can be dropped.
     More(usize),
-    /// All bytes were returned.
+    /// All bytes have been returned.
     End,
 }
 
-/// A search in bytes that arrive in order.
+/// A search for blocks in bytes that arrive in order.
 pub struct Search<'t> {
     table: &'t BlockTable,
-    /// The offset of the first byte in the new version.
+    /// The offset in the new version of the first byte that is available.
     base: u64,
-    /// The beginning of the window; `kept` is the beginning of the bytes that were not yet returned.
+    /// The beginning of the window. `kept` is the beginning of the bytes that haven't been returned yet.
     at: usize,
     kept: usize,
     sum: Option<Rolling>,
     found: Option<(u32, BlockHash)>,
     next: Option<u32>,
-    /// The window begins at the end of a block that was found, and was not compared yet.
+    /// The window begins at the end of a block that was found, and hasn't been compared yet.
     follows: bool,
-    /// Bytes whose digests were computed without a match, and all bytes that were searched.
+    /// The number of bytes whose digests were computed without a match. `looked` is the number of all bytes
+    /// that were searched.
     wasted: u64,
     looked: u64,
 }
 
 impl<'t> Search<'t> {
-    /// A search that starts at `base`.
+    /// A search in bytes whose first has the offset `base` in the new version.
     pub fn new(table: &'t BlockTable, base: u64) -> Self {
         let (at, kept, wasted, looked) = (0, 0, 0, 0);
         Self { table, base, at, kept, sum: None, found: None, next: None, follows: false, wasted, looked }
@@ -182,8 +187,8 @@ impl<'t> Search<'t> {
         self.kept -= gone;
     }
 
-    /// The next result for `bytes`; they are the `last` if no more follow. Unless blocks are searched `everywhere`,
-    /// only adjacent windows are compared.
+    /// The next result for `bytes`. `last` states that no more bytes follow. Unless `everywhere` is set, only
+    /// windows that don't overlap are compared.
     pub fn next(&mut self, bytes: &[u8], last: bool, everywhere: bool) -> Piece {
         let block = self.table.block;
         loop {
@@ -227,7 +232,7 @@ impl<'t> Search<'t> {
         }
     }
 
-    /// Compares one window, and moves on to the next that may be a block.
+    /// Compares one window, and moves on to the next window that may be equal to a block.
     fn step(&mut self, bytes: &[u8], everywhere: bool) {
         let (table, block) = (self.table, self.table.block);
         if self.is_next(bytes) {
@@ -243,7 +248,8 @@ impl<'t> Search<'t> {
             WindowMatch::OnlyAlike => self.wasted += block as u64,
             WindowMatch::Nothing => {}
         }
-        // A hostile receiver can send sums that seem to match everywhere.
+        // A limit for wasted digests is needed, since a hostile receiver can send sums that match in many
+        // windows.
         if !everywhere || self.wasted > 2 * self.looked + 64 * block as u64 {
             self.at += block;
             self.looked += block as u64;
@@ -253,7 +259,8 @@ impl<'t> Search<'t> {
         }
     }
 
-    /// After a block, the next block is most likely to follow: that is checked without a rolling sum.
+    /// After a block was found, compares the window with the block after it, which is the most likely one.
+    /// This needs no rolling sum.
     fn is_next(&mut self, bytes: &[u8]) -> bool {
         let (table, block) = (self.table, self.table.block);
         let Some(next) = self.next.filter(|_| std::mem::take(&mut self.follows)) else { return false };
@@ -278,7 +285,7 @@ impl<'t> Search<'t> {
             sum = sum.roll(*out, *new, table.power);
             table.may_have(sum)
         });
-        // At the end of the bytes there is no next window.
+        // At the end of the bytes, no next window exists.
         let moved = found.map_or(length, |place| place + 1);
         self.at += moved.max(1);
         self.sum = (moved > 0).then_some(sum);
@@ -307,7 +314,8 @@ mod tests {
         BlockTable::new(BLOCK as u64, older.chunks_exact(BLOCK).map(block_sum).collect(), &Arc::default())
     }
 
-    /// What a receiver makes of the results, and the number of new bytes. `step` bytes arrive at a time.
+    /// Rebuilds the new version from the results of a search, as a receiver does; also returns the number of
+    /// new bytes. `step` bytes become available at a time.
     fn made(older: &[u8], new: &[u8], step: usize, everywhere: bool) -> (Vec<u8>, usize) {
         let table = table(older);
         let mut search = Search::new(&table, 0);

@@ -1,4 +1,5 @@
-//! The sending end, from the sources to the receiver's message that everything is on stable storage.
+//! The sending end: all steps from the sources to the receiver's message that everything is on stable
+//! storage.
 
 use crossbeam_channel::{Receiver, Sender as CrossbeamSender, TrySendError, bounded};
 use linerate_wire::control::{
@@ -43,11 +44,11 @@ pub use crate::tree::reach::reaches;
 pub use crate::tree::selection::{MissingPath, Selection};
 pub use crate::tree::source_root::{Finding, SourceRoot};
 
-/// Units that may wait for a worker.
+/// The number of units that may wait for a worker.
 const QUEUE: usize = 32;
-/// No source can be copied.
+/// The error message that no source can be copied.
 pub const NONE_FOUND: &str = "none of the sources can be copied";
-/// All sources are missing, which isn't an error in this case.
+/// The message that all sources are missing, in a case in which that isn't an error.
 pub const NONE_IS_THERE: &str = "none of the sources is there";
 
 /// The result of the sending end.
@@ -56,12 +57,12 @@ pub struct Sent {
     pub landed: Totals,
     /// Streams that carried data.
     pub streams: u32,
-    /// The destination takes each source under its own name; only known if digests are sent.
+    /// True if the destination takes each source under its own name; only known if digests are sent.
     pub within: bool,
 }
 
-/// Finds the sources that the user named, as `finding` states, and reports those that don't exist. At the far end
-/// patterns are expanded, since no shell has expanded them.
+/// Finds the sources that the user named, according to `finding`, and reports those that don't exist. At the
+/// far end, patterns are expanded here, since no shell has expanded them.
 ///
 /// # Errors
 /// If none exists, or there are more than one transfer can announce.
@@ -103,10 +104,10 @@ pub fn find_sources(
     Ok(sources)
 }
 
-/// The sources that the rules of `options` don't leave out, if sources keep their names as with rsync.
+/// With rsync's names, the sources that the filter rules of `options` don't leave out; otherwise all sources.
 ///
 /// # Errors
-/// If none is left.
+/// If the rules leave out all sources.
 pub fn not_left_out(
     mut sources: Vec<SourceRoot>,
     options: &Options,
@@ -127,8 +128,9 @@ fn announcement(sources: &[SourceRoot]) -> Message {
     Message::Sources(sources.iter().map(|source| source.source.clone()).collect())
 }
 
-/// Sends the sources, whose entries come from `ahead`, and waits until they are in place. `known` receives the digests,
-/// if they are requested. As a `member` of several transfers, it shares what it reads.
+/// Sends the sources, whose entries come from `ahead`, and waits until they are in place. If digests are
+/// requested, `known` receives them. With a `member`, the transfer shares the bytes that it reads with other
+/// transfers.
 ///
 /// # Errors
 /// If the transfer as a whole fails; problems of single entries are reported and counted.
@@ -144,21 +146,22 @@ pub fn run(
     run_announced(session, announced, sources, ahead, options, known, Sharing { member, chain: None })
 }
 
-/// The transfers or hosts with which a transfer shares its data.
+/// The transfers or hosts that share data with a transfer.
 #[derive(Clone, Copy, Default)]
 pub struct Sharing<'a> {
-    /// Shared with other transfers, which send it themselves.
+    /// The transfer shares the bytes that it reads with other transfers, each of which sends them to its own
+    /// host.
     pub member: Option<&'a FanMember>,
-    /// Shared with the hosts behind the host to which it is sent.
+    /// The transfer's host forwards the data to other hosts.
     pub chain: Option<&'a ChainLead>,
 }
 
 /// The receiver's answer to the sources that were announced to it.
 #[derive(Clone, Copy)]
 pub struct Welcome {
-    /// The destination takes each source under its own name; only known if digests are sent.
+    /// True if the destination takes each source under its own name; only known if digests are sent.
     within: bool,
-    /// The receiver may already have some of the entries.
+    /// True if the receiver may already have some of the entries.
     pub offers: bool,
     window: u8,
 }
@@ -166,7 +169,7 @@ pub struct Welcome {
 /// Announces the sources, and waits until the receiver has a destination for each.
 ///
 /// # Errors
-/// If the receiver gives up or goes away.
+/// If the receiver gives up or goes away, or has no destination for a source.
 pub fn announce(
     session: &mut Session,
     sources: &[SourceRoot],
@@ -228,15 +231,15 @@ pub fn run_announced(
     };
     let (landed, streams) = rounds.run(session, ahead, offers)?;
     if let Some(removable) = &shared.removable {
-        // Entries that weren't found or could not be listed don't count here: only entries that were found must have
-        // arrived.
+        // Entries that weren't found, or that could not be listed, don't matter here: only the entries that
+        // were found must have arrived.
         removable.remove(sources, landed == counters.found.get(), shared.problem);
     }
     Ok(Sent { landed, streams, within })
 }
 
-/// False if a file is written in place, or if several hosts get it from one read: its parts must then end where they
-/// were planned to end.
+/// Whether streams may split a part. False if a file is written in place, or if several hosts get a file from
+/// one read: the parts must then end where they were planned to end.
 fn may_split(options: &Options, Sharing { member, chain }: Sharing<'_>) -> bool {
     (member.is_none() || chain.is_some()) && !options.sync.as_ref().is_some_and(|sync| sync.inplace)
 }
@@ -255,7 +258,8 @@ struct Rounds<'a> {
 }
 
 impl<'a> Rounds<'a> {
-    /// Sends everything; returns the totals that landed, and the number of streams that carried data.
+    /// Sends everything in one or two rounds; returns the totals that have landed, and the number of streams
+    /// that carried data.
     fn run(
         self,
         session: &mut Session,
@@ -285,11 +289,12 @@ impl<'a> Rounds<'a> {
         })
     }
 
-    /// Plans the entries that the scan finds; with a channel and its answers, offers them first.
+    /// Plans the entries that the scan finds. If there is a channel for offers, entries are offered first.
     fn plan(self, ahead: Ahead<'_>, planner: Planner, offers: Option<(&Channel, Receiver<Answer>)>) {
         let Self { shared, options, state, .. } = self;
         let Some((channel, answers)) = offers else { return ahead.hand_on(planner) };
-        // Each transfer that brings pieces of a file would read the whole file for its digest. Without one, its pieces are sent.
+        // For its digest, each transfer that sends pieces of a divided file would have to read the whole
+        // file. Without a digest, its pieces are simply sent.
         let brought = options.details.divided.iter().filter(|file| file.brings());
         let divided: HashSet<&RelPath> = brought.map(|file| &file.path).collect();
         let is_divided = |entry: &Entry| entry.source == 0 && divided.contains(&entry.path);
@@ -303,7 +308,7 @@ impl<'a> Rounds<'a> {
         ahead.hand_on(offers.noting(removable));
     }
 
-    /// Waits for the receiver's verdict, and sends files again that are damaged on stable storage.
+    /// Waits for the receiver's verdict. If files are damaged on the receiver's storage, sends them again.
     fn settle<'scope>(
         self,
         scope: &'scope Scope<'scope, '_>,
@@ -316,7 +321,7 @@ impl<'a> Rounds<'a> {
     {
         let names = match again::verdict(session, self.shared)? {
             ResendVerdict::Committed(landed) => return Ok((landed, used)),
-            // The other hosts have the files.
+            // The other hosts of the chain or tree have undamaged copies of these files.
             ResendVerdict::Again(_) if self.chain.is_some() => {
                 return Err(TransferError::Failed(DAMAGED.into()));
             }
@@ -340,8 +345,8 @@ impl<'a> Rounds<'a> {
         }
     }
 
-    /// Sends one round's units: opens `more` streams, and returns the total number of streams, including those
-    /// `before`.
+    /// Sends the units of one round on `more` new streams. Returns the total number of streams, including the
+    /// `before` streams of earlier rounds.
     fn round<'scope>(
         self,
         scope: &'scope Scope<'scope, '_>,
@@ -389,11 +394,11 @@ impl<'a> Rounds<'a> {
     }
 }
 
-/// Passes the receiver's answers to the thread that offers.
+/// Collects the receiver's answers for the thread that offers entries.
 struct Answers<'a> {
     answered: Option<CrossbeamSender<Answer>>,
     state: &'a OfferState,
-    /// Blocks that arrived for the next answer.
+    /// Blocks that have arrived for the next answer.
     blocks: Vec<BlockSum>,
 }
 
@@ -407,7 +412,7 @@ impl Answers<'_> {
         Ok(())
     }
 
-    /// This never waits: the queue has room for as many answers as may be open.
+    /// Passes an answer on. This never waits, since the queue has room for as many answers as may be open.
     fn hand_on(&mut self, wants: Vec<Want>) -> Result<(), TransferError> {
         let blocks = std::mem::take(&mut self.blocks);
         let answered = self.answered.as_ref().ok_or_else(out_of_turn)?;
@@ -417,7 +422,7 @@ impl Answers<'_> {
             Err(TrySendError::Disconnected(_)) if self.state.is_over.load(Ordering::Acquire) => {
                 Err(out_of_turn())
             }
-            // The reason why the offering thread has ended is reported elsewhere.
+            // The reason why the offering thread has ended is reported by another function.
             Err(TrySendError::Disconnected(_)) => self.check(),
         }
     }

@@ -1,58 +1,58 @@
-//! Detects whether a stream is so much slower than the others that they would finish its work sooner, or whether idle streams
-//! should share it.
+//! Detects streams that are much slower than the others, so that the others would finish their work sooner,
+//! and work that idle streams should share.
 
 use std::time::{Duration, Instant};
 
 /// The shortest time over which a stream's rate is judged.
 const WINDOW: Duration = Duration::from_millis(200);
-/// A stream's work is given to the others if it would take more than this many times as long as by the others. Smaller
-/// factors wouldn't pay: the bytes in its socket stay there, and a rate over a short time may by chance be half of
-/// another stream's.
+/// If a stream's rest of work would take more than this many times as long as on the other streams, it is
+/// given to them. A smaller factor isn't worthwhile: the bytes in the stream's socket must be sent by this
+/// stream anyway, and over a short time a rate may by chance be half of the others' rate.
 const SLOWER: f64 = 2.0;
 
-/// Idle streams share what would take longer than this. It is some windows, since a rate is judged over one, and the streams that
-/// share need some round trips to become as fast.
+/// If the rest of a stream's work takes longer than this, idle streams share it. The time is several windows,
+/// since a rate is measured over one window, and the idle streams need some round trips to reach their rate.
 const SHARED: Duration = WINDOW.saturating_mul(2);
 
 /// The rate of one stream, measured by its worker.
 pub struct Speed {
     /// Payload bytes so far.
     bytes: u64,
-    /// Busy time with earlier units.
+    /// Busy time with all units before the current one.
     busy: Duration,
-    /// When the current unit was begun.
+    /// The time at which the current unit was begun.
     begun: Option<Instant>,
     /// The busy time and bytes at the start of the rate's window.
     window: (Duration, u64),
-    /// Bytes a second.
+    /// The stream's rate in bytes per second; `None` until it has been measured.
     rate: Option<f64>,
 }
 
-/// The other streams' work, and the remaining work.
+/// The work of the other streams, and the work that remains.
 #[derive(Clone, Copy, Debug)]
 pub struct Others {
     /// Payload bytes of all streams, including this one.
     pub bytes: u64,
-    /// Busy time of all workers, including this one.
+    /// Busy time of all workers, including this stream's.
     pub busy: Duration,
     /// The number of other workers.
     pub workers: u32,
-    /// Bytes that no worker has begun.
+    /// The number of bytes of units that no worker has begun.
     pub left: u64,
 }
 
 impl Speed {
-    /// The speed of a stream that has sent nothing.
+    /// The speed of a stream that hasn't sent anything.
     pub fn new() -> Self {
         Self { bytes: 0, busy: Duration::ZERO, begun: None, window: (Duration::ZERO, 0), rate: None }
     }
 
-    /// Begins a unit.
+    /// Records that a unit begins.
     pub fn begin(&mut self) {
         self.begun = Some(Instant::now());
     }
 
-    /// Ends the unit.
+    /// Records that the current unit ends.
     pub fn end(&mut self) {
         self.busy = self.spent(Instant::now());
         self.begun = None;
@@ -67,7 +67,8 @@ impl Speed {
         self.busy + self.begun.map_or(Duration::ZERO, |begun| now - begun)
     }
 
-    /// True if the others, after their own work, would send `rest` more bytes much sooner than this stream.
+    /// True if the other streams, after finishing their own work, would send the `rest` bytes much sooner
+    /// than this stream.
     pub fn is_outrun(&mut self, rest: u64, others: Others) -> bool {
         let spent = self.spent(Instant::now());
         self.look(spent);
@@ -84,7 +85,7 @@ impl Speed {
         rest as f64 / own > SLOWER * by_others
     }
 
-    /// True if `rest` more bytes would take this stream so long that idle streams should share them.
+    /// True if this stream would need so long for `rest` more bytes that idle streams should share them.
     pub fn takes_long(&mut self, rest: u64) -> bool {
         self.look(self.spent(Instant::now()));
         self.rate.is_some_and(|rate| rest as f64 / rate > SHARED.as_secs_f64())
@@ -104,7 +105,7 @@ impl Speed {
 mod tests {
     use super::*;
 
-    /// A stream that has sent `bytes` in a second.
+    /// A stream that has sent `bytes` bytes within a second.
     fn after_a_second(bytes: u64) -> Speed {
         let mut speed = Speed::new();
         speed.busy = Duration::from_secs(1);
@@ -113,7 +114,7 @@ mod tests {
     }
 
     fn others(left: u64) -> Others {
-        // Three other streams have sent 100 MB each in the same second.
+        // In the same second, three other streams have sent 100 MB each.
         Others { bytes: 301_000_000, busy: Duration::from_secs(4), workers: 3, left }
     }
 

@@ -1,4 +1,4 @@
-//! The number of data streams: fixed by the user, or found by trial.
+//! The number of data streams: fixed by the user, or found by trials.
 
 use linerate_wire::control::Options;
 use std::sync::atomic::Ordering;
@@ -14,20 +14,21 @@ use crate::net::stream::Stream;
 use crate::send::compressing::Compressing;
 use crate::send::transmission::Transmission;
 
-/// Bytes and files that one stream can send before a second stream would be established.
+/// The bytes and files that one stream can send before a second stream would be established. For less, one
+/// stream is used.
 const LITTLE: (u64, u64) = (1 << 20, 64);
 
 /// The number of streams of one transfer.
 pub struct Streams {
-    /// Streams at the beginning.
+    /// The number of streams at the beginning.
     pub first: u32,
     auto: Option<Controller>,
-    /// One stream compresses all data, and has proved to be enough.
+    /// True if one stream compresses all data and has proved to be enough.
     is_alone: bool,
 }
 
 impl Streams {
-    /// The number by `options`; `counters` show what the scan has found so far.
+    /// The number of streams according to `options`. `counters` contain what the scan has found so far.
     pub fn new(options: &Options, counters: &Counters) -> Self {
         if let Some(fixed) = options.streams {
             return Self::fixed(fixed.clamp(1, MAX_STREAMS));
@@ -39,22 +40,22 @@ impl Streams {
         if is_little {
             return Self::fixed(1);
         }
-        // If everything is always compressed, one stream compresses best, since it sees the most data.
+        // If everything is compressed, a single stream compresses best, since it sees all data.
         let first = if options.compression.level.is_always() { 1 } else { FIRST };
         Self { first, auto: Some(Controller::new(first, Instant::now())), is_alone: false }
     }
 
-    /// Exactly `first` streams.
+    /// A fixed number of `first` streams.
     pub fn fixed(first: u32) -> Self {
         Self { first, auto: None, is_alone: false }
     }
 
-    /// The number of streams that there may soon be, for the size of a large file's parts.
+    /// The number of streams that are expected soon, which determines the size of a large file's parts.
     pub fn planned(&self) -> u32 {
         if self.auto.is_some() { FIRST_FAR } else { self.first }
     }
 
-    /// Handles a new stream: the first one shows how long the path is.
+    /// Handles a new stream. The first stream shows whether the path is long.
     ///
     /// # Errors
     /// If the other end is gone.
@@ -102,14 +103,14 @@ impl Streams {
             is_held: shared.pace.as_ref().is_some_and(Pace::is_holding),
         };
         if shared.pace.as_ref().is_some_and(Pace::is_trying) {
-            // The gain of a new stream is measured after its rate is no longer held.
+            // While a rate is held, the gain of a new stream can't be measured.
             controller.put_off(glance);
             return Ok(());
         }
         match controller.advise(glance) {
             Advice::Keep => {}
             Advice::Add(count) => session.more(count)?,
-            // Fewer streams than requested may have arrived.
+            // Fewer streams than requested may exist.
             Advice::Drop(_) => {
                 shared.leave.store(running.saturating_sub(controller.streams()), Ordering::Release)
             }

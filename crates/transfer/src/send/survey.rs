@@ -1,4 +1,4 @@
-//! Walks the sources without sending anything, to list or plan them.
+//! Walks the sources without sending anything, to list the entries or to plan a transfer.
 
 use crossbeam_channel::{Sender, bounded};
 use linerate_wire::control::{Keep, Problem};
@@ -13,7 +13,8 @@ use crate::tree::scan::{Scanner, Stopped, Taker};
 use crate::tree::selection::Selection;
 use crate::tree::source_root::SourceRoot;
 
-/// The number of entries that are passed on together. `WAITING` is the number of such groups that may wait.
+/// The number of entries that the walk passes on together. `WAITING` is the number of such groups that may
+/// wait.
 const TOGETHER: usize = 256;
 const WAITING: usize = 16;
 
@@ -43,7 +44,7 @@ pub fn walk(
 ) {
     let (queue, entries) = bounded(WAITING);
     let stop = AtomicBool::new(false);
-    // Attributes and ACLs are large and not needed here.
+    // Attributes and ACLs aren't read: they are large, and aren't needed here.
     let Keep { hard_links, devices, specials, .. } = keep;
     let keep = Keep { hard_links, devices, specials, ..Keep::NOTHING };
     thread::scope(|scope| {
@@ -55,7 +56,7 @@ pub fn walk(
     });
 }
 
-/// Passes on the entries that are found, in order.
+/// Passes on the entries that the scan finds, in order.
 struct Lister {
     queue: Sender<Vec<(Entry, Seen)>>,
     found: Vec<(Entry, Seen)>,

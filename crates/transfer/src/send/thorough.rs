@@ -1,20 +1,22 @@
-//! Decides whether a sender looks for an older version's blocks at every offset, or only at their old offsets, by the
-//! cost of both: if a path sends new bytes faster than they can be searched, they are sent. This module has no clock.
+//! Decides whether a sender searches for an older version's blocks at every offset, or only at their old
+//! offsets. The decision depends on the cost of both: if sending new bytes takes less time than searching
+//! them, they are sent. This module has no clock.
 
 use linerate_wire::control::BlockSearch;
 use std::time::Duration;
 
-/// New bytes between two decisions: more than the kernel can buffer, whatever the path is like.
+/// The number of new bytes between two decisions. It exceeds what the kernel can buffer on any path.
 const WINDOW: u64 = 16 << 20;
-/// The decision changes only if one way is faster than the other by this factor.
+/// The decision changes only if the other way is faster by this factor.
 const CLEARLY: f64 = 2.0;
 
-/// The times of one stream's worker, and the decision that follows from them.
+/// How long a stream's worker takes for searching and for sending, and the decision that follows from these
+/// times.
 #[derive(Debug)]
 pub struct Thoroughness {
     mode: BlockSearch,
     everywhere: bool,
-    /// Seconds for each byte that is searched at every offset, from the last windows.
+    /// The seconds that searching one byte at every offset has taken in the last windows.
     searching: Option<f64>,
     searched: Spell,
     sent: Spell,
@@ -39,7 +41,8 @@ impl Spell {
 }
 
 impl Thoroughness {
-    /// The start by the user's options. If it is measured, blocks are searched at every offset at first.
+    /// The initial decision for the user's option `mode`. If the decision depends on measurements, blocks are
+    /// searched at every offset at first.
     pub fn new(mode: BlockSearch) -> Self {
         let everywhere = mode != BlockSearch::SamePlaces;
         Self { mode, everywhere, searching: None, searched: Spell::default(), sent: Spell::default() }
@@ -50,14 +53,14 @@ impl Thoroughness {
         self.everywhere
     }
 
-    /// Records how long the search in `bytes` took that turned out to be new.
+    /// Records that searching `bytes` bytes took `time`, and found that they are new.
     pub fn searched(&mut self, bytes: u64, time: Duration) {
         if self.everywhere {
             self.searched.add(bytes, time);
         }
     }
 
-    /// Records how long it took to send `bytes` new bytes.
+    /// Records that sending `bytes` new bytes took `time`.
     pub fn sent(&mut self, bytes: u64, time: Duration) {
         self.sent.add(bytes, time);
         if self.sent.bytes >= WINDOW {
@@ -86,13 +89,13 @@ mod tests {
 
     const PIECE: u64 = 64 << 10;
 
-    /// Sends `bytes` over a path of `path` bytes a second, with a search of `search` bytes a second; returns how many
-    /// bytes were searched at every offset.
+    /// Simulates sending `bytes` bytes over a path of `path` bytes per second, with a search of `search`
+    /// bytes per second. Returns the number of bytes that were searched at every offset.
     fn simulate(thorough: &mut Thoroughness, bytes: u64, path: f64, search: f64) -> u64 {
         let (mut everywhere, mut sent) = (0, 0);
         while sent < bytes {
             let looking = Duration::from_secs_f64(PIECE as f64 / search);
-            // The path also works during the search.
+            // The path also sends data during the search.
             let rest = (PIECE as f64 / path
                 - if thorough.is_everywhere() { looking.as_secs_f64() } else { 0.0 })
             .max(0.0);

@@ -1,4 +1,4 @@
-//! All data that the threads of a sender share.
+//! The data that all threads of a sender share.
 
 use linerate_wire::control::{BlockSearch, Problem};
 use std::net::IpAddr;
@@ -18,11 +18,11 @@ use crate::send::under_way::UnderWay;
 use crate::tree::digest::ledger::Ledger;
 use crate::tree::source_root::SourceRoot;
 
-/// All data that the threads of a sender share.
+/// The data that all threads of a sender share.
 pub struct Transmission<'a> {
     /// The sources, in their order.
     pub sources: &'a [SourceRoot],
-    /// Records the entries that are removed after everything is in place.
+    /// Records the entries to remove after everything is in place (`--remove-source-files`).
     pub removable: Option<Removable>,
     /// This end's counters.
     pub counters: &'a Counters,
@@ -30,36 +30,36 @@ pub struct Transmission<'a> {
     pub problem: &'a (dyn Fn(Problem) + Sync),
     /// The user's rate limit.
     pub rate: Option<&'a RateLimit>,
-    /// How the data is compressed, if it is.
+    /// The settings for compression, unless data is never compressed.
     pub compressing: Option<Compressing>,
-    /// Holds the rate slightly below the path's, unless the user switched that off.
+    /// Holds the rate slightly below the path's rate; `None` if the user switched that off.
     pub pace: Option<Pace>,
-    /// The ledger of digests, if they are requested.
+    /// The digests of files, if digests are requested.
     pub digests: Option<Ledger<'a>>,
-    /// Large files that were begun; the receiver may report that it needs nothing more of one.
+    /// Large files that were begun. The receiver may request that no more bytes of such a file are sent.
     pub under_way: UnderWay,
-    /// Parts may end early, so that other streams send the rest.
+    /// True if a part may end early, so that other streams send the rest.
     pub splits: bool,
-    /// Where blocks of older versions are searched.
+    /// At which offsets blocks of older versions are searched.
     pub search: BlockSearch,
-    /// Ends the transfer early, and the scan with it.
+    /// Set to end the transfer, and the scan with it, early.
     pub stop: &'a AtomicBool,
-    /// The number of workers that should end their streams, since fewer are better.
+    /// The number of workers that should end their streams, since fewer streams are better.
     pub leave: AtomicU32,
-    /// Workers that have not left.
+    /// The number of workers that have not left.
     pub working: AtomicU32,
-    /// The links of the workers.
+    /// The number of workers on each link.
     pub links: WorkerLinks,
     /// The number of large files so far whose stated size was 0.
     pub unstated: AtomicU64,
-    /// Set if the transfer shares what it reads with others.
+    /// Set if the transfer shares the bytes that it reads with other transfers.
     pub member: Option<&'a FanMember>,
-    /// Set if the data is for several hosts that forward it.
+    /// Set if the data is sent to several hosts that forward it.
     pub chain: Option<&'a Arc<ChainSource>>,
 }
 
 impl Transmission<'_> {
-    /// Begins a round: no workers exist, and new ones will start.
+    /// Prepares for a round, when no workers exist yet.
     pub fn begin_round(&self) {
         self.leave.store(0, Ordering::Release);
         self.working.store(0, Ordering::Release);
@@ -67,16 +67,17 @@ impl Transmission<'_> {
         self.compressing.iter().for_each(Compressing::begin_round);
     }
 
-    /// Handles the receiver's message that it needs nothing more of a file. It is ignored if the data is for several
-    /// hosts, since the others may still need the file.
+    /// Handles the receiver's request to send no more of a file. If the data is for several hosts, the
+    /// request is ignored, since the other hosts may still need the file.
     ///
     /// # Errors
-    /// If nothing of such a file was ever sent.
+    /// If no part of such a file was ever sent.
     pub fn skip(&self, file: u64) -> Result<(), TransferError> {
         if self.chain.is_some() { Ok(()) } else { self.under_way.skip(file) }
     }
 
-    /// True once for each worker that should leave; never for the last worker, or the last worker on its link.
+    /// Whether the calling worker should end its stream. True once for each worker that should leave, but
+    /// never for the last worker or the last worker on its link.
     pub(super) fn is_dropped(&self, link: Option<IpAddr>) -> bool {
         if self.leave.load(Ordering::Acquire) == 0 || !self.links.take(link) {
             return false;
@@ -90,7 +91,8 @@ impl Transmission<'_> {
         goes
     }
 
-    /// True if a worker may leave, as all except the last one may; the worker then counts as gone.
+    /// Whether the calling worker may leave: true for all except the last worker. The worker then counts as
+    /// gone.
     pub(super) fn lets_go(&self) -> bool {
         let but_the_last = |working: u32| working.checked_sub(1).filter(|left| *left > 0);
         self.working.fetch_update(Ordering::AcqRel, Ordering::Acquire, but_the_last).is_ok()

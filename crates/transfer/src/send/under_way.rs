@@ -1,5 +1,5 @@
-//! The large files that the sender has begun and not finished, so that a receiver can report that it needs nothing more
-//! of one.
+//! The large files that the sender has begun and not finished. The receiver may request that no more bytes of
+//! one of them are sent.
 
 use std::collections::HashMap;
 use std::sync::atomic::Ordering;
@@ -9,7 +9,8 @@ use crate::base::lock::lock;
 use crate::base::problem::TransferError;
 use crate::send::plan::LargeFile;
 
-/// Files of which parts are queued or being sent. The list keeps no file alive, and contains none that is done.
+/// Files of which parts are queued or being sent. The list only holds weak references, and contains no
+/// finished files.
 #[derive(Default)]
 pub struct UnderWay(Mutex<Begun>);
 
@@ -21,7 +22,7 @@ struct Begun {
 }
 
 impl UnderWay {
-    /// A worker is about to announce a part of `file`.
+    /// Records that a worker is about to send a part of `file`.
     pub fn begin(&self, file: &Arc<LargeFile>) {
         let mut begun = lock(&self.0);
         if begun.files.contains_key(&file.number) {
@@ -32,10 +33,11 @@ impl UnderWay {
         begun.end = begun.end.max(file.number.saturating_add(1));
     }
 
-    /// Records that the receiver needs nothing more of this file. A file that is done is ignored.
+    /// Records that the receiver needs no more bytes of this file. If the file is already finished, nothing
+    /// happens.
     ///
     /// # Errors
-    /// If the receiver can't know about such a file.
+    /// If no file with this number was begun, so that the receiver can't know it.
     pub fn skip(&self, number: u64) -> Result<(), TransferError> {
         let begun = lock(&self.0);
         if number >= begun.end {

@@ -1,5 +1,5 @@
-//! Files whose stated size differs from the number of their bytes: those of /proc, of /sys and of some file systems in
-//! user space.
+//! Files whose stated size isn't the number of their bytes: files in /proc, in /sys and in some file systems
+//! in user space.
 
 use linerate_wire::entry::{Entry, Kind};
 use std::os::fd::AsFd;
@@ -12,12 +12,13 @@ use crate::send::reading::{OpenedSource, file_size};
 use crate::send::worker::{SendWorker, read_problem};
 use crate::tree::reading::append_from;
 
-/// Added to the numbers of such large files; all other numbers are smaller, or above twice this.
+/// Added to the numbers of such files if they are large. All other files have smaller numbers, or numbers
+/// above twice this value.
 const UNSTATED: u64 = 1 << 61;
 
 impl SendWorker<'_> {
-    /// Sends a file whose stated size is 0 and whose contents are too long for a batch. Its bytes are counted first,
-    /// since a chunk's length is sent before its bytes.
+    /// Sends a file whose stated size is 0 and whose contents are too long for a batch. The file is read once
+    /// to count its bytes, since a chunk's length is sent before its bytes.
     pub(super) fn unstated(&mut self, entry: Entry, opened: OpenedSource) -> Result<(), StreamError> {
         self.send_batch()?;
         let go_on = || !self.shared.stop.load(Ordering::Relaxed);
@@ -46,8 +47,8 @@ impl SendWorker<'_> {
         self.chunk(&Arc::new(file), 0, size)
     }
 
-    /// True if a small file that seems to have holes has fewer bytes than its stated size, as files of /sys have: the
-    /// bytes that can be read from it are sent.
+    /// True if a small file that seems to have holes has fewer bytes than its stated size. Files in /sys are
+    /// such files. The bytes that can be read are then sent.
     pub(super) fn ends_early(&self, file: &LargeFile) -> bool {
         let size = file_size(&file.entry);
         if !file.sparse || size == 0 || size > SMALL || !matches!(file.there, HeldChunks::Nothing) {

@@ -1,4 +1,4 @@
-//! The units that wait for a worker, including those that a slow stream's worker hands back.
+//! The units that wait for a worker, including units that the worker of a slow stream has returned.
 
 use crossbeam_channel::Receiver;
 use std::sync::{Condvar, Mutex};
@@ -7,9 +7,10 @@ use std::time::Duration;
 use crate::base::lock::lock;
 use crate::send::plan::Unit;
 
-/// The queue of units, and the units that workers have handed back.
+/// The queue of units, and the units that workers have returned to the others.
 ///
-/// A worker that finds no unit waits until no other worker has one, since it may get the rest of one.
+/// A worker that finds no unit waits as long as another worker has one, since the other worker may return a
+/// part of it.
 pub struct Work {
     queue: Receiver<Unit>,
     hands: Mutex<Hands>,
@@ -19,13 +20,13 @@ pub struct Work {
 #[derive(Default)]
 struct Hands {
     returned: Vec<Unit>,
-    /// The number of workers that have a unit, or wait for one from a queue that is open.
+    /// The number of workers that have a unit, or that wait for a unit from a queue that isn't closed.
     busy: u32,
-    /// The number of workers that found no unit and wait for the rest of one.
+    /// The number of workers that found no unit and wait for a part of another worker's unit.
     idle: u32,
 }
 
-/// A unit that a worker has taken. The worker is done with it when this value is dropped.
+/// A unit that a worker has taken. When this value is dropped, the worker counts as finished with the unit.
 pub struct InHand<'a> {
     work: &'a Work,
     unit: Option<Unit>,
@@ -37,7 +38,7 @@ impl Work {
         Self { queue, hands: Mutex::default(), changed: Condvar::new() }
     }
 
-    /// The next unit; `None` if there is none and none will come.
+    /// Takes the next unit; `None` if there is no unit and none will be added.
     pub fn take(&self) -> Option<InHand<'_>> {
         let mut hands = lock(&self.hands);
         hands.busy += 1;
@@ -65,7 +66,7 @@ impl Work {
         }
     }
 
-    /// The next unit, if there is one within `patience`.
+    /// Takes the next unit, if one becomes available within `patience`.
     pub fn take_within(&self, patience: Duration) -> Option<InHand<'_>> {
         let mut hands = lock(&self.hands);
         hands.busy += 1;
@@ -82,13 +83,13 @@ impl Work {
         self.queue.is_empty()
     }
 
-    /// True if a worker waits for the rest of a unit, and nothing was handed back for it yet.
+    /// True if a worker waits for a part of another worker's unit, and no unit was returned for it yet.
     pub fn is_wanted(&self) -> bool {
         let hands = lock(&self.hands);
         hands.idle > 0 && hands.returned.is_empty()
     }
 
-    /// Hands units back to the other workers.
+    /// Returns units to the other workers.
     pub fn give_back(&self, units: impl IntoIterator<Item = Unit>) {
         lock(&self.hands).returned.extend(units);
         self.changed.notify_all();
@@ -96,7 +97,7 @@ impl Work {
 }
 
 impl InHand<'_> {
-    /// The unit, which can be taken out once.
+    /// Takes the unit out of this value; `None` if it was taken before.
     pub fn unit(&mut self) -> Option<Unit> {
         self.unit.take()
     }

@@ -33,32 +33,33 @@ use crate::tree::root::Directory;
 pub(super) const SHORTER: &str = "became shorter while it was read; not copied";
 pub(super) const CHANGED: &str = "changed while it was read; the copy may mix old and new";
 
-/// A problem of a file that is being sent.
+/// The kind of a problem with a file that is being sent, and the message.
 pub(super) type FileProblem = (ProblemKind, String);
 
-/// One stream's worker.
+/// The worker that sends on one stream.
 pub struct SendWorker<'a> {
     pub(super) shared: &'a Transmission<'a>,
     pub(super) stream: FrameWriter,
-    /// This host's address on its link.
+    /// This host's address on the link that the stream uses.
     link: Option<IpAddr>,
     work: &'a Work,
     pub(super) clock: Clock,
     speed: Speed,
-    /// The other workers are so much faster that this worker leaves the rest to them.
+    /// The other workers are so much faster that this worker leaves its remaining work to them.
     leaves: bool,
     /// The stream's last report to the pace.
     told: StreamReport,
     pub(super) payload: Vec<u8>,
-    /// Whether searching for blocks is worth its time.
+    /// Decides whether searching for blocks at every offset is worthwhile.
     pub(super) thorough: Thoroughness,
-    /// The next bytes of the part that are in an older version and were not yet reported.
+    /// The next bytes of the part that are also in an older version and that haven't been reported yet.
     pub(super) copied: Copied,
     pub(super) packing: Option<Box<Packing<'a>>>,
-    /// Bytes of the current batch in files whose names show that they are already compressed.
+    /// Bytes in the current batch that belong to files whose names show that their contents are already
+    /// compressed.
     pub(super) skipped: u64,
-    /// The directory of the last small file, and the number of its source: the next file is usually in the same
-    /// directory.
+    /// The directory of the last small file and the number of its source. The next file is usually in the
+    /// same directory.
     pub(super) parent: Option<(u32, RelPath, Arc<Directory>)>,
 }
 
@@ -67,7 +68,7 @@ impl<'a> SendWorker<'a> {
     pub fn new(shared: &'a Transmission<'a>, stream: Stream, work: &'a Work) -> Self {
         shared.working.fetch_add(1, Ordering::AcqRel);
         let link = stream.local_address();
-        // The kernel is asked for the rate of a link once, and not for each of its streams.
+        // Only the first worker on a link asks the kernel for the link's rate.
         if shared.links.add(link) {
             shared.counters.leaves_by(stream.link_rate());
         }
@@ -92,10 +93,10 @@ impl<'a> SendWorker<'a> {
         }
     }
 
-    /// Sends units until there are none, or this worker should leave; then ends the stream.
+    /// Sends units until none are left or this worker should leave, and then ends the stream.
     ///
     /// # Errors
-    /// If the stream breaks; problems with single files are reported, and the files skipped.
+    /// If the stream breaks. Problems with single files are reported, and these files are skipped.
     pub fn run(mut self) -> Result<(), StreamError> {
         let work = self.work;
         while !self.leaves
@@ -127,7 +128,8 @@ impl<'a> SendWorker<'a> {
         }
     }
 
-    /// True if this worker leaves `rest` bytes to the others, which will send them much sooner, and then ends.
+    /// True if this worker should leave `rest` bytes to the other workers, which will send them much sooner.
+    /// This worker then ends.
     fn yields(&mut self, rest: u64) -> bool {
         let (shared, counters) = (self.shared, self.shared.counters);
         let workers = shared.working.load(Ordering::Acquire).saturating_sub(1);
@@ -200,7 +202,7 @@ impl<'a> SendWorker<'a> {
         Ok(())
     }
 
-    /// Ends a part of a file that can no longer be read, and gives up the file.
+    /// Ends a part of a file that can't be read any more, and gives up the file.
     fn give_up(&mut self, file: &LargeFile, kind: ProblemKind, why: &str) -> Result<(), StreamError> {
         file.given_up.store(true, Ordering::Relaxed);
         self.shared.digests.iter().for_each(|known| known.forget(file.number));
@@ -211,7 +213,7 @@ impl<'a> SendWorker<'a> {
         Ok(())
     }
 
-    /// Ends a part after `sent` bytes, and leaves the rest to the others.
+    /// Ends a part after `sent` bytes, and leaves the rest to the other workers.
     fn split(&mut self, file: &Arc<LargeFile>, chunk: &Chunk, sent: u64) -> Result<(), StreamError> {
         let rest = file.split(chunk.offset, chunk.offset + sent, chunk.offset + chunk.length);
         let parts = file.parts.load(Ordering::Acquire);
@@ -219,8 +221,8 @@ impl<'a> SendWorker<'a> {
         self.frame(FrameKind::Split, &parts.to_le_bytes())
     }
 
-    /// Declares that the receiver has the bytes of a part. The digest that is sent is that of this end's bytes, which
-    /// are read for it.
+    /// Tells the receiver that it already has the bytes of a part. If a digest is sent, it is computed from
+    /// this end's bytes.
     fn same(
         &mut self,
         file: &LargeFile,
@@ -276,8 +278,8 @@ impl<'a> SendWorker<'a> {
         }
     }
 
-    /// The part without the beginning that the receiver has, if that is equal here. A file that can't be read is
-    /// reported when its bytes are sent.
+    /// The part without its beginning, if the receiver has the same beginning. If the file can't be read, the
+    /// error is reported later, when its bytes are sent.
     fn behind_beginning(&mut self, file: &LargeFile, offset: u64, length: u64) -> (u64, u64) {
         let HeldChunks::Beginning(from, digest) = file.there else { return (offset, length) };
         if let Some(theirs) = digest {
@@ -299,8 +301,8 @@ impl<'a> SendWorker<'a> {
         opened.as_ref().map_err(|error| read_problem(*error))
     }
 
-    /// Sends the bytes of a part, or fewer if the others should send the rest; returns their number. The inner result
-    /// is a problem of the file, the outer one of the stream.
+    /// Sends the bytes of a part, or only the first of them if other workers should send the rest; returns
+    /// the number of bytes. The outer error is an error of the stream, the inner one a problem with the file.
     fn contents(
         &mut self,
         file: &LargeFile,
@@ -338,14 +340,16 @@ impl<'a> SendWorker<'a> {
         Ok(Ok(at - offset))
     }
 
-    /// True if a part ends after `sent` bytes, and the others should send the `rest`. The bytes that were sent must be
-    /// a subtree of the file's hash tree. Files with chunks of an earlier run or of an older version aren't split.
+    /// True if a part should end after `sent` bytes, so that other workers send the remaining `rest` bytes.
+    /// The bytes that were sent must be a subtree of the file's hash tree. Files with chunks of an earlier
+    /// run or of an older version aren't split.
     fn splits(&mut self, file: &LargeFile, sent: u64, rest: u64) -> bool {
         let may = self.shared.splits && matches!(file.there, HeldChunks::Nothing);
         may && sent.is_power_of_two() && sent >= DATA_FRAME as u64 && (self.yields(rest) || self.shares(rest))
     }
 
-    /// True if workers are idle while `rest` more bytes would take this worker long. They and this worker then share the bytes.
+    /// True if workers are idle and `rest` more bytes would take this worker long, so that the workers should
+    /// share them.
     fn shares(&mut self, rest: u64) -> bool {
         self.work.is_wanted() && self.speed.takes_long(rest)
     }
@@ -445,7 +449,8 @@ impl<'a> SendWorker<'a> {
         self.frame(FrameKind::Digest, due.as_flattened())
     }
 
-    /// Ends a part. The worker that finishes the last part checks whether the file is still the one that was scanned.
+    /// Ends a part. If it was the last part of the file, checks whether the file is still the one that was
+    /// scanned.
     fn finish_part(&mut self, file: &LargeFile) {
         if file.left.fetch_sub(1, Ordering::AcqRel) != 1 {
             return;
@@ -476,7 +481,7 @@ impl<'a> SendWorker<'a> {
     }
 }
 
-/// The number of bytes, after the first `sent` bytes of a part, after which it may end early.
+/// The next number of bytes, after the first `sent` bytes of a part, at which the part may end early.
 fn next_split(sent: u64) -> u64 {
     (sent + 1).next_power_of_two().max(DATA_FRAME as u64) - sent
 }

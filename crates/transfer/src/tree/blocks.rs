@@ -1,20 +1,20 @@
-//! Blocks of an older version of a file: their size, and the sum by which a sender finds a block at any offset of the
-//! new version.
+//! Blocks of an older version of a file: their size, and the rolling sum by which a sender finds the same
+//! block at any offset of the new version.
 
 use blake3::Hasher;
 use linerate_wire::control::{BlockSum, Digest};
 use multiversion::multiversion;
 
-/// The multiplier of the sum. Its digits are those of the golden ratio. It is 5 modulo 8, so that its powers repeat as
-/// late as possible.
+/// The multiplier of the rolling sum. Its digits are those of the golden ratio. It is 5 modulo 8, so that its
+/// powers repeat as late as possible.
 const BASE: u32 = 0x9e37_79b5;
 /// The smallest block in bytes; a block's size is a power of two.
 pub const BLOCK_LEAST: u64 = 4 << 10;
 /// The largest block in bytes.
 pub const BLOCK_MOST: u64 = 16 << 20;
 
-/// The polynomial sum of a window of fixed length over a file (Karp and Rabin, 1987), modulo 2^32. Moving the window by
-/// a byte takes two multiplications.
+/// A rolling sum: the polynomial sum of a window of fixed length over a file (Karp and Rabin, 1987), modulo
+/// 2^32. Moving the window by a byte takes two multiplications.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rolling(u32);
 
@@ -27,15 +27,15 @@ impl Rolling {
         Self(rest.iter().fold(sum, next))
     }
 
-    /// The sum of the window one byte further on: `out` leaves the window, `new` enters it. `power` is
-    /// [`Rolling::power`] of the window's length.
+    /// The sum after the window has moved by one byte: the byte `out` leaves the window, `new` enters it.
+    /// `power` is [`Rolling::power`] of the window's length.
     #[must_use]
     pub fn roll(self, out: u8, new: u8, power: u32) -> Self {
         let change = u32::from(new).wrapping_sub(u32::from(out).wrapping_mul(power));
         Self(self.0.wrapping_mul(BASE).wrapping_add(change))
     }
 
-    /// The factor of the byte that leaves a window of `length` bytes.
+    /// The factor in the sum of the byte that leaves a window of `length` bytes.
     pub fn power(length: usize) -> u32 {
         BASE.wrapping_pow(u32::try_from(length).unwrap_or(u32::MAX))
     }
@@ -46,11 +46,12 @@ impl Rolling {
     }
 }
 
-/// The number of sums that are computed in parallel, each of every `LANES`th byte. This keeps the multipliers busy of a
-/// processor that multiplies 8 or 16 numbers at once in 10 cycles.
+/// The number of sums that are computed in parallel, each over every `LANES`th byte. With this number, the
+/// multipliers of a processor that multiplies 8 or 16 numbers at once in 10 cycles are always busy.
 const LANES: usize = 128;
 
-/// The sum of rows of bytes. It is compiled for several processor types, and the processor's own variant is used.
+/// The sum of rows of bytes. The function is compiled for several processor types, and the variant for this
+/// processor is called.
 #[multiversion(targets("x86_64+avx2", "x86_64+avx512f+avx512bw+avx512dq+avx512vl"))]
 fn sum_of(rows: &[[u8; LANES]]) -> u32 {
     let mut sums = [0u32; LANES];
@@ -65,9 +66,9 @@ fn sum_of(rows: &[[u8; LANES]]) -> u32 {
 /// The BLAKE3 of a block, in two halves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BlockHash {
-    /// The half by which the receiver identifies the block to the sender.
+    /// The half of the hash by which the receiver identifies the block to the sender.
     pub digest: [u8; 16],
-    /// The half by which a sender proves that it has the block, and not only its sum.
+    /// The half of the hash by which a sender proves that it has the block, and not only the block's sum.
     pub proof: [u8; 16],
 }
 
@@ -77,7 +78,7 @@ impl BlockHash {
         Self::finished(Hasher::new().update(bytes))
     }
 
-    /// The hash of the bytes that `hasher` has taken.
+    /// The hash of all bytes that were added to `hasher`.
     pub fn finished(hasher: &Hasher) -> Self {
         let hash = *hasher.finalize().as_bytes();
         let (mut digest, mut proof) = ([0; 16], [0; 16]);
@@ -87,7 +88,8 @@ impl BlockHash {
     }
 }
 
-/// The proof that a sender has the pieces of the older version to which a part refers.
+/// The proof that a sender has the pieces of the older version to which a part refers: a hash over all of
+/// them.
 #[derive(Debug, Default)]
 pub struct MovedProof(Hasher);
 
@@ -97,13 +99,13 @@ impl MovedProof {
         self.0.update(&[0]).update(&hash.proof);
     }
 
-    /// Adds the length of a piece of a block that is cut by the part's beginning or end. The piece's bytes are added
-    /// next, by [`MovedProof::bytes`].
+    /// Adds the length of a piece of a block that the part's beginning or end cuts. The piece's bytes must be
+    /// added next, by [`MovedProof::bytes`].
     pub fn piece(&mut self, length: u64) {
         self.0.update(&[1]).update(&length.to_le_bytes());
     }
 
-    /// Adds bytes of such a piece.
+    /// Adds bytes of the piece that was announced by [`MovedProof::piece`].
     pub fn bytes(&mut self, bytes: &[u8]) {
         self.0.update(bytes);
     }
@@ -114,14 +116,14 @@ impl MovedProof {
     }
 }
 
-/// The sums of a block that a receiver sends.
+/// The rolling sum and the digest of a block, which a receiver sends to the sender.
 pub fn block_sum(bytes: &[u8]) -> BlockSum {
     BlockSum { rolling: Rolling::of(bytes).number().to_le_bytes(), digest: BlockHash::of(bytes).digest }
 }
 
-/// The block size in bytes for an older version of `older` bytes with at most `most` blocks; `None` if that isn't
-/// possible. The size grows with the square root of the file's, so that the number of sums and the cost of one change
-/// grow at the same rate.
+/// The block size in bytes for an older version of `older` bytes with at most `most` blocks; `None` if even
+/// the largest blocks would be too many. The block size grows with the square root of the file's size, so
+/// that the number of sums and the cost of one change grow at the same rate.
 pub fn block_of(older: u64, most: u64) -> Option<u64> {
     let block = older.isqrt().saturating_mul(2).checked_next_power_of_two()?;
     let least = older.checked_div(most)?.checked_next_power_of_two()?;

@@ -1,11 +1,11 @@
-//! Names in a different character set at the receiver than at the sender.
+//! Converts names, if the receiver uses another character set than the sender.
 
 use encoding_rs::Encoding;
 use linerate_wire::control::Charsets;
 use linerate_wire::path::RelPath;
 use std::borrow::Cow;
 
-/// A set of characters, and how they are written.
+/// A character set and its encoding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Charset {
     Utf8,
@@ -27,10 +27,11 @@ const LATIN1: [&str; 8] =
 const ASCII: [&str; 4] = ["ascii", "us-ascii", "ansi_x3.4-1968", "iso646-us"];
 
 impl NameConversion {
-    /// A conversion from one to the other; `None` if they are equal.
+    /// A conversion from the sender's character set to the receiver's; `None` if the two are equal.
     ///
     /// # Errors
-    /// If a character set isn't known, or uses the byte of a slash or a zero byte in other characters too.
+    /// If a character set isn't known, or if its encoding uses the byte of a slash or a zero byte in other
+    /// characters too.
     pub fn between(charsets: &Charsets) -> Result<Option<Self>, String> {
         let conversion = Self { from: Charset::of(&charsets.from)?, to: Charset::of(&charsets.to)? };
         Ok((conversion.from != conversion.to).then_some(conversion))
@@ -42,7 +43,7 @@ impl NameConversion {
         self.to.encode(&self.from.decode(name)?)
     }
 
-    /// The name at the sender for a name at the receiver.
+    /// The sender's form of a name at the receiver; `None` if the name can't be converted.
     pub fn back(self, name: &[u8]) -> Option<Vec<u8>> {
         self.from.encode(&self.to.decode(name)?)
     }
@@ -53,7 +54,7 @@ impl NameConversion {
         (converted.components().count() == path.components().count()).then_some(converted)
     }
 
-    /// The path at the sender for a path at the receiver.
+    /// The sender's form of a path at the receiver.
     pub fn path_back(self, path: &RelPath) -> Option<RelPath> {
         RelPath::new(self.back(path.as_bytes())?).ok()
     }

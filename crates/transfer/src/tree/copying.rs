@@ -8,14 +8,14 @@ use std::os::fd::BorrowedFd;
 
 use crate::tree::reading::read_while;
 
-/// Bytes per step if the kernel doesn't copy by itself: bytes that were read are still in a processor's second-level
-/// cache (256 KiB or more) when they are written.
+/// Bytes per step if the kernel itself can't copy between the files. Bytes that were read are still in a
+/// processor's second-level cache (256 KiB or more) when they are written.
 const COPIED: usize = 128 << 10;
 
-/// Why bytes could not be copied.
+/// The reason why bytes could not be copied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CopyError {
-    /// The source ends early, at this offset.
+    /// The source file ends early, at this offset.
     Ended(u64),
     /// The source can't be read.
     Read(Errno),
@@ -24,7 +24,7 @@ pub enum CopyError {
 }
 
 impl CopyError {
-    /// Only the error; `EIO` if the source ended early.
+    /// The error without its kind; `EIO` if the source ended early.
     pub fn errno(self) -> Errno {
         match self {
             Self::Ended(_) => Errno::IO,
@@ -33,8 +33,8 @@ impl CopyError {
     }
 }
 
-/// Copies the bytes of `file` from `start` to `end` into `new`, at the same offset: by sharing blocks or on the file
-/// server, if that is possible.
+/// Copies the bytes of `file` from `start` to `end` into `new`, at the same offset. If possible, the two
+/// files share blocks, or the file server copies.
 ///
 /// # Errors
 /// If `file` is too short or can't be read, or `new` can't be written.
@@ -88,8 +88,8 @@ pub fn copy_and_see(
     }
 }
 
-/// True for a local file system on which files never share blocks: the copied bytes pass through memory anyway, so
-/// passing them to `each` costs little.
+/// True for a local file system on which files never share blocks. There the copied bytes pass through memory
+/// anyway, so passing them to `each` costs little.
 fn shares_nothing(file: BorrowedFd<'_>) -> bool {
     const TMPFS: rustix::fs::FsWord = 0x0102_1994;
     const EXT: rustix::fs::FsWord = 0xef53;

@@ -1,10 +1,10 @@
-//! The numbers that identify an entry by whatever path it was reached.
+//! The identity of a file: the numbers that are the same by whatever path the file was reached.
 
 use rustix::fs::Stat;
 use rustix::io::Errno;
 use std::os::fd::AsFd;
 
-/// Device and inode numbers.
+/// A device number and an inode number.
 pub type Identity = (u64, u64);
 
 /// The identity of an entry with this stat.

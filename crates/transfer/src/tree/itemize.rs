@@ -1,4 +1,4 @@
-//! The changes of a transfer for each entry, in the form of rsync's `--itemize-changes`: `YXcstpoguax` (rsync(1)).
+//! The changes of each entry, in the form of rsync's `--itemize-changes`: `YXcstpoguax` (rsync(1)).
 
 use linerate_wire::path::{RelPath, printable_path};
 use rustix::fs::FileType;
@@ -18,15 +18,16 @@ pub enum Item {
 /// How an entry is updated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Update {
-    /// The entry's contents are received by this host: `>`.
+    /// The entry's contents are received by this host; printed as `>`.
     Received,
-    /// The entry's contents are sent to another host: `<`.
+    /// The entry's contents are sent to another host; printed as `<`.
     Sent,
-    /// The entry is created or changed without transferring contents, for example a directory: `c`.
+    /// The entry is created or changed without a transfer of contents, for example a directory; printed as
+    /// `c`.
     Local,
-    /// The entry becomes, or is, a hard link to another entry: `h`.
+    /// The entry becomes, or is, a hard link to another entry; printed as `h`.
     HardLink,
-    /// Only the entry's attributes are changed: `.`.
+    /// Only the entry's attributes are changed; printed as `.`.
     Attributes,
 }
 
@@ -45,46 +46,47 @@ pub enum Kind {
     Special,
 }
 
-/// Differences between the destination's entry and the source's, in the properties that are kept.
+/// Which properties of the destination's entry differ from the source's. Only kept properties count.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Changes {
-    /// A file's contents, if contents are compared (`--checksum`); a link's text; a device's number.
+    /// The value differs: a file's contents (if contents are compared by `--checksum`), a link's text, or a
+    /// device's number.
     pub value: bool,
-    /// A file's size.
+    /// The file's size differs.
     pub size: bool,
-    /// The modification time.
+    /// Set if the modification time differs: what happens to it.
     pub modified: Option<Time>,
-    /// The permission bits.
+    /// The permission bits differ.
     pub permissions: bool,
-    /// The owner.
+    /// The owner differs.
     pub owner: bool,
-    /// The group.
+    /// The group differs.
     pub group: bool,
-    /// The access time, if it is kept.
+    /// The access time differs, and is kept.
     pub accessed: bool,
-    /// The creation time, if it is kept.
+    /// The creation time differs, and is kept.
     pub created: bool,
-    /// The access control list.
+    /// The access control list differs.
     pub acl: bool,
-    /// The extended attributes.
+    /// The extended attributes differ.
     pub xattrs: bool,
 }
 
 /// What happens to a time that differs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Time {
-    /// The time is set to the source's: `t`.
+    /// The time is set to the source's; printed as `t`.
     Kept,
-    /// The time becomes that of the transfer, since times aren't kept or can't be: `T`.
+    /// The time becomes the time of the transfer, since times aren't kept or can't be set; printed as `T`.
     OfTransfer,
 }
 
-/// A link's target, printed after its name.
+/// The target of a link, printed after the link's path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Link<'a> {
-    /// A symbolic link's text.
+    /// The text of a symbolic link.
     Target(&'a [u8]),
-    /// The entry to which it is a hard link.
+    /// The entry to which a hard link leads.
     SameAs(&'a RelPath),
 }
 
@@ -155,7 +157,7 @@ impl Update {
 }
 
 impl Kind {
-    /// The kind of an existing entry.
+    /// The kind of an existing entry; `None` if the type is unknown.
     pub fn of(there: FileType) -> Option<Self> {
         match there {
             FileType::RegularFile => Some(Self::File),
@@ -178,7 +180,8 @@ impl Kind {
     }
 }
 
-/// True if equal properties are printed as spaces. If contents are transferred, they are printed as dots.
+/// True if properties that don't differ are printed as spaces. If contents are transferred, they are printed
+/// as dots instead.
 fn has_spaces(update: Update, changes: &Changes) -> bool {
     changes.is_empty() && !matches!(update, Update::Received | Update::Sent)
 }

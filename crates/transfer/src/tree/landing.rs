@@ -1,4 +1,5 @@
-//! Where sources land: scp's rules for the destination, and an additional rule for a slash at its end.
+//! Determines where sources land at the destination: by scp's rules, and an additional rule for a slash at
+//! the end of the destination.
 
 use linerate_wire::control::Source;
 use linerate_wire::entry::{Entry, Kind};
@@ -16,35 +17,36 @@ use crate::tree::ways::ImpliedWays;
 
 /// The destination, kept open, and the path at which each source lands below it.
 pub struct Landing {
-    /// The directory that everything lands below.
+    /// The directory below which everything lands.
     pub root: Root,
     /// For each source: the path of its own entry, and whether it was announced as a directory.
     pub places: Vec<(RelPath, bool)>,
-    /// Sources keep their own names; else the destination is the new name of the only source.
+    /// True if sources keep their own names; false if the only source gets the destination's name.
     pub within: bool,
-    /// A directory gets a new name. A second run would find the name taken, and put the source inside that directory.
+    /// True if the only source is a directory that gets a new name. In a second run, the name would already
+    /// exist, and the source would land inside that directory.
     pub is_new: bool,
-    /// The destination directory was created for the sources, or would be in a dry run.
+    /// True if the destination directory was created for the sources, or would be created without a dry run.
     pub is_made: bool,
     /// The conversion of the sender's names to names at this end.
     pub conversion: Option<NameConversion>,
 }
 
 impl Landing {
-    /// This landing; if `keeps_links`, a link to a directory counts as the directory.
+    /// Sets whether a link to a directory below the destination counts as the directory.
     pub fn keeping_links(mut self, keeps_links: bool) -> Self {
         self.root.keeps_links = keeps_links;
         self
     }
 
-    /// This landing, with a conversion for names that the sender sends. The names of the sources are already converted.
+    /// Sets the conversion for names that the sender sends. The names of the sources are already converted.
     pub fn converting(mut self, conversion: Option<NameConversion>) -> Self {
         self.conversion = conversion;
         self
     }
 
-    /// This landing, which follows `implied` links that lead only below its top. Missing parent directories are created
-    /// with `mode`.
+    /// Sets the `implied` links, which are followed if they lead below the landing's top. Missing parent
+    /// directories are created with `mode`.
     pub fn with_ways(mut self, implied: ImpliedWays, mode: Mode) -> Self {
         (self.root.implied, self.root.mode_above) = (implied, mode);
         self
@@ -72,8 +74,8 @@ impl Landing {
         Self::under_new_name(at, sources)
     }
 
-    /// The only source becomes the entry at `written`; a directory's contents are then directly in it. The directory is
-    /// created if it is missing; its parent must exist.
+    /// A landing in which the only source becomes the entry at `named`, so that a source directory's contents
+    /// are directly in the destination. The directory is created if it is missing; its parent must exist.
     ///
     /// # Errors
     /// If the destination can't take the source.
@@ -104,8 +106,9 @@ impl Landing {
         })
     }
 
-    /// All sources land in the directory `written` under their own names, as with rsync. The directory is created if it
-    /// is missing, except in a dry run. A single file may get the destination's name instead.
+    /// A landing in which all sources land in the directory `named` under their own names, as with rsync. The
+    /// directory is created if it is missing, except in a dry run. A single file may get the destination's
+    /// name instead.
     ///
     /// # Errors
     /// If the destination can't take the sources.
@@ -122,7 +125,7 @@ impl Landing {
                 let made = Self::side_by_side(open(make(&at)?, &at.shown)?, sources);
                 Ok(Self { is_made: true, ..made })
             }
-            // As in rsync, a special file is replaced like a file.
+            // As with rsync, a special file is replaced like a regular file.
             DestinationState::Special => {
                 at.there = DestinationState::File;
                 Self::under_new_name(at, sources)
@@ -131,8 +134,8 @@ impl Landing {
         }
     }
 
-    /// Decides as [`Self::into`] does but creates nothing, if missing directories above the destination would be
-    /// created too. Returns the number of those directories.
+    /// The landing of [`Self::into`] for a dry run in which missing directories above the destination would
+    /// be created too. Creates nothing, and also returns the number of these directories.
     ///
     /// # Errors
     /// If an existing entry is of the wrong kind for the sources.
@@ -157,13 +160,13 @@ impl Landing {
         ))
     }
 
-    /// Sources of the same name land on each other.
+    /// A landing in `root` under the sources' own names. Sources of the same name land at the same place.
     fn side_by_side(root: Root, sources: &[Source]) -> Self {
         let places = sources.iter().map(|source| (source.name.clone(), source.directory)).collect();
         Self { root, places, within: true, is_new: false, is_made: false, conversion: None }
     }
 
-    /// Lands in a directory that isn't created.
+    /// A landing in a directory that isn't created (dry run).
     fn into_nothing(at: Destination, sources: &[Source]) -> Result<Self, TransferError> {
         let (root, name) = at.into_place()?;
         let name = RelPath::new(name.as_bytes());
@@ -178,12 +181,12 @@ impl Landing {
         Ok(Self { root, places, within: true, is_new: false, is_made: true, conversion: None })
     }
 
-    /// The landing at the time before an existing directory was created: the only source then gets the directory's
-    /// name. `None` if the directory can't have been created in this way. For example, a copy to a name with a slash at
-    /// its end lands inside it, whereas with `mirror` the source becomes it.
+    /// The landing as it was before the existing destination directory was created: the only source gets the
+    /// directory's name. `None` if the directory can't have been created in this way. For example, a copy to
+    /// a name with a slash at its end lands inside it, whereas with `mirror` the source becomes it.
     pub fn as_new(named: &Named, sources: &[Source], mirror: bool) -> Option<Self> {
         let at = named.destination().ok()?;
-        // A link isn't a directory that was created.
+        // A link at the destination isn't a directory that an earlier run created.
         let is_directory = matches!(at.there, DestinationState::Directory { by_link: false, .. });
         let has_slash = at.shown.as_os_str().as_bytes().ends_with(b"/");
         let ([source], true) = (sources, is_directory && (mirror || !has_slash)) else { return None };
@@ -199,7 +202,7 @@ impl Landing {
         })
     }
 
-    /// True if the new directory already exists.
+    /// True if the new directory of this landing already exists.
     pub fn has_new_directory(&self) -> bool {
         self.is_new && self.places.iter().any(|(place, _)| self.root.directory(place).is_ok())
     }
@@ -275,7 +278,8 @@ impl Landing {
     }
 }
 
-/// Whether the only source, which gets the name of the existing entry, is a directory; or why it can't get the name.
+/// Whether the only source, which gets the name of an existing entry, is a directory; or the reason why the
+/// source can't get that name.
 fn takes_name(there: &DestinationState, sources: &[Source]) -> Result<bool, String> {
     let refusal = match (there, sources) {
         (DestinationState::Nothing, [source]) => return Ok(source.directory),
@@ -299,7 +303,7 @@ fn takes_name(there: &DestinationState, sources: &[Source]) -> Result<bool, Stri
 }
 
 pub(crate) fn make(at: &Destination) -> Result<Held, TransferError> {
-    // The kernel applies the process's umask to it, unless a default ACL replaces the umask.
+    // The kernel applies the process's umask to this mode, unless a default ACL replaces the umask.
     at.make(Mode::from_raw_mode(0o777))
 }
 
@@ -307,7 +311,7 @@ fn open(held: Held, path: &Path) -> Result<Root, TransferError> {
     Root::at(held, path).map_err(|error| refused("opened", path, error))
 }
 
-/// Reads the process's umask, and leaves it unchanged.
+/// Reads the process's umask without changing it.
 pub fn umask() -> Mode {
     let mask = rustix::process::umask(Mode::empty());
     rustix::process::umask(mask);

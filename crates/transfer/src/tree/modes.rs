@@ -1,10 +1,10 @@
-//! Changes of modes at the sender (`--chmod`).
+//! Changes modes at the sender (`--chmod`).
 
 use linerate_wire::control::ModeRule;
 use linerate_wire::entry::{Entry, Kind};
 
-/// The mode of `entry` after all rules; each rule applies to the result of the previous one, but `X` to files that the
-/// source lets somebody execute.
+/// The mode of `entry` after all rules were applied in order. `X` adds execute permission only to directories
+/// and to files that somebody may execute at the source.
 pub fn changed(rules: &[ModeRule], entry: &Entry) -> u32 {
     if matches!(entry.kind, Kind::Symlink { .. }) {
         return entry.mode;

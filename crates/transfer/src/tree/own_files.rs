@@ -1,5 +1,5 @@
-//! Files that this process itself writes while it moves a tree, or at its end: its log, its metrics, its manifest. A
-//! transfer leaves them as they are: it neither deletes nor replaces them, whatever its source has.
+//! Files that this process itself writes during a transfer or at its end: its log, metrics and manifest. The
+//! transfer neither deletes nor replaces them, even if an entry of the source has the same name.
 
 use linerate_sys::replace::directory_of;
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,23 +15,23 @@ use crate::tree::identity::identity_of;
 static OWN_FILES: RwLock<OwnFiles> =
     RwLock::new(OwnFiles { by_name: BTreeMap::new(), directories: BTreeSet::new() });
 
-/// All of these files.
+/// The files that this process itself writes.
 struct OwnFiles {
     by_name: BTreeMap<OsString, Vec<OwnFile>>,
-    /// The device and inode numbers of their directories.
+    /// The device and inode numbers of the directories that contain these files.
     directories: BTreeSet<(u64, u64)>,
 }
 
-/// A file that this process writes.
+/// A file that this process itself writes.
 struct OwnFile {
-    /// The device and inode number of its directory.
+    /// The device and inode number of the file's directory.
     directory: (u64, u64),
-    /// The option that names the file.
+    /// The command-line option that names the file.
     option: &'static str,
 }
 
-/// Keeps the file of this path, which an option names, for the rest of this process. A path without a directory that is there
-/// names no file.
+/// Protects the file at this path, which `option` names, until this process ends. If the path's directory
+/// doesn't exist, nothing is protected.
 ///
 /// # Errors
 /// The other option that names the same file.
@@ -53,8 +53,8 @@ pub fn keep(file: &Path, option: &'static str) -> Result<(), &'static str> {
     }
 }
 
-/// The option that names the file of this name in a directory, if it is a file of this process. The directory is opened only
-/// where such a file has the name.
+/// The option that names the file `name` in a directory, if this process itself writes that file. The
+/// directory is opened only if the name matches.
 pub fn option_of<D: AsFd>(name: &OsStr, directory: impl FnOnce() -> Option<D>) -> Option<&'static str> {
     let files = OWN_FILES.read().unwrap_or_else(PoisonError::into_inner);
     let named = files.by_name.get(name)?;
@@ -62,14 +62,14 @@ pub fn option_of<D: AsFd>(name: &OsStr, directory: impl FnOnce() -> Option<D>) -
     named.iter().find(|own| own.directory == directory).map(|own| own.option)
 }
 
-/// True for the directory of such a file, which may not be there yet.
+/// True for a directory that contains such a file, or will contain it.
 pub fn belong_in(directory: impl AsFd) -> bool {
     let files = OWN_FILES.read().unwrap_or_else(PoisonError::into_inner);
     let is_one = |directory| files.directories.contains(&directory);
     !files.directories.is_empty() && identity_of(directory).is_ok_and(is_one)
 }
 
-/// Why an entry that would take the name of such a file isn't copied.
+/// The message that an entry isn't copied because its name belongs to a file of this process.
 pub fn refusal(option: &str) -> String {
     format!("isn't copied: this command writes its own file of that name ({option}); name another file there")
 }

@@ -1,4 +1,4 @@
-//! Names of sources at the far end, which no shell has expanded: `~`, and patterns.
+//! Expands the names of sources at the far end, which no shell has expanded: `~`, and patterns.
 
 use linerate_wire::control::{Problem, ProblemKind};
 use linerate_wire::filter::MAX_PATTERN;
@@ -14,7 +14,8 @@ use crate::tree::source_root::own_name;
 /// The most patterns to which a pattern with braces may expand.
 const MOST_ALTERNATIVES: usize = 256;
 
-/// The name that `written` gets below a destination directory; `far` if it is a name at the far end.
+/// The name that the source `written` gets below a destination directory. `far` states that it is a path at
+/// the far end.
 pub fn name_of(written: &[u8], far: bool) -> Vec<u8> {
     let is_home = far && written.strip_prefix(b"~").is_some_and(|rest| rest.iter().all(|&b| b == b'/'));
     if is_home { Vec::new() } else { own_name(Path::new(OsStr::from_bytes(written))) }
@@ -33,7 +34,8 @@ pub fn expand_home(written: &[u8]) -> Vec<u8> {
     }
 }
 
-/// The paths to which `named` expands at the far end: itself if it exists or contains no pattern, else every match.
+/// The paths to which `named` expands at the far end: `named` itself if it exists or contains no pattern,
+/// else all matches.
 ///
 /// # Errors
 /// If a pattern matches nothing.
@@ -58,19 +60,20 @@ pub fn expand(named: Named) -> Result<Vec<Named>, Problem> {
     Ok(found.into_iter().map(|path| named.matched(path)).collect())
 }
 
-/// True if `name`, one component, matches `pattern`. A hidden name matches only if the pattern begins with a dot
-/// itself.
+/// True if the single path component `name` matches `pattern`. A name that begins with a dot matches only if
+/// the pattern begins with a dot too.
 pub fn matches(pattern: &[u8], name: &[u8]) -> bool {
     Alternatives::new(pattern).match_any(name)
 }
 
-/// A component that is a pattern, ready to match names.
+/// A pattern for one path component, with all alternatives of its braces, ready to match names.
 struct Alternatives(Vec<(Pattern, bool)>);
 
 impl Alternatives {
     /// Reads `written`, and the patterns to which its braces expand; empty if it isn't a pattern, or is too long.
     fn new(written: &[u8]) -> Self {
-        // Braces or backslashes without a wildcard don't make a pattern: the user means a file of that exact name.
+        // If a text has braces or backslashes but no wildcard, it isn't a pattern: it names the file with
+        // exactly this name.
         if !is_pattern(written) || written.len() > MAX_PATTERN {
             return Self(Vec::new());
         }
@@ -84,8 +87,9 @@ impl Alternatives {
     }
 }
 
-/// The patterns to which the braces of `written` expand, as in a shell: `*.{c,h}` becomes `*.c` and `*.h`. Braces that
-/// aren't closed or contain no comma are literal; so are all braces of a pattern that expands to too many.
+/// The patterns to which the braces of `written` expand, as in a shell: `*.{c,h}` becomes `*.c` and `*.h`.
+/// Braces that aren't closed or contain no comma are literal. If there would be too many patterns, all braces
+/// are literal.
 fn alternatives(written: &[u8]) -> Vec<Vec<u8>> {
     let (mut done, mut open) = (Vec::new(), vec![written.to_vec()]);
     while let Some(pattern) = open.pop() {
@@ -104,8 +108,8 @@ fn alternatives(written: &[u8]) -> Vec<Vec<u8>> {
     done
 }
 
-/// The first braces that contain a comma: the positions of the opening brace, of each of its commas, and of the closing
-/// brace.
+/// The positions of the opening brace, the commas and the closing brace of the first braces that contain a
+/// comma.
 fn braces(pattern: &[u8]) -> Option<Vec<usize>> {
     let (mut open, mut first) = (Vec::<Vec<usize>>::new(), None::<Vec<usize>>);
     let mut at = 0;
@@ -133,7 +137,7 @@ fn is_pattern(path: &[u8]) -> bool {
 
 /// The paths below `directory` (which ends in a slash or is empty) that match one component of a pattern.
 fn step(within: &Named, directory: &[u8], component: &[u8]) -> Vec<Vec<u8>> {
-    // Only directories have entries.
+    // Only a directory can contain matches.
     if !directory.is_empty() && !directory.ends_with(b"/") {
         return Vec::new();
     }
@@ -155,7 +159,7 @@ fn with_slash(within: &Named, mut path: Vec<u8>) -> Vec<u8> {
     path
 }
 
-/// Removes the slash after a link: if a pattern matches a link to a directory, the link is meant.
+/// Removes the slash after a link: if a pattern matches a link to a directory, the result is the link itself.
 fn without_slash(within: &Named, path: &mut Vec<u8>) {
     if let Some(link) = path.strip_suffix(b"/")
         && within.is_link(link)

@@ -1,5 +1,6 @@
-//! Remembers places while a transfer runs, by their hashes and within limits: a peer may name any number of places of
-//! any length. The hash has a random key for each process, so nobody can choose two places with the same hash.
+//! Stores values for places while a transfer runs, by the places' hashes and with limits, since a peer may
+//! name any number of places of any length. The hash has a random key for each process, so nobody can choose
+//! two places with the same hash.
 
 use linerate_wire::path::RelPath;
 use std::collections::{HashMap, HashSet};
@@ -11,8 +12,8 @@ use crate::base::lock::lock;
 /// The most places in each of the two halves of a [`Recent`]: two tables of 19 MB.
 const HALF: usize = 1_800_000;
 
-/// A value for each of a limited number of places. If two places have the same hash, they share a value, so its user
-/// must check that the value belongs to the existing entry.
+/// A value for each of a limited number of places. If two places have the same hash, they share a value, so
+/// the caller must check that the value belongs to the existing entry.
 pub struct Places<V> {
     hasher: RandomState,
     most: usize,
@@ -20,12 +21,12 @@ pub struct Places<V> {
 }
 
 impl<V: Copy> Places<V> {
-    /// Places with room for `most` values.
+    /// An empty map with room for `most` values.
     pub fn new(most: usize) -> Self {
         Self { hasher: RandomState::new(), most, map: Mutex::default() }
     }
 
-    /// Remembers `value` for `place`; false if there is no room.
+    /// Stores `value` for `place`; false if there is no room.
     pub fn insert(&self, place: &RelPath, value: V) -> bool {
         let (hash, mut map) = (self.hasher.hash_one(place), lock(&self.map));
         let has_room = map.len() < self.most || map.contains_key(&hash);
@@ -46,7 +47,7 @@ impl<V: Copy> Places<V> {
     }
 }
 
-/// The latest paths of sources: at least the last [`HALF`].
+/// Remembers the latest paths of sources: at least the last [`HALF`].
 #[derive(Default)]
 pub struct Recent {
     hasher: RandomState,
@@ -55,7 +56,7 @@ pub struct Recent {
 }
 
 impl Recent {
-    /// Adds `path` of `source`; false if it is one of the latest paths already. Several sources may land in one place.
+    /// Adds `path` of `source`; false if it is already one of the latest paths.
     pub fn is_new(&mut self, source: u32, path: &RelPath) -> bool {
         let hash = self.hasher.hash_one((source, path));
         if self.young.len() >= HALF {
@@ -65,7 +66,7 @@ impl Recent {
     }
 }
 
-/// Keys that are hashes already aren't hashed again.
+/// A hasher that returns keys unchanged, since the keys are already hashes.
 type AsItIs = BuildHasherDefault<Given>;
 
 #[derive(Default)]

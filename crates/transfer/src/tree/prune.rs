@@ -1,4 +1,4 @@
-//! Directories that are sent only if they contain something (`--prune-empty-dirs`).
+//! Omits directories that contain no other entries than directories (`--prune-empty-dirs`).
 
 use linerate_wire::entry::{Entry, Kind};
 
@@ -9,8 +9,8 @@ use crate::tree::scan::Seen;
 pub struct WaitingDirectories(Vec<(Entry, Seen)>);
 
 impl WaitingDirectories {
-    /// The entries to send now that `entry` was found. A directory waits; another entry is sent after the directories
-    /// that contain it.
+    /// Returns the entries to send after the scan has found `entry`. A directory is kept back; for another
+    /// entry, the directories that contain it are sent first.
     pub fn ready(&mut self, entry: Entry, seen: Seen) -> Vec<(Entry, Seen)> {
         while self.0.last().is_some_and(|(above, _)| !holds(above, &entry)) {
             self.0.pop();

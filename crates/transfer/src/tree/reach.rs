@@ -1,4 +1,4 @@
-//! Whether a scan of a source gets to a directory, as far as the options decide it.
+//! Whether a scan of a source enters a directory, according to the options.
 
 use linerate_wire::path::RelPath;
 use rustix::fs::{CWD, Mode, OFlags};
@@ -9,8 +9,9 @@ use super::filter::{Filter, Side, merge_file};
 use super::selection::Selection;
 use super::source_root::SourceRoot;
 
-/// False if a scan of `source` leaves out the directory `path`, or one above it, because of a filter rule or because it is on
-/// another file system. The directory needn't exist. Symbolic links aren't followed.
+/// False if a scan of `source` leaves out the directory `path`, or a directory above it, because of a filter
+/// rule or because the directory is on another file system. The directory needn't exist. Symbolic links
+/// aren't followed.
 pub fn reaches(source: &SourceRoot, selection: &Selection, path: &RelPath) -> bool {
     let place = source.place(selection.like_rsync);
     let mut scope = Filter::new(&selection.filter, Side::Sender, place).scope();
@@ -29,7 +30,7 @@ pub fn reaches(source: &SourceRoot, selection: &Selection, path: &RelPath) -> bo
         };
         match scope.enter(directory, &mut |name| merge_file(&held, name)) {
             Ok(inside) => scope = inside,
-            // The scan reports the file, and leaves the directory out.
+            // If the rules can't be read, the scan reports that and leaves the directory out.
             Err(_) => return false,
         }
     }

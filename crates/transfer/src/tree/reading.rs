@@ -4,10 +4,11 @@ use linerate_wire::control::Digest;
 use rustix::io::Errno;
 use std::os::fd::BorrowedFd;
 
-/// Bytes per read and hash.
+/// Bytes that are read and hashed at a time.
 const HASHED: usize = 1 << 20;
 
-/// BLAKE3 of `length` bytes from `offset` on; `None` if the file is too short. `buffer` is overwritten.
+/// BLAKE3 of `length` bytes of a file, from offset `from` on; `None` if the file is too short. `buffer` is
+/// overwritten.
 pub fn hash(
     fd: BorrowedFd<'_>,
     offset: u64,
@@ -17,7 +18,7 @@ pub fn hash(
     hash_while(fd, offset, length, buffer, || true)
 }
 
-/// As [`hash`]; also `None` if `go_on` returns false.
+/// Computes the hash as [`hash`] does; also returns `None` if `go_on` returns false.
 pub fn hash_while(
     fd: BorrowedFd<'_>,
     offset: u64,
@@ -57,7 +58,7 @@ pub fn read_while(
     Ok(at == length)
 }
 
-/// Appends at most `size` bytes from `from` on; fewer if the file ends.
+/// Appends at most `size` bytes of a file to `out`, from offset `from` on; fewer bytes if the file ends.
 pub fn append_from(fd: BorrowedFd<'_>, from: u64, size: usize, out: &mut Vec<u8>) -> Result<(), Errno> {
     let (start, end) = (out.len(), out.len() + size);
     out.reserve(size);
@@ -73,8 +74,8 @@ pub fn append_from(fd: BorrowedFd<'_>, from: u64, size: usize, out: &mut Vec<u8>
     Ok(())
 }
 
-/// True for a file of /proc or /sys (statfs(2)). The kernel makes up its contents at each read, and its times whenever
-/// it is first looked up, which may happen repeatedly.
+/// True for a file of /proc or /sys (statfs(2)). The kernel generates the contents of such a file at each
+/// read. It generates the file's times when the file is first looked up, which may happen repeatedly.
 pub fn is_made_up(fd: BorrowedFd<'_>) -> bool {
     const SYSFS: rustix::fs::FsWord = 0x6265_6572;
     rustix::fs::fstatfs(fd).is_ok_and(|stat| [rustix::fs::PROC_SUPER_MAGIC, SYSFS].contains(&stat.f_type))

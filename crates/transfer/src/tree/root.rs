@@ -1,8 +1,8 @@
 //! A directory that is kept open, and everything below it.
 //!
-//! Every operation on a source or a destination is relative to such a descriptor. The kernel resolves the path below it
-//! without following symbolic links (openat2(2)). If the kernel lacks that call, each component is opened from the one
-//! before.
+//! Every operation on a source or a destination is relative to the descriptor of such a directory. The kernel
+//! resolves the path below it without following symbolic links (openat2(2)). If the kernel lacks that call,
+//! each component is opened from the descriptor of the component before.
 
 mod links;
 
@@ -29,27 +29,27 @@ use crate::tree::ways::{ImpliedWays, Ways};
 
 /// The most directories that a [`Root`] keeps open.
 const HELD_DIRECTORIES: usize = 256;
-/// The most early directories that are remembered: far more than can be in progress on all streams.
+/// The most directories in [`Early`] that are remembered: far more than can be in this state on all streams.
 const MAX_EARLY: usize = 1 << 20;
 /// The most directories behind links that are remembered.
 const MAX_BEHIND_LINKS: usize = 1 << 20;
 /// How often a resolution is retried if a concurrent rename disturbed it.
 const RESOLVE_TRIES: usize = 64;
-/// File systems, by their numbers in statfs(2), that rename an open file when it is removed.
+/// Numbers of file systems (statfs(2)) on which removing an open file only renames it, until the file is closed.
 const FUSE: rustix::fs::FsWord = 0x6573_5546;
 const NFS: rustix::fs::FsWord = 0x6969;
-/// How long such a name may remain after the file is closed.
+/// How long the name of a removed file may remain after the file is closed.
 const HIDDEN_LAST: Duration = Duration::from_secs(1);
 
 static NO_OPENAT2: AtomicBool = AtomicBool::new(false);
 
-/// An open directory.
+/// A directory that is kept open.
 #[derive(Debug)]
 pub struct Directory {
     fd: OwnedFd,
-    /// How files in it are opened.
+    /// How files in the directory are opened.
     manner: Manner,
-    /// The device that it is on.
+    /// The number of the device that the directory is on.
     pub device: u64,
     inherits: OnceLock<Option<Mode>>,
 }
@@ -65,7 +65,7 @@ impl AsFd for Directory {
 struct Manner {
     /// Links are followed, wherever they lead. This is used only to read the user's own files.
     follows: bool,
-    /// Access times stay unchanged, if this process may request that.
+    /// True if access times stay unchanged. Only the owner of a file and root may request that.
     noatime: bool,
 }
 
@@ -74,35 +74,35 @@ pub struct Root {
     top: Arc<Directory>,
     path: PathBuf,
     place: Place,
-    /// How files below it are opened.
+    /// How files below the top are opened.
     manner: Manner,
     /// A link to a directory below the top counts as that directory.
     pub(crate) keeps_links: bool,
-    /// Further links that count as directories: those at places of directories that have no entry of their own.
+    /// Other links that count as directories: links at the places of directories that have no entry of their own.
     pub(crate) implied: ImpliedWays,
     /// The mode of directories that are created for their contents. Their final mode is known when their own entries
     /// arrive.
     pub(crate) mode_above: Mode,
-    /// The device and inode numbers of directories that were reached by a link, and the path; `None` if there were
-    /// several paths.
+    /// Directories that were reached by a link: their device and inode numbers, and the path by which each
+    /// was reached; `None` if there were several paths.
     behind_links: Mutex<HashMap<(u64, u64), Option<RelPath>>>,
     held: Mutex<HashMap<RelPath, Arc<Directory>>>,
-    /// Links in the paths of the user's list of files.
+    /// The links that were followed in the paths of the user's list of files.
     ways: Ways,
     /// Directories that were created because an entry below them arrived before their own.
     made_early: Early,
 }
 
 impl Root {
-    /// The directory that was reached, which the user named `shown`. Its path isn't used again, since somebody may have
-    /// changed it meanwhile.
+    /// A root for the directory `reached`, which the user named `shown`. The path isn't used again, since
+    /// somebody may have changed it meanwhile.
     ///
     /// # Errors
-    /// If it can't be opened.
+    /// If the directory can't be opened.
     pub(crate) fn at(reached: Held, shown: &Path) -> Result<Self, Errno> {
         let Held { fd, real, bounds } = reached;
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        // A directory that may be entered but not listed can still receive files.
+        // A directory that this user may enter but not list can still receive files.
         let fd = rustix::fs::openat(&fd, ".", flags, Mode::empty()).unwrap_or(fd);
         let shown = if shown.as_os_str().is_empty() { Path::new(".") } else { shown };
         Ok(Self {
@@ -120,13 +120,13 @@ impl Root {
         })
     }
 
-    /// This root, which follows links below it. It must not be used for writing.
+    /// Makes this root follow links below it. It must then not be used for writing.
     pub(crate) fn following_links(self) -> Result<Self, Errno> {
         let manner = Manner { follows: true, ..self.manner };
         self.opening(manner)
     }
 
-    /// This root, with reads that don't change access times, if this process may request that.
+    /// Makes reads below this root leave access times unchanged, if this process may request that.
     pub(crate) fn keeping_atimes(self) -> Result<Self, Errno> {
         let manner = Manner { noatime: true, ..self.manner };
         self.opening(manner)
@@ -143,7 +143,7 @@ impl Root {
         self.manner.follows
     }
 
-    /// The directory at `path`, for tests.
+    /// Opens the directory at `path`; used by tests.
     #[cfg(test)]
     pub fn open(path: &Path) -> Result<Self, Errno> {
         let path = std::os::unix::ffi::OsStrExt::as_bytes(path.as_os_str());
@@ -156,12 +156,12 @@ impl Root {
         self.place.clone()
     }
 
-    /// The path as the user would write it, for messages.
+    /// The path `path` as the user would write it, for messages.
     pub fn shown(&self, path: &RelPath) -> PathBuf {
         if path.is_root() { self.path.clone() } else { self.path.join(path.as_os_str()) }
     }
 
-    /// The top itself.
+    /// The top directory.
     pub fn top(&self) -> &Arc<Directory> {
         &self.top
     }
@@ -171,8 +171,8 @@ impl Root {
     /// # Errors
     /// The errors of open(2).
     pub fn open_at(&self, path: &RelPath, flags: OFlags) -> Result<OwnedFd, Errno> {
-        // A fifo that replaced a file must not block. With `O_PATH` the flag is refused by openat2 and isn't needed,
-        // since that never blocks.
+        // If a fifo has replaced a file, opening it must not block. With `O_PATH`, openat2 refuses this flag,
+        // which isn't needed then, since opening never blocks.
         let patience = if flags.contains(OFlags::PATH) { OFlags::empty() } else { OFlags::NONBLOCK };
         let flags = flags | OFlags::CLOEXEC | patience;
         self.manner.open(flags, |flags| match self.manner.follows {
@@ -189,7 +189,7 @@ impl Root {
         })
     }
 
-    /// The directory at `path`. It stays open for the next call.
+    /// The directory at `path`. The directory stays open for later calls.
     ///
     /// # Errors
     /// The errors of open(2): `ENOENT`, `ENOTDIR`, `ELOOP` for a link in the path.
@@ -235,7 +235,7 @@ impl Root {
         self.made_early.count.load(Ordering::Relaxed)
     }
 
-    /// True if this transfer has created the directory at `path`, and its own entry hasn't arrived.
+    /// True if this transfer has created the directory at `path` but the directory's own entry hasn't arrived.
     pub fn was_made_early(&self, path: &RelPath) -> bool {
         self.made_early.places.get(path).is_some()
     }
@@ -253,7 +253,7 @@ impl Root {
                 let is_new = self.made_early.take(path);
                 if is_new {
                     let held = self.directory(path)?;
-                    // The directory may have inherited a setgid bit from its parent.
+                    // The directory may have inherited the setgid bit from its parent.
                     let inherited = Mode::from_raw_mode(rustix::fs::fstat(&held)?.st_mode) & Mode::SGID;
                     rustix::fs::chmodat(held.as_fd(), ".", mode | inherited, AtFlags::empty())?;
                 }
@@ -264,7 +264,7 @@ impl Root {
         }
     }
 
-    /// The directory `name` in `parent`, whose path is `path`. It stays open for the next call.
+    /// The directory `name` in `parent`, whose path is `path`. The directory stays open for later calls.
     fn directory_in(&self, parent: &Directory, name: &OsStr, path: RelPath) -> Result<Arc<Directory>, Errno> {
         let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let fd = rustix::fs::openat(parent, name, flags | OFlags::RDONLY, Mode::empty())?;
@@ -283,7 +283,7 @@ impl Root {
 }
 
 impl Manner {
-    /// Opens a file; only its owner and root may request that its access time stays unchanged.
+    /// Opens a file without changing its access time, if that is requested and this process may do so.
     fn open(self, flags: OFlags, open: impl Fn(OFlags) -> Result<OwnedFd, Errno>) -> Result<OwnedFd, Errno> {
         let is_file = !flags.intersects(OFlags::PATH | OFlags::DIRECTORY);
         match if self.noatime && is_file { open(flags | OFlags::NOATIME) } else { open(flags) } {
@@ -299,23 +299,24 @@ impl Directory {
         Ok(Self { fd, manner, device, inherits: OnceLock::new() })
     }
 
-    /// The stat of the directory to which the link `name` in it leads; `None` if it leads to no directory.
+    /// The stat of the directory to which the link `name` leads; `None` if the link doesn't lead to a directory.
     pub fn stat_of_directory(&self, name: &OsStr) -> Option<Stat> {
         let stat = rustix::fs::statat(self, name, AtFlags::empty()).ok()?;
         (FileType::from_raw_mode(stat.st_mode) == FileType::Directory).then_some(stat)
     }
 
-    /// True if new entries in it get an ACL, and so other permissions than requested. It is checked only once.
+    /// True if this directory has a default ACL, which changes the permissions of new entries. Checked only once.
     pub fn has_default_acl(&self) -> bool {
         self.default_permissions().is_some()
     }
 
-    /// The most permissions of new entries, if its default ACL determines them; the process's umask is then not used.
+    /// The most permissions that this directory's default ACL, if it has one, gives new entries in place of the
+    /// umask.
     pub fn default_permissions(&self) -> Option<Mode> {
         *self.inherits.get_or_init(|| default_permissions(self.as_fd()))
     }
 
-    /// The stat of `name` in it; a link isn't followed.
+    /// The stat of the entry `name` in this directory; a link isn't followed.
     ///
     /// # Errors
     /// The errors of stat(2).
@@ -323,8 +324,8 @@ impl Directory {
         rustix::fs::statat(self, name, AtFlags::SYMLINK_NOFOLLOW)
     }
 
-    /// Opens `name` in it for reading. It must not be a link unless links are followed; if a fifo has replaced it, the
-    /// call doesn't wait.
+    /// Opens the file `name` in this directory for reading. A link is an error unless links are followed. If
+    /// a fifo has replaced the file, the call doesn't block.
     ///
     /// # Errors
     /// The errors of open(2).
@@ -334,8 +335,8 @@ impl Directory {
         self.manner.open(flags, |flags| rustix::fs::openat(self, name, flags, Mode::empty()))
     }
 
-    /// Opens a file, as itself, to lock it: for writing, since over NFS only a file that is open for writing can be locked
-    /// exclusively (flock(2)). A file that this process may only read is opened for reading.
+    /// Opens the file `name` in this directory to lock it; a link isn't followed. The file is opened for writing if
+    /// this process may do so, since NFS requires that for an exclusive lock (flock(2)).
     ///
     /// # Errors
     /// The errors of open(2).
@@ -350,8 +351,8 @@ impl Directory {
         })
     }
 
-    /// Removes an entry that this program has created under a temporary name. The directory's modification time is
-    /// restored, since it should show only other changes.
+    /// Removes an entry that this program has created under a temporary name. Then restores the directory's
+    /// modification time, which should show only changes by others.
     ///
     /// # Errors
     /// The errors of unlink(2).
@@ -362,8 +363,8 @@ impl Directory {
         Ok(())
     }
 
-    /// Its times; neither may be omitted when they are set, since some file systems in user space would set that one
-    /// too.
+    /// The access and modification times of this directory. Both must be given when times are restored, since
+    /// some file systems in user space would change an omitted one too.
     ///
     /// # Errors
     /// The errors of stat(2).
@@ -374,13 +375,13 @@ impl Directory {
         Ok(Timestamps { last_access, last_modification })
     }
 
-    /// Restores its former times. Another user's directory keeps the current time.
+    /// Restores the directory's former times, if it belongs to this user; otherwise its times stay as they are.
     pub fn set_times(&self, before: &Timestamps) {
         let _ = rustix::fs::utimensat(self, ".", before, AtFlags::empty());
     }
 
-    /// Waits until files that were removed while open, and are closed by now, are gone: FUSE and NFS rename such a file
-    /// and remove it later, which changes the directory once more.
+    /// Waits until files that were removed while open, and closed since, have disappeared. FUSE and NFS
+    /// rename such a file and remove it later, which changes the directory once more.
     pub fn wait_for_hidden(&self) {
         let hides = rustix::fs::fstatfs(self).is_ok_and(|stat| [FUSE, NFS].contains(&stat.f_type));
         let begun = Instant::now();
@@ -395,8 +396,8 @@ impl Directory {
         names.into_iter().any(|entry| is_hidden(entry.file_name().to_bytes()))
     }
 
-    /// Opens it for syncing to stable storage, since a descriptor with `O_PATH` can't be synced. If its mode doesn't
-    /// let its owner read, the mode is changed for a moment.
+    /// Opens the directory to sync it to stable storage, since a descriptor with `O_PATH` can't be synced. If
+    /// the directory's mode doesn't let its owner read, the mode is changed for a moment.
     ///
     /// # Errors
     /// The errors of open(2) and chmod(2).
@@ -414,17 +415,17 @@ impl Directory {
         }
     }
 
-    /// True if `name` in it is a directory; a link isn't followed.
+    /// True if the entry `name` in this directory is a directory; a link isn't followed.
     pub fn has_directory(&self, name: &OsStr) -> bool {
         self.stat(name).is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::Directory)
     }
 }
 
-/// Directories that were created before their own entries arrived. If two have the same hash, both get the mode of a
-/// new directory, and nothing else depends on it.
+/// Directories that were created before their own entries arrived. If two paths have the same hash, both
+/// directories get the mode of a new directory; nothing else depends on the hash.
 struct Early {
     places: Places<()>,
-    /// Locked while a directory is created and remembered, so that no thread finds it created and not yet remembered.
+    /// Locked while a directory is created and remembered, so that no thread finds it created but not remembered.
     making: Mutex<()>,
     /// The number of directories that were created early.
     count: AtomicU64,
@@ -450,7 +451,7 @@ impl Early {
         }
     }
 
-    /// True if its own entry had not arrived yet.
+    /// Removes a directory from the list when its own entry arrives; true if it was on the list.
     fn take(&self, path: &RelPath) -> bool {
         let _making = lock(&self.making);
         self.places.take(path).is_some()
@@ -468,7 +469,7 @@ fn resolve(top: BorrowedFd<'_>, path: &RelPath, flags: OFlags) -> Result<OwnedFd
     for _ in 0..RESOLVE_TRIES {
         match rustix::fs::openat2(top, path.as_os_str(), flags, Mode::empty(), beneath) {
             Err(Errno::AGAIN) => {}
-            // A seccomp filter that is older than the call returns EPERM.
+            // A seccomp filter that is older than openat2 returns EPERM.
             Err(Errno::NOSYS | Errno::PERM) => {
                 let walked = walk(top, path, flags);
                 NO_OPENAT2.store(walked.is_ok(), Ordering::Relaxed);
@@ -482,7 +483,7 @@ fn resolve(top: BorrowedFd<'_>, path: &RelPath, flags: OFlags) -> Result<OwnedFd
     walk(top, path, flags)
 }
 
-/// Opens `path` below `top` without openat2: one component at a time, each from the descriptor of the one before.
+/// Opens `path` below `top` without openat2: one component at a time, each from the descriptor of the component before.
 fn walk(top: BorrowedFd<'_>, path: &RelPath, flags: OFlags) -> Result<OwnedFd, Errno> {
     let step = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let mut components = path.components().peekable();

@@ -1,4 +1,4 @@
-//! Walks the sources while the workers are already sending.
+//! The scan: walks the sources while the workers are already sending.
 
 mod faked;
 mod kinds;
@@ -37,7 +37,8 @@ use faked::{look, stands_for_nothing};
 use listing::Listing;
 use names::Looked;
 
-/// Why a name can't be sent to a receiver with another character set, nor a link whose text contains such a name.
+/// Why an entry isn't sent to a receiver with another character set, if that set can't express its name or a
+/// name in its link text.
 const NO_FORM: &str = "cannot be converted: its name has no form in the destination's character set, or isn't in the source's; not copied";
 const LINK_NO_FORM: &str =
     "cannot be converted: what it leads to has no form in the destination's character set; not copied";
@@ -59,7 +60,7 @@ pub trait Taker {
 
 /// The scanner's sources and settings.
 pub struct Scanner<'a> {
-    /// The sources, in their order.
+    /// The sources, in the order of the command line.
     pub sources: &'a [SourceRoot],
     /// The totals for the progress line.
     pub found: &'a SharedTotals,
@@ -67,7 +68,7 @@ pub struct Scanner<'a> {
     pub problem: &'a (dyn Fn(Problem) + Sync),
     /// The properties of entries that are kept.
     pub keep: Keep,
-    /// Ends the scan early.
+    /// Set to end the scan early.
     pub stop: &'a AtomicBool,
     /// The entries that are sent.
     pub selection: &'a Selection,
@@ -97,32 +98,33 @@ impl Seen {
     }
 }
 
-/// The scan can't continue: nobody takes its entries any more.
+/// The error that the scan can't continue, since the receiver of its entries is gone.
 pub struct Stopped;
 
 /// A directory that is being walked.
 struct ScanLevel {
     path: RelPath,
     listing: Listing,
-    /// Names that were listed and aren't walked yet.
+    /// Names that were listed and haven't been visited yet.
     ahead: VecDeque<Looked>,
     fd: OwnedFd,
     scope: Scope,
-    /// Everything in the directory is sent.
+    /// True if everything in the directory is sent.
     whole: bool,
 }
 
-/// The entry that stands for a name: the entry itself, or the target of a link that is followed.
+/// The entry that is sent under a name: the entry of that name itself, or the target of a link that is
+/// followed.
 struct Led {
-    /// The directory to which a link in the path of a listed entry leads.
+    /// The directory to which a link leads, if listed entries are behind the link.
     way: Option<Arc<Directory>>,
     stat: Stat,
     is_followed: bool,
-    /// Why the link couldn't be followed.
+    /// The reason why the link couldn't be followed.
     error: Option<Errno>,
 }
 
-/// True for a directory that is one of `levels`: a link has led back to it.
+/// True for a directory that is one of `levels`, so that a followed link has led back to it.
 fn is_above(levels: &[ScanLevel], stat: &Stat) -> bool {
     let is_it = |level: &ScanLevel| {
         rustix::fs::fstat(&level.fd).is_ok_and(|above| identity(&above) == identity(stat))
@@ -136,14 +138,14 @@ struct ScanWalk<'a, 'b, T> {
     taker: T,
     /// Whether names are looked up one by one or several at a time.
     several: Several,
-    /// The places that are already taken, if sources may land on each other.
+    /// The places that entries of earlier sources have, if sources may land at the same places.
     landed: Option<HashSet<Vec<u8>>>,
     /// Directories that wait for the first entry in them; `None` if empty directories are sent too.
     held: Option<WaitingDirectories>,
 }
 
 impl Scanner<'_> {
-    /// Walks all sources. It ends early if `taker` takes no more entries.
+    /// Walks all sources, and passes their entries to `taker`. Ends early if `taker` accepts no more entries.
     pub fn run(&self, taker: impl Taker) {
         let mut walk = ScanWalk {
             scanner: self,
@@ -165,13 +167,14 @@ impl Scanner<'_> {
 }
 
 impl Scanner<'_> {
-    /// A link's text, without the prefix that the receiver of another transfer has added to disable it.
+    /// A link's text without the prefix [`MUNGED`], with which the receiver of an earlier transfer has
+    /// disabled the link.
     fn unmunged(&self, target: Vec<u8>) -> Vec<u8> {
         let original = target.strip_prefix(MUNGED).filter(|text| self.selection.unmunge && !text.is_empty());
         original.map(<[u8]>::to_vec).unwrap_or(target)
     }
 
-    /// An empty set if several sources may have the same entry; else `None`.
+    /// An empty set of places if several sources may have the same entry; `None` otherwise.
     fn landed(&self) -> Option<HashSet<Vec<u8>>> {
         let mut names: Vec<_> = self.sources.iter().map(|source| &source.source.name).collect();
         names.sort();
@@ -181,12 +184,12 @@ impl Scanner<'_> {
 }
 
 impl<T: Taker> ScanWalk<'_, '_, T> {
-    /// False if an earlier source has the same entry.
+    /// False if an entry of an earlier source has the same place.
     fn is_first(&mut self, source: usize, path: &RelPath) -> bool {
         let name = self.scanner.sources[source].source.name.as_bytes();
         let Some(landed) = &mut self.landed else { return true };
         if path.is_root() && self.scanner.sources[source].source.directory {
-            // Each source has its own entry.
+            // Sources keep their own names, so their places differ.
             return true;
         }
         let place = [name, path.as_bytes()];
@@ -249,8 +252,8 @@ impl<T: Taker> ScanWalk<'_, '_, T> {
         self.scanner.selection.list(self.scanner.sources[source].source.argument)
     }
 
-    /// False if an entry with `stat` in a directory is on another file system and must therefore be left out. For
-    /// parents of listed paths it makes no difference.
+    /// False if an entry with the stat `stat` is on another file system and is therefore left out. Parents of
+    /// listed paths are never left out for this reason.
     fn is_here(&self, level: &ScanLevel, stat: &Stat) -> bool {
         let is_same = || rustix::fs::fstat(&level.fd).is_ok_and(|above| above.st_dev == stat.st_dev);
         !self.scanner.selection.one_file_system || !level.whole || is_same()
@@ -260,7 +263,7 @@ impl<T: Taker> ScanWalk<'_, '_, T> {
         self.scanner.selection.is_whole(self.list(source), path, by_link, is_in_whole)
     }
 
-    /// The directory to which the link at `path` leads, if an entry in it is listed.
+    /// The directory to which the link at `path` leads, if listed entries are behind the link.
     fn way(&self, source: usize, path: &RelPath) -> Option<(Arc<Directory>, Stat)> {
         let leads = self.scanner.selection.leads_through(self.list(source), path);
         let way = leads.then(|| self.scanner.sources[source].root.follow_way(path))?.ok()?;
@@ -286,7 +289,8 @@ impl<T: Taker> ScanWalk<'_, '_, T> {
         Ok(())
     }
 
-    /// Sends an entry of the deepest of `levels`; if it is a directory to be entered, adds it to `levels`.
+    /// Sends an entry of the deepest of `levels`. If the entry is a directory to be walked, adds it to
+    /// `levels`.
     fn visit(&mut self, source: usize, levels: &mut Vec<ScanLevel>, looked: Looked) -> Result<(), Stopped> {
         let Some(level) = levels.last() else { return Ok(()) };
         let Looked { name, stat, faked, bare } = looked;
@@ -322,7 +326,7 @@ impl<T: Taker> ScanWalk<'_, '_, T> {
         Ok(())
     }
 
-    /// Follows the link with this path and name, if such links are followed.
+    /// Follows the link with this path and name, if links like this one are followed.
     fn led(
         &self,
         source: usize,
@@ -332,7 +336,7 @@ impl<T: Taker> ScanWalk<'_, '_, T> {
         faked: bool,
     ) -> Led {
         let itself = Led { way: None, stat, is_followed: false, error: None };
-        // A file that stands for a link isn't followed.
+        // A file that stands for a link (`--fake-super`) isn't followed.
         if faked || FileType::from_raw_mode(stat.st_mode) != FileType::Symlink {
             return itself;
         }
@@ -346,7 +350,7 @@ impl<T: Taker> ScanWalk<'_, '_, T> {
         }
     }
 
-    /// Why a name can't be sent, whatever kind of entry has it.
+    /// The reason why an entry of this name can't be sent, whatever its kind is.
     fn unfit(&self, name: &[u8]) -> Option<(ProblemKind, &'static str)> {
         if is_reserved(OsStr::from_bytes(name)) {
             return Some((ProblemKind::Skipped, RESERVED));
@@ -354,7 +358,8 @@ impl<T: Taker> ScanWalk<'_, '_, T> {
         (!self.has_form(name)).then_some((ProblemKind::Failed, NO_FORM))
     }
 
-    /// The path of `name`, and its stat; `None`, after reporting it, if the entry can't be sent or is gone.
+    /// The path and stat of `name`. `None`, after reporting it, if the entry can't be sent or no longer
+    /// exists.
     fn path_of(
         &self,
         source: usize,
@@ -425,12 +430,12 @@ impl<T: Taker> ScanWalk<'_, '_, T> {
         let Some((kind, is_mere_name)) = self.kind_of(source, &path, stat, at) else { return Ok(()) };
         let mut entry = entry(source, path, kind, stat);
         entry.mode = changed(&self.scanner.selection.modes, &entry);
-        // An entry that isn't sent is represented only by its name, and by no further names.
+        // For an entry that isn't sent because of its kind, only the name is sent, without attributes.
         if !is_mere_name && let Err(message) = self.reader.complete(&mut entry, stat, at, bare) {
             self.tell(source, &entry.path, ProblemKind::NotKept, message);
         }
         let seen = Seen { whole, ..Seen::of(&entry.kind, stat) };
-        // Only rsync counts entries that aren't sent.
+        // Only with rsync's names, such entries are counted.
         let is_counted = !is_mere_name || self.scanner.selection.like_rsync;
         let Some(held) = &mut self.held else { return self.take(entry, seen, is_counted) };
         let is_kept = entry.path.is_root() && self.scanner.sources[source].source.name.is_root();
@@ -455,7 +460,7 @@ impl<T: Taker> ScanWalk<'_, '_, T> {
     }
 }
 
-/// Opens the target of a link with `O_PATH`; `None` if it is gone.
+/// Opens the target of a link with `O_PATH`; `None` if the target no longer exists.
 fn open_followed(directory: &OwnedFd, name: &[u8]) -> Option<OwnedFd> {
     rustix::fs::openat(directory, name, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).ok()
 }

@@ -15,17 +15,17 @@ use crate::tree::safe_link::leads_out;
 /// Which source entries are sent.
 #[derive(Default)]
 pub struct Selection {
-    /// The rules that leave entries out.
+    /// The filter rules, which leave entries out.
     pub filter: Rules,
-    /// The list of files, if there is one: only these paths are sent.
+    /// The list of files; if there is one, only its paths are sent.
     pub listed: Option<FilesFrom>,
-    /// Listed directories are sent with all their contents.
+    /// True if listed directories are sent with all their contents.
     pub listed_whole: bool,
-    /// The meaning of a listed path that doesn't exist.
+    /// How a listed path that doesn't exist is handled.
     pub missing: MissingPath,
     /// The parent directories of listed paths aren't sent, unless they are listed too.
     pub no_implied: bool,
-    /// Directories that would contain nothing but directories are left out.
+    /// Directories that contain no other entries than directories are left out.
     pub prune_empty: bool,
     /// All symbolic links are followed.
     pub copy_links: bool,
@@ -39,32 +39,33 @@ pub struct Selection {
     pub safe_links: bool,
     /// All symbolic links are left out.
     pub no_links: bool,
-    /// [`MUNGED`](linerate_wire::control::MUNGED) is removed from the beginning of a link's text.
+    /// The prefix [`MUNGED`](linerate_wire::control::MUNGED) is removed from links' texts.
     pub unmunge: bool,
-    /// The conversion of names. Entries are left out if their name or link text has a character that the receiver's set
-    /// lacks.
+    /// The conversion of names. Entries are left out if their name or link text contains a character that the
+    /// receiver's character set lacks.
     pub conversion: Option<NameConversion>,
     /// Files are sent as the entries that they stand for by rsync's attributes (`--fake-super`).
     pub fakes: bool,
     /// Entries on another file system than their source are left out.
     pub one_file_system: bool,
-    /// As with rsync: if sources land on each other, the first one that has an entry is used, and names are sorted in
-    /// rsync's order.
+    /// As with rsync: if entries of several sources have the same place, the first source's is sent, and
+    /// names are sorted in rsync's order.
     pub like_rsync: bool,
-    /// Entries that aren't sent because of their kind are offered all the same, so that the receiver deletes nothing
-    /// with their names.
+    /// For entries that aren't sent because of their kind, the names are offered all the same, so that the
+    /// receiver doesn't delete entries with these names.
     pub names_skipped: bool,
 }
 
-/// The meaning of a listed path that doesn't exist.
+/// How a listed path that doesn't exist is handled.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum MissingPath {
-    /// An error.
+    /// The missing path is reported as an error.
     #[default]
     Failed,
-    /// The path existed when the list was made, so the source has changed since.
+    /// The missing path counts as vanished: it existed when the list was made, so the source has changed
+    /// since.
     Vanished,
-    /// Nothing.
+    /// The missing path is ignored.
     Ignored,
 }
 
@@ -82,7 +83,7 @@ impl Selection {
             copy_dirlinks: options.copy_dirlinks,
             copy_unsafe_links: options.copy_unsafe_links,
             unmunge: options.details.unmunge,
-            // The receiver reports character sets that aren't known.
+            // Unknown character sets aren't an error here, since the receiver reports them.
             conversion: options
                 .details
                 .charsets
@@ -103,8 +104,9 @@ impl Selection {
         self.listed.as_ref().map(|listed| listed.of(argument))
     }
 
-    /// Whether `path` is sent, and whether a walk has to enter it. `scope` are the rules of its directory, `list` is
-    /// the list for its source, and `whole` states whether its directory is sent as a whole.
+    /// Whether `path` is sent, and whether a walk has to enter it. `scope` are the rules for its directory,
+    /// `list` is the list of files for its source, and `whole` states whether its directory is sent with all
+    /// contents.
     pub fn wanted(
         &self,
         (list, whole): (Option<&ListedSource>, bool),
@@ -154,7 +156,8 @@ impl Selection {
         if leads_out(path, target.as_bytes()) { leads().map(Some) } else { Ok(None) }
     }
 
-    /// False if the list has no path at or below `name` in `directory`: the name isn't even looked up.
+    /// False if the list has no path at or below `name` in `directory`, so that the name needn't even be
+    /// looked up.
     pub fn may_want(
         &self,
         (list, whole): (Option<&ListedSource>, bool),
@@ -166,14 +169,14 @@ impl Selection {
         wanted.sent || wanted.entered
     }
 
-    /// True if a link at `path` is followed as a directory, since an entry in it is listed.
+    /// True if a link at `path` is followed as a directory, since an entry behind the link is listed.
     pub fn leads_through(&self, list: Option<&ListedSource>, path: &RelPath) -> bool {
         self.like_rsync && list.is_some_and(|list| list.leads_through(path))
     }
 
-    /// Whether the contents of the directory at `path` are sent, either all of them or those directly in it;
-    /// `is_in_whole` if that is true for its parent. If the directory is reached by a link, they are sent only if a
-    /// slash after its name requests its contents.
+    /// Whether the contents of the directory at `path` are sent, all of them or only the entries directly in
+    /// it. `is_in_whole` states the same about its parent. For a directory behind a link, this also requires
+    /// a slash after its name in the list.
     pub fn is_whole(
         &self,
         list: Option<&ListedSource>,

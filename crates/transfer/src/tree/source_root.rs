@@ -1,4 +1,4 @@
-//! A path that the user named as a source or for a comparison: a [`SourceRoot`].
+//! A path that the user named as a source or for a comparison, as an open directory: a [`SourceRoot`].
 
 use linerate_wire::control::{Options, Problem, ProblemKind, Source};
 use linerate_wire::path::RelPath;
@@ -14,11 +14,11 @@ use crate::tree::temporary::{RESERVED, is_reserved};
 
 /// One source that was found.
 pub struct SourceRoot {
-    /// The directory itself, or the directory that holds the file.
+    /// The directory that is the source, or that holds the file that is the source.
     pub root: Root,
-    /// The file's name in that directory; for a directory, the empty path.
+    /// The name of the file in that directory; empty if the source is a directory.
     file: RelPath,
-    /// The source is a link itself.
+    /// The source itself is a symbolic link.
     is_link: bool,
     /// The path as the user wrote it, for messages.
     shown: PathBuf,
@@ -31,13 +31,13 @@ pub struct SourceRoot {
 pub struct Finding {
     /// Directories are allowed as sources.
     pub recursive: bool,
-    /// Links below sources may be followed.
+    /// Links below sources are followed.
     pub follows: bool,
     /// How a source is handled if its name is a link.
     pub named: NamedLink,
     /// Reading doesn't change access times.
     pub noatime: bool,
-    /// Names that don't exist are ignored.
+    /// Names that don't exist are ignored instead of being reported.
     pub ignores_missing: bool,
 }
 
@@ -73,8 +73,8 @@ impl Finding {
 }
 
 impl SourceRoot {
-    /// Finds the source that the user named. Links in the path are followed; a link at its end is handled as `finding`
-    /// states.
+    /// Finds the source that the user named. Links in the path are followed; a link as the last component is
+    /// handled as `finding` states.
     ///
     /// # Errors
     /// A message for the user.
@@ -104,7 +104,7 @@ impl SourceRoot {
         if name.components().any(is_reserved) {
             return Err(failed(ProblemKind::Skipped, RESERVED.into()));
         }
-        // A name that exists is one component.
+        // The name of an existing file is a single component.
         let file = file.and_then(|name| RelPath::new(name.as_bytes()).ok()).unwrap_or_default();
         let real = top.real.clone();
         let root = Root::at(top, &real)
@@ -112,8 +112,8 @@ impl SourceRoot {
         Ok(Self { root, file, is_link, shown, source: Source { argument, name, directory } })
     }
 
-    /// This source, reopened so that links below it may be followed, and so that reading may leave access times
-    /// unchanged.
+    /// This source, changed so that links below it are followed and access times stay unchanged, if `finding`
+    /// states so.
     ///
     /// # Errors
     /// A message for the user.
@@ -127,7 +127,8 @@ impl SourceRoot {
         Ok(Self { root, file, is_link, shown, source })
     }
 
-    /// The source's location for filter rules. If it is `named`, the rules see its own name.
+    /// The source's location, for filter rules. If `named`, the rules see paths that begin with the source's
+    /// own name.
     pub fn place(&self, named: bool) -> Place {
         let place = self.root.place();
         let prefix = self.source.name.clone();
@@ -139,7 +140,7 @@ impl SourceRoot {
         Place { root, prefix, ..place }
     }
 
-    /// The name of a source that is itself a link.
+    /// The name of the source, if the source itself is a symbolic link.
     pub fn link(&self) -> Option<&OsStr> {
         self.file.name().filter(|_| self.is_link)
     }
@@ -149,7 +150,7 @@ impl SourceRoot {
         self.file.clone()
     }
 
-    /// The path of an entry below the root.
+    /// The path of an entry below the root, from its path below the source.
     pub fn full_path(&self, path: &RelPath) -> RelPath {
         if path.is_root() { self.file.clone() } else { path.clone() }
     }
@@ -160,8 +161,8 @@ impl SourceRoot {
     }
 }
 
-/// The name that a source gets below a destination directory. A source that ends in `.` or `..`, and the root of the
-/// file system, have none: their contents land in the destination itself.
+/// The name that a source gets below a destination directory. It is empty for a source that ends in `.` or
+/// `..`, and for the root of the file system: the contents of such a source land in the destination itself.
 pub fn own_name(path: &Path) -> Vec<u8> {
     let bytes = path.as_os_str().as_bytes();
     let end = bytes.iter().rposition(|&b| b != b'/').map_or(0, |at| at + 1);

@@ -1,4 +1,4 @@
-//! A file's times from stat(2).
+//! Reads a file's times from its stat.
 
 use linerate_wire::entry::Timestamp;
 use rustix::fs::Stat;

@@ -1,5 +1,5 @@
-//! A file in its target's directory without a name, or with a temporary name. It gets its real name only when it is
-//! complete.
+//! A file without a name or with a temporary name, usually in the directory of its target. It gets its real
+//! name only when it is complete.
 
 mod name;
 mod names;
@@ -17,30 +17,31 @@ use linerate_wire::entry::{Entry, Timestamp};
 pub use name::{JOURNAL, JOURNAL_DIGITS, Name, is_journal, is_reserved, nonce_of};
 pub use names::Names;
 
-/// Why an entry with such a name isn't sent.
+/// The message that an entry isn't sent because this program reserves its name for temporary files.
 pub const RESERVED: &str = "has a name that is for this program's temporary files; not copied. \
                             'linerate clean' removes what a transfer has left";
 
-/// An entry that was created under a temporary name, or without a name. It is removed if it is dropped before it gets
-/// its real name, unless a journal lists it.
+/// An entry without a name or with a temporary name. It is removed if this value is dropped before the entry
+/// gets its real name, unless a journal lists it.
 #[derive(Debug)]
 pub struct Temporary {
-    /// The directory in which it gets its real name.
+    /// The directory in which the file gets its real name.
     parent: Arc<Directory>,
-    /// The directory in which it is until then, if that is another one.
+    /// The directory in which the file is until then, if that isn't `parent`.
     made_in: Option<Arc<Directory>>,
-    /// Its current name; empty if it has none.
+    /// The file's current name; empty if it has none.
     name: OsString,
-    /// A name that it may have for a moment. It is allocated only when needed, since most files never need it.
+    /// A name that the file may need for a moment. It is generated only when needed, since most files never
+    /// need it.
     spare: Option<Name>,
     file: Option<OwnedFd>,
     /// The file stays when this value is dropped, since a journal lists it.
     kept: bool,
-    /// Its kind, if it isn't a regular file.
+    /// The entry's type, if it isn't a regular file.
     special: Option<FileType>,
-    /// The file already has its real name, and keeps it.
+    /// The file has had its real name from the start, and keeps it.
     in_place: bool,
-    /// Other transfers write into the file too, so it stays whatever happens to this transfer.
+    /// Other transfers write into the file too, so it isn't removed if this transfer fails.
     joint: bool,
 }
 
@@ -54,7 +55,8 @@ impl Temporary {
         Ok(Self::of_file(parent, name, file))
     }
 
-    /// Creates an empty file as [`Temporary::named`] does, but in `holder`; it gets its real name in `parent`.
+    /// Creates an empty file as [`Temporary::named`] does, but in the directory `holder`. The file gets its
+    /// real name in `parent`.
     ///
     /// # Errors
     /// The errors of open(2).
@@ -70,8 +72,9 @@ impl Temporary {
         Ok(made)
     }
 
-    /// Creates an empty file with `mode` and without a name, if the file system supports that (`O_TMPFILE`): nothing is
-    /// left of it however this process ends. Otherwise as [`Temporary::named`]. It stays open until it gets its name.
+    /// Creates an empty file with `mode` and without a name, if the file system supports that (`O_TMPFILE`):
+    /// nothing of such a file remains, however this process ends. On other file systems, the file is created
+    /// as by [`Temporary::named`]. The file stays open until it gets its name.
     ///
     /// # Errors
     /// The errors of open(2).
@@ -94,11 +97,11 @@ impl Temporary {
         }
     }
 
-    /// The existing regular file, with `mode`, opened for writing into it, and also for reading if `names` are for
-    /// reading files back. It never has a temporary name.
+    /// Opens the existing regular file for writing into it, and sets its mode to `mode`. If `names` are for
+    /// reading files back, the file is opened for reading too. It never has a temporary name.
     ///
     /// # Errors
-    /// The errors of open(2) and chmod(2); `EINVAL` if it isn't a regular file.
+    /// The errors of open(2) and chmod(2); `EINVAL` if the entry isn't a regular file.
     pub fn existing(
         parent: Arc<Directory>,
         names: &Names<'_>,
@@ -116,14 +119,14 @@ impl Temporary {
         Ok(existing)
     }
 
-    /// The existing file, opened for reading. It won't be changed.
+    /// An existing file that is open for reading and isn't changed.
     pub fn standing(parent: Arc<Directory>, file: OwnedFd) -> Self {
         let mut standing = Self::of_file(parent, OsString::new(), file);
         standing.in_place = true;
         standing
     }
 
-    /// Creates a symbolic link with the text `target`.
+    /// Creates a symbolic link with the text `target` under a temporary name.
     ///
     /// # Errors
     /// The errors of symlink(2).
@@ -161,7 +164,7 @@ impl Temporary {
         }
     }
 
-    /// The file `name` that an earlier run created. It stays when this value is dropped.
+    /// The temporary file `name` that an earlier run created. It isn't removed when this value is dropped.
     pub fn adopt(parent: Arc<Directory>, name: Name, file: OwnedFd) -> Self {
         let _ = rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive);
         let mut adopted = Self::of_file(parent, name.write(), file);
@@ -169,8 +172,8 @@ impl Temporary {
         adopted
     }
 
-    /// The file `name`, into which several transfers write. It stays when this value is dropped, until one of them
-    /// gives it its real name.
+    /// The temporary file `name`, into which several transfers write. It isn't removed when this value is
+    /// dropped; one of the transfers gives it its real name.
     pub fn joint(parent: Arc<Directory>, name: Name, file: OwnedFd) -> Self {
         let mut joint = Self::of_file(parent, name.write(), file);
         (joint.kept, joint.joint) = (true, true);
@@ -196,17 +199,17 @@ impl Temporary {
         Ok(())
     }
 
-    /// Keeps it for the next run when this value is dropped.
+    /// Marks the file as kept: it isn't removed when this value is dropped, so that the next run can use it.
     pub fn keep(&mut self) {
         self.kept = true;
     }
 
-    /// Removes it even if it was to be kept, unless other transfers write into it.
+    /// Removes the file even if it was marked as kept, unless other transfers write into it.
     pub fn discard(mut self) {
         self.kept = self.joint;
     }
 
-    /// Its temporary name; empty if it has none.
+    /// The file's temporary name; empty if it has none.
     pub fn name(&self) -> &OsStr {
         &self.name
     }
@@ -239,7 +242,7 @@ impl Temporary {
         Ok(Self::of_special(parent, name, kind))
     }
 
-    /// Creates a hard link to the file that `of` holds open.
+    /// Creates a hard link, under a temporary name, to the file that `of` holds open.
     ///
     /// # Errors
     /// The errors of link(2).
@@ -254,11 +257,11 @@ impl Temporary {
         Ok(Self::of_special(parent, name, special))
     }
 
-    /// Opens a link or special file that was created, with `O_PATH`. The name isn't trusted: another user who may write
-    /// to the directory could have replaced the entry.
+    /// Opens, with `O_PATH`, the link or special file that was created. The name isn't trusted: another user
+    /// who may write to the directory could have replaced the entry.
     ///
     /// # Errors
-    /// The errors of open(2); `ESTALE` if it isn't the entry that was created.
+    /// The errors of open(2); `ESTALE` if the name belongs to another entry now.
     pub fn hold(&self) -> Result<OwnedFd, Errno> {
         let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let held = rustix::fs::openat(self.holder(), &self.name, flags, Mode::empty())?;
@@ -277,12 +280,12 @@ impl Temporary {
         self.file.as_ref().map(AsFd::as_fd).ok_or(Errno::BADF)
     }
 
-    /// The directory in which it gets its real name.
+    /// The directory in which the file gets its real name.
     pub fn parent(&self) -> &Arc<Directory> {
         &self.parent
     }
 
-    /// Sets its times.
+    /// Sets the entry's access and modification times.
     ///
     /// # Errors
     /// The errors of utimensat(2).
@@ -293,7 +296,7 @@ impl Temporary {
         }
     }
 
-    /// Syncs the data that was written to stable storage.
+    /// Syncs the file's written data to stable storage.
     ///
     /// # Errors
     /// The errors of open(2) and fsync(2).
@@ -316,7 +319,7 @@ impl Temporary {
         rustix::fs::openat(self.holder(), &self.name, flags, Mode::empty())
     }
 
-    /// Gives it its real name, and replaces an existing entry of that name.
+    /// Gives the file its real name, and replaces an existing entry of that name.
     ///
     /// # Errors
     /// The errors of link(2) and rename(2): `EISDIR` if a directory has that name.
@@ -325,7 +328,8 @@ impl Temporary {
         self.rename_into(parent.as_fd(), name)
     }
 
-    /// Renames as [`Temporary::rename`] does, but into another directory of its file system.
+    /// Renames the file as [`Temporary::rename`] does, but into the directory `holder` on the same file
+    /// system.
     ///
     /// # Errors
     /// The errors of [`Temporary::rename`].
@@ -346,7 +350,7 @@ impl Temporary {
             }
         }
         match rustix::fs::renameat(self.holder(), &self.name, holder, name) {
-            // Another transfer found the file complete first, and has renamed it.
+            // Another transfer has noticed first that the file is complete, and has renamed it.
             Err(Errno::NOENT) if self.joint && self.has_name(holder, name) => {}
             other => other?,
         }
@@ -365,12 +369,12 @@ impl Temporary {
         link(self.fd()?, self.holder().as_fd(), name)
     }
 
-    /// The directory that it is in now.
+    /// The directory in which the file is now.
     fn holder(&self) -> &Arc<Directory> {
         self.made_in.as_ref().unwrap_or(&self.parent)
     }
 
-    /// Closes a file that waits long for its name; it gets a temporary name.
+    /// Closes a file that has to wait long for its real name. The file gets a temporary name.
     ///
     /// # Errors
     /// The errors of link(2).
@@ -384,12 +388,12 @@ impl Temporary {
         Ok(())
     }
 
-    /// True if it isn't in the directory in which it gets its name.
+    /// True if the file isn't in the directory in which it gets its real name.
     pub fn is_elsewhere(&self) -> bool {
         self.made_in.is_some()
     }
 
-    /// True if it is on another file system than the directory in which it gets its name.
+    /// True if the file is on another file system than the directory in which it gets its real name.
     pub fn is_across(&self) -> bool {
         self.made_in.as_ref().is_some_and(|made_in| made_in.device != self.parent.device)
     }
@@ -400,12 +404,14 @@ fn make(holder: &Directory, names: &Names<'_>, mode: Mode) -> Result<(OsString, 
     let name = names.given()?.write();
     let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let file = rustix::fs::openat(holder, &name, flags, mode)?;
-    // The lock shows code that removes leftovers that the file is in use. A file that can't be locked isn't removed.
+    // The lock shows the code that removes leftovers that the file is in use. That code removes no file whose
+    // lock fails.
     let _ = rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive);
     Ok((name, file))
 }
 
-/// Gives a name to an open file. The path through /proc needs no privilege (open(2), at `O_TMPFILE`).
+/// Gives a name to an open file. The file is named by a path in /proc, which needs no privilege (open(2), at
+/// `O_TMPFILE`).
 ///
 /// # Errors
 /// The errors of link(2).

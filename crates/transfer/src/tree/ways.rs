@@ -1,5 +1,5 @@
-//! Links in the paths of a list of files. The entries behind them that the user lists are sent as if the links were
-//! directories.
+//! Links in the paths of a list of files. Entries behind them that the user lists are sent as if the links
+//! were directories.
 
 use linerate_wire::path::RelPath;
 use std::collections::BTreeSet;
@@ -10,17 +10,17 @@ use crate::base::lock::lock;
 /// The links below a destination that are followed because only entries behind them are sent.
 #[derive(Debug, Default)]
 pub enum ImpliedWays {
-    /// None.
+    /// No links are followed.
     #[default]
     None,
-    /// All links: the other end has the list of files.
+    /// All links may be followed, since the other end has the list of files and so decides.
     Any,
-    /// The links at these paths. Each parent of one of these paths is in the set too.
+    /// The links at these paths are followed. The set also contains every parent of each of these paths.
     At(BTreeSet<RelPath>),
 }
 
 impl ImpliedWays {
-    /// The last directory in the path `path` that may be a link, and the rest of the path after it.
+    /// The last of these links in the path `path`, and the rest of the path after it.
     pub fn on_the_way_to(&self, path: &RelPath) -> Option<(RelPath, RelPath)> {
         match self {
             Self::None => None,
@@ -30,7 +30,7 @@ impl ImpliedWays {
     }
 }
 
-/// The last of `ways` that leads to `path`, and the rest of the path after it.
+/// The longest path in `ways` that is a parent of `path`, and the rest of `path` after it.
 fn last_of(ways: &BTreeSet<RelPath>, path: &RelPath) -> Option<(RelPath, RelPath)> {
     let mut above = std::iter::once(path.clone()).chain(path.ancestors());
     let way = above.find(|above| ways.contains(above))?;
@@ -39,7 +39,7 @@ fn last_of(ways: &BTreeSet<RelPath>, path: &RelPath) -> Option<(RelPath, RelPath
     Some((way, below))
 }
 
-/// The paths of the links that were followed.
+/// The paths of links that the scan has followed.
 #[derive(Default)]
 pub struct Ways(Mutex<BTreeSet<RelPath>>);
 
@@ -54,7 +54,8 @@ impl Ways {
         lock(&self.0).contains(path)
     }
 
-    /// The last one that leads to `path`, and the rest of the path after it; `None` if there is none.
+    /// The last followed link in the path `path`, and the rest of the path after it; `None` if the path
+    /// contains no such link.
     pub fn on_the_way_to(&self, path: &RelPath) -> Option<(RelPath, RelPath)> {
         let ways = lock(&self.0);
         if ways.is_empty() { None } else { last_of(&ways, path) }

@@ -1,27 +1,30 @@
-//! Transfers in simulated time: each is a function of the number of its streams.
+//! Tests of the controller with simulated transfers. A function computes each transfer's rate from the number
+//! of its streams.
 
 use super::*;
 
-/// What N streams do: the payload's rate in bytes a second, and the parts of time that threads work.
+/// The behaviour of a transfer with some number of streams: its payload rate in bytes per second, and the
+/// shares of time for which threads work.
 struct Seen {
     rate: f64,
     sender: f64,
     receiver: f64,
-    /// Waiting in files, at the receiver.
+    /// The share of time for which the receiver's threads wait for files.
     files: f64,
-    /// Of the receiving host's processors.
+    /// The share of time for which the receiving host's processors are busy.
     busy: f64,
     is_held: bool,
 }
 
 const NOTHING: Seen = Seen { rate: 0.0, sender: 0.2, receiver: 0.2, files: 0.0, busy: 0.1, is_held: false };
 
-/// The streams behind each tenth of a second of a path with `round_trip`, whose transfer `seen` describes by time and streams.
+/// Simulates a transfer over a path with `round_trip`. `seen` computes the transfer's behaviour from the time
+/// in seconds and the number of streams. Returns the number of streams after each tenth of a second.
 fn simulate(first: u32, round_trip: Duration, seconds: u32, seen: impl Fn(f64, u32) -> Seen) -> Vec<u32> {
     simulate_over(0, first, round_trip, seconds, seen)
 }
 
-/// The same over so many links.
+/// Simulates a transfer as [`simulate`] does, over `links` links.
 fn simulate_over(
     links: u32,
     first: u32,
@@ -118,7 +121,8 @@ fn a_full_short_path_goes_back_to_one_stream_where_one_fills_it() {
     };
     let enough = full(1.2e9);
     assert_eq!(enough[6..], [1; 94], "{enough:?}");
-    // One that turns out not to fill it has company again, and is tried ever more seldom.
+    // If one stream proves to be too few, the second stream is added again, and dropping it is tried ever
+    // more rarely.
     let not_enough = full(1.1e9);
     assert_eq!(not_enough.iter().filter(|streams| **streams == 1).count(), 12, "{not_enough:?}");
 }
@@ -152,7 +156,7 @@ fn storage_that_answers_slowly_is_asked_by_more_after_a_second() {
     assert_eq!(*numbers.last().unwrap(), 8, "{numbers:?}");
 }
 
-/// At each tenth of the first second, since a trial lasts for some of them.
+/// The number is replaced at each tenth of the first second, since a trial lasts for several of them.
 #[test]
 fn a_trial_ends_where_the_number_of_streams_is_replaced() {
     for tick in 1..=10 {

@@ -1,16 +1,17 @@
-//! The rate at which data arrived before any next host could delay it.
+//! Measures the rate at which data arrives, during the time before any next host can delay it.
 
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use crate::base::lock::lock;
 
-/// The rate is measured in this many intervals, and then no more: later rates are those of the slowest next host.
+/// The number of intervals in which the rate is measured. Later rates aren't measured, since they are those
+/// of the slowest next host.
 const INTERVALS: u32 = 4;
-/// The length of an interval.
+/// The length of one of these intervals.
 const INTERVAL: Duration = Duration::from_millis(250);
 
-/// Measures the rate of all streams of a host together.
+/// Measures the rate at which data arrives at a host, on all streams together.
 #[derive(Default)]
 pub(super) struct Arrivals {
     first: Mutex<FirstSecond>,
@@ -19,10 +20,10 @@ pub(super) struct Arrivals {
 #[derive(Default)]
 struct FirstSecond {
     begun: Option<Instant>,
-    /// Bytes of the interval of this number.
+    /// The bytes that have arrived in the current interval, whose number is stored beside them.
     bytes: u64,
     interval: u32,
-    /// Bytes of the interval in which most arrived.
+    /// The most bytes that have arrived in one interval.
     most: u64,
 }
 
@@ -32,7 +33,8 @@ impl Arrivals {
         lock(&self.first).count(bytes as u64, now);
     }
 
-    /// The bytes a second of the best quarter of the first second; `None` before the end of that second.
+    /// The rate in the best interval of the first second, in bytes per second; `None` before the end of that
+    /// second.
     pub(super) fn rate(&self, now: Instant) -> Option<f64> {
         let mut first = lock(&self.first);
         first.count(0, now);

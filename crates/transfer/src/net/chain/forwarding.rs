@@ -1,8 +1,9 @@
-//! The parts of one stream on their way to all next hosts.
+//! Forwards the parts of one stream to all next hosts.
 //!
-//! This host waits for all of them at the same time, and counts for each only the time in which that host's own queue was
-//! full. So no host is blamed for the delay of another, and hosts that hang together are given up together: before the
-//! host before this one gives up this one.
+//! This host waits for all next hosts at the same time. For each next host, it counts only the time in which
+//! that host's own queue was full, so no host is blamed for the delay of another. If several next hosts hang
+//! at the same time, this host gives all of them up at the same time, before the previous host gives up this
+//! one.
 
 use crossbeam_channel::{Select, Sender, TrySendError};
 use std::sync::Arc;
@@ -12,7 +13,7 @@ use std::time::{Duration, Instant};
 use super::arrivals::Arrivals;
 use super::relay::{ChainRelay, Passing, Stillness, TakenPart};
 
-/// The interval of the checks during a wait.
+/// The interval at which a waiting thread checks whether a host has been lost.
 const LOOK: Duration = Duration::from_millis(100);
 
 /// The forwarding of one stream to all next hosts.
@@ -36,7 +37,7 @@ impl Forwarding {
         Self { to: to.collect(), arrivals, last: Instant::now() }
     }
 
-    /// Forwards a part to each next host, as soon as there is room in its queue; a host that is lost gets nothing.
+    /// Forwards a part to each next host as soon as the queue for that host has room. Lost hosts get nothing.
     pub fn part(&mut self, part: &Arc<Vec<u8>>) {
         self.arrivals.count(part.len(), Instant::now());
         let waits = self.pass(&Passing::Part(part.clone()));
@@ -58,7 +59,7 @@ impl Forwarding {
         drop(self);
     }
 
-    /// Waits until each queue has taken it; returns how long each was full.
+    /// Waits until each next host's queue has accepted `passing`; returns how long each queue was full.
     fn pass(&self, passing: &Passing) -> Vec<Duration> {
         let (begun, mut waits) = (Instant::now(), vec![Duration::ZERO; self.to.len()]);
         let queues = self.to.iter().zip(&mut waits).filter(|(queue, _)| !queue.takes(passing));
@@ -77,13 +78,14 @@ impl Forwarding {
 }
 
 impl NextQueue {
-    /// True if the queue has taken it, or the host is lost.
+    /// Tries to put `passing` into the queue; true if that succeeds, or if the host is lost.
     fn takes(&self, passing: &Passing) -> bool {
         self.relay.is_lost() || !matches!(self.parts.try_send(passing.clone()), Err(TrySendError::Full(_)))
     }
 }
 
-/// Waits until one of the queues has room, but not long: a host may be lost meanwhile.
+/// Waits for a short time until one of the queues has room. The time is short because a host may be lost
+/// meanwhile.
 fn wait_for_room<'a>(queues: impl Iterator<Item = &'a NextQueue>) {
     let mut select = Select::new();
     for queue in queues {
@@ -92,7 +94,7 @@ fn wait_for_room<'a>(queues: impl Iterator<Item = &'a NextQueue>) {
     let _ = select.ready_timeout(LOOK);
 }
 
-/// Waits until everything was forwarded to each of the next hosts, or that host is lost.
+/// Waits until all parts were forwarded to each next host, or the host is lost.
 pub fn drain(relays: &[Arc<ChainRelay>]) {
     let mut open: Vec<_> = relays.iter().map(|relay| (relay, Stillness::new(relay))).collect();
     loop {
@@ -120,7 +122,7 @@ mod tests {
 
     const A_WHILE: Duration = Duration::from_millis(300);
 
-    /// A queue of one part, which is full, and its other side.
+    /// A queue with room for one part, which is full, and the queue's reading side.
     fn full() -> (NextQueue, Receiver<Passing>) {
         let keys = Keys::generate().unwrap();
         let pinned = keys.pin(keys.public()).unwrap();
@@ -133,8 +135,8 @@ mod tests {
         (NextQueue { relay: Arc::new(ChainRelay::new(next, None, client)), parts }, other)
     }
 
-    /// How long each of two full queues was full, of which one gets room after a while and the other after twice that
-    /// time.
+    /// How long each of two full queues was full, if one of them gets room after some time and the other
+    /// after twice that time.
     fn waits(is_first_slow: bool) -> [Duration; 2] {
         let ((one, from_one), (other, from_other)) = (full(), full());
         let (soon, late) = if is_first_slow { (from_other, from_one) } else { (from_one, from_other) };

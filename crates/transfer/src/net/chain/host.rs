@@ -1,4 +1,4 @@
-//! The knowledge that a host has of the chain or tree that it belongs to.
+//! What a host knows about the chain or tree that it belongs to.
 
 use linerate_wire::control::ChainLink;
 use linerate_wire::sealed::{MAX_CHAINED, SealedPart};
@@ -12,20 +12,20 @@ use super::mark;
 use super::relay::ChainRelay;
 use crate::base::lock::lock;
 
-/// A host's position, and its state there.
+/// A host's position in the chain or tree, and the state of its streams.
 pub struct ChainHost {
     link: ChainLink,
     /// The numbers of the source's streams from which a part has arrived.
     streams: Mutex<HashSet<u32>>,
     relays: Vec<Arc<ChainRelay>>,
     arrivals: Arc<Arrivals>,
-    /// Bytes of the parts that were accepted.
+    /// The total bytes of the parts that were accepted.
     accepted: AtomicU64,
-    /// The number of streams that have a part to forward and to use.
+    /// The number of streams with a part that isn't forwarded and used yet.
     busy: AtomicU32,
 }
 
-/// The state of one of the source's streams.
+/// The state of one of the source's streams, as this host sees it.
 #[derive(Default)]
 pub struct ChainProgress {
     stream: Option<u32>,
@@ -47,7 +47,7 @@ impl ChainHost {
         })
     }
 
-    /// True if it gets its data from the source, and not from another host.
+    /// True if this host gets its data from the source, and not from another host.
     pub fn is_first(&self) -> bool {
         self.link.place == 0
     }
@@ -57,7 +57,7 @@ impl ChainHost {
         self.link.hosts.into()
     }
 
-    /// Bytes of the parts that were accepted.
+    /// The total bytes of the parts that were accepted.
     pub fn accepted(&self) -> u64 {
         self.accepted.load(Ordering::Relaxed)
     }
@@ -67,7 +67,7 @@ impl ChainHost {
         self.busy.load(Ordering::Relaxed) > 0
     }
 
-    /// Does `work` on a part of a stream.
+    /// Runs `work`, which handles a part of a stream; meanwhile [`ChainHost::is_busy`] is true.
     pub(super) fn busy<T>(&self, work: impl FnOnce() -> T) -> T {
         self.busy.fetch_add(1, Ordering::Relaxed);
         let done = work();
@@ -80,12 +80,12 @@ impl ChainHost {
         Forwarding::new(&self.relays, self.arrivals.clone())
     }
 
-    /// Waits until everything was forwarded to each of the next hosts, or that host is lost.
+    /// Waits until all parts were forwarded to each next host, or the host is lost.
     pub fn drain(&self) {
         forwarding::drain(&self.relays);
     }
 
-    /// Checks a part's mark and order, and returns its bytes.
+    /// Checks a part's mark and its number in the stream, and returns the part's bytes.
     ///
     /// # Errors
     /// The reason why the part isn't accepted.
@@ -94,7 +94,7 @@ impl ChainHost {
         let theirs = part.mark(self.link.place.into()).ok_or("a part without a mark")?;
         let digest = blake3::hash(part.bytes);
         let ours = mark(&self.link.key, part.stream, part.number, &digest);
-        // This comparison takes constant time.
+        // This comparison of hashes takes constant time.
         if blake3::Hash::from_bytes(ours) != blake3::Hash::from_bytes(theirs) {
             return Err("a part that isn't as the source has sent it");
         }

@@ -27,15 +27,16 @@ use linerate_wire::control::ChainKey;
 use linerate_wire::sealed::{Mark, sealed_head};
 use std::time::Duration;
 
-/// If no host is behind the next host, how long that one may take nothing, or delay the host before it. [`LONGER`] is added
-/// for each host behind it, one behind the other, so that the host directly before one that hangs gives up first.
+/// If no host is behind the next host, how long the next host may accept nothing, or delay this host, before
+/// this host gives it up. For each host that gets its data through the next host, one after the other,
+/// [`LONGER`] is added. So if a host hangs, the host directly before it is the first to give it up.
 const STILL: Duration = Duration::from_secs(10);
-/// See [`STILL`].
+/// The time that is added to [`STILL`] for each host behind the next host.
 const LONGER: Duration = Duration::from_secs(2);
 
-/// How long a host that waits for data lets everything stand still: longer than any host of `hosts` waits
-/// for a next host, and at least the user's `--timeout`. So an honest host that hangs is given up by the host before it,
-/// which knows best.
+/// How long a host waits if no data arrives: longer than any of `hosts` hosts waits for its next host, and at
+/// least the user's `--timeout`. So a host that hangs is given up by the host directly before it, which knows
+/// best which host hangs.
 fn patience(hosts: usize, timeout: Duration) -> Duration {
     let longest = STILL + LONGER * u32::try_from(hosts).unwrap_or(u32::MAX);
     longest.max(timeout)

@@ -21,16 +21,16 @@ pub struct SealedReader {
 struct SealedParts {
     host: Arc<ChainHost>,
     so_far: ChainProgress,
-    /// The part that is being received.
+    /// The payload of the part that is being received.
     payload: Vec<u8>,
     /// `None` once the stream has ended or was cut.
     forwarding: Option<Forwarding>,
-    /// Cuts the frames out of the parts.
+    /// Extracts the frames from the parts.
     cutter: FrameCutter,
 }
 
 impl SealedReader {
-    /// Receives on `wire` as this host; frames may be compressed if `unpacks` is set.
+    /// A reader on `wire` for this host; if `unpacks` is set, frames may be compressed.
     pub fn new(wire: WireReader, host: Arc<ChainHost>, unpacks: Option<LongWindow>) -> Self {
         let forwarding = Some(host.forward());
         let cutter = FrameCutter::new(unpacks);
@@ -46,7 +46,7 @@ impl SealedReader {
     pub fn run(&mut self, handler: &mut impl FrameHandler) -> Result<(), StreamError> {
         let result = self.wire.run(&mut PartOpening { parts: &mut self.parts, handler });
         if result.is_err() {
-            // The streams to the next hosts are cut: they must not look complete there.
+            // The streams to the next hosts are cut, so that they don't look complete there.
             self.parts.forwarding.take().into_iter().for_each(Forwarding::cut);
         }
         result
@@ -106,7 +106,7 @@ impl<H: FrameHandler> FrameHandler for PartOpening<'_, H> {
                 let host = self.parts.host.clone();
                 host.busy(|| self.part())
             }
-            // The source's own end of the stream is in the last part.
+            // The source's own end frame is in the last part, so the connection must not end before it.
             _ if !self.parts.cutter.has_ended() => Err(StreamError::Cut),
             _ => {
                 self.parts.forwarding.take().into_iter().for_each(Forwarding::end);
@@ -120,7 +120,8 @@ impl<H: FrameHandler> FrameHandler for PartOpening<'_, H> {
     }
 }
 
-/// A damaged part isn't the source's fault, so data that arrived before is kept.
+/// The error for a damaged part. A host on the way may have damaged it, so data that arrived from the source
+/// before is kept.
 fn damaged(what: &'static str) -> StreamError {
     StreamError::Record(io::Error::new(io::ErrorKind::InvalidData, what))
 }

@@ -1,8 +1,8 @@
-//! Forwards incoming parts to one of the next hosts at once.
+//! Forwards each incoming part to one of the next hosts at once.
 //!
-//! The queue for a next host is limited; if it is full, this host waits too. If the next host takes nothing for a while,
-//! or very little, this host gives it up and continues without it. The hosts behind it
-//! are given up too: they get the rest from the source itself.
+//! The queue for a next host is limited; if it is full, this host waits too. If the next host accepts no data
+//! for some time, or very little, this host gives it up and continues without it. The hosts behind the next
+//! host are then given up too; they get the rest of the data directly from the source.
 
 use crossbeam_channel::{Receiver, Sender, bounded};
 use linerate_wire::control::{Cookie, LostNext, Message};
@@ -22,31 +22,34 @@ use crate::net::dial::dial;
 use crate::net::handshake::ConnectionConfig;
 use crate::net::stream::{FrameWriter, Stream, StreamError};
 
-/// Parts of each stream that may wait for the next host: 2 MiB.
+/// The number of parts of each stream that may wait for the next host: together 2 MiB.
 const WAITING: usize = 8;
-/// A host delays this one if this one waits for it for more than this share of the time. That alone is true of each host
-/// that is only a little slower than the rest, so [`TOO_SLOW`] must hold, too.
+/// A next host delays this host if this host waits for it for more than this share of the time. That is also
+/// true of a next host that is only a little slower than the rest, so [`TOO_SLOW`] must apply too.
 const HOLDS_UP: f64 = 0.75;
-/// A host that delays this one is too slow if it takes less than this share of the rate at which data arrived here before
-/// any host delayed it. Two next hosts that share a link like the one by which the data arrives each take half.
+/// A next host that delays this host is too slow if it accepts less than this share of the rate at which data
+/// arrived here before any host delayed it. Two next hosts that share a link as fast as the incoming one each
+/// accept half of that rate.
 const TOO_SLOW: f64 = 0.25;
-/// The time for which a host is measured, in times of its patience. A host that gives up one behind it delays this one for
-/// nearly all of its own patience, and must not be given up for that.
+/// The time for which a next host is measured, as a multiple of the patience with it. A next host that is
+/// about to give up a host behind it delays this host for nearly all of its own patience, and must not be
+/// given up for that.
 const PERIOD: u32 = 2;
-/// How long a connection to the next host may take. A new connection may also take the time of a host that hangs.
+/// How long connecting to the next host may take. A new connection may also take the time that a hanging host
+/// is given.
 const DIAL_TIME: Duration = Duration::from_secs(8);
 
 /// How to reach a next host.
 pub struct NextHost {
-    /// Its position.
+    /// The next host's position in the chain or tree.
     pub place: u8,
-    /// The address at which it listens.
+    /// The address at which the next host listens.
     pub address: SocketAddr,
-    /// The cookie that it expects first.
+    /// The cookie that a connection to the next host has to send first.
     pub cookie: Cookie,
     /// The keys of both ends.
     pub link: ConnectionConfig,
-    /// The most hosts behind it, one behind the other.
+    /// The largest number of hosts that get their data through the next host, one after the other.
     pub behind: u8,
 }
 
@@ -55,17 +58,18 @@ pub struct ChainRelay {
     next: NextHost,
     /// The connection that was made to test whether the host can be reached.
     first: Mutex<Option<Stream>>,
-    /// Gets the message that the next host is lost.
+    /// The channel to the client, which gets a message if the next host is lost.
     client: Arc<Channel>,
     is_lost: Mutex<bool>,
-    /// The number of parts that were forwarded.
+    /// The number of parts that were forwarded to the next host.
     moved: AtomicU64,
-    /// The number of streams that have not ended.
+    /// The number of streams to the next host that have not ended.
     open: AtomicU64,
     holding_up: Mutex<HoldingUp>,
 }
 
-/// The share of the streams' time in a period that was spent waiting for the next host, and the bytes that it took.
+/// How long the streams have waited for the next host in the current period, the streams' total time, and the
+/// bytes that the next host has accepted.
 struct HoldingUp {
     since: Instant,
     waited: Duration,
@@ -73,13 +77,13 @@ struct HoldingUp {
     taken: u64,
 }
 
-/// A part that the next host has taken.
+/// A part that the next host has accepted.
 pub(super) struct TakenPart {
-    /// Its bytes.
+    /// The part's length in bytes.
     pub(super) bytes: usize,
-    /// How long the stream has waited for the next host.
+    /// How long the stream waited for the next host before this part was accepted.
     pub(super) waited: Duration,
-    /// The time since the stream's last part.
+    /// The time since the next host accepted the stream's previous part.
     pub(super) all: Duration,
 }
 
@@ -88,8 +92,8 @@ impl HoldingUp {
         Self { since: Instant::now(), waited: Duration::ZERO, all: Duration::ZERO, taken: 0 }
     }
 
-    /// Adds a part of one stream. At the end of a period in which the next host has delayed this one: the bytes a second that
-    /// it took.
+    /// Adds a part of one stream. At the end of a period of length `a_while`, returns the bytes per second
+    /// that the next host accepted in it, if the host has delayed this one; otherwise `None`.
     fn count(&mut self, part: &TakenPart, a_while: Duration) -> Option<f64> {
         self.waited += part.waited;
         self.all += part.all;
@@ -104,7 +108,8 @@ impl HoldingUp {
     }
 }
 
-/// The reason to give up a host that delays this one and takes this rate, if it is too slow; in bytes a second.
+/// The reason to give up a next host that accepts `rate` bytes per second, if that is too slow compared with
+/// `at_first`, the rate at which data arrived here at first; otherwise `None`.
 fn too_slow(rate: f64, at_first: f64) -> Option<String> {
     let megabits = |rate: f64| rate * 8.0 / 1e6;
     let (now, first) = (megabits(rate), megabits(at_first));
@@ -122,7 +127,8 @@ pub(super) enum Passing {
 }
 
 impl ChainRelay {
-    /// Forwards to `next`, to which `first` is a connection. `client` gets a message if forwarding fails.
+    /// A relay to `next`. `first` is an open connection to that host. If forwarding fails, `client` gets a
+    /// message.
     pub fn new(next: NextHost, first: Option<Stream>, client: Arc<Channel>) -> Self {
         let (moved, open) = (AtomicU64::new(0), AtomicU64::new(0));
         let (is_lost, holding_up) = (Mutex::new(false), Mutex::new(HoldingUp::new()));
@@ -147,7 +153,7 @@ impl ChainRelay {
         *lock(&self.is_lost)
     }
 
-    /// Gives up the next host.
+    /// Gives up the next host for the reason `why`.
     fn lose(&self, why: &str) {
         let mut is_lost = lock(&self.is_lost);
         if !std::mem::replace(&mut *is_lost, true) {
@@ -162,7 +168,8 @@ impl ChainRelay {
         STILL + LONGER * self.next.behind.into()
     }
 
-    /// Counts a part that the next host has taken; data arrived at this rate at first, in bytes a second.
+    /// Counts a part that the next host has accepted, and gives the host up if it is too slow. `at_first` is
+    /// the rate at which data arrived here at first, in bytes per second.
     pub(super) fn count(&self, part: &TakenPart, at_first: Option<f64>) {
         let rate = lock(&self.holding_up).count(part, PERIOD * self.patience());
         if let Some(why) = rate.zip(at_first).and_then(|(rate, at_first)| too_slow(rate, at_first)) {
@@ -175,7 +182,7 @@ impl ChainRelay {
         first.map_or_else(|| dial(self.next.address, &self.next.cookie, &self.next.link, DIAL_TIME), Ok)
     }
 
-    /// Forwards one stream.
+    /// Forwards the parts of one stream to the next host.
     fn run(&self, parts: &Receiver<Passing>) {
         let result = self.hand_on(parts);
         if let Err(error) = result {
@@ -185,7 +192,7 @@ impl ChainRelay {
     }
 
     fn hand_on(&self, parts: &Receiver<Passing>) -> Result<(), StreamError> {
-        // If nothing arrives on a stream, it isn't opened to the next host either.
+        // A stream on which nothing arrives isn't opened to the next host either.
         let Ok(Passing::Part(first)) = parts.recv() else { return Ok(()) };
         let (mut writer, mut clock) = (self.connection()?.into_writer(), Clock::start());
         let pass = |writer: &mut FrameWriter, part: &[u8], clock: &mut Clock| {
@@ -199,14 +206,14 @@ impl ChainRelay {
             match parts.recv() {
                 Ok(Passing::Part(part)) => pass(&mut writer, &part, &mut clock)?,
                 Ok(Passing::End) => return writer.end(&mut clock).map(drop),
-                // The stream was cut here, so it is cut there too.
+                // The incoming stream was cut, so the stream to the next host is cut too.
                 Err(_) => return Ok(()),
             }
         }
     }
 }
 
-/// Measures for how long nothing has been forwarded to a next host.
+/// Measures for how long no part has been forwarded to a next host.
 pub(super) struct Stillness<'a> {
     relay: &'a ChainRelay,
     moved: u64,
@@ -218,7 +225,7 @@ impl<'a> Stillness<'a> {
         Self { relay, moved: relay.moved.load(Ordering::Relaxed), since: Instant::now() }
     }
 
-    /// Gives up the next host if it has taken nothing for too long.
+    /// Gives up the next host if it has accepted nothing for too long.
     pub(super) fn look(&mut self) {
         let moved = self.relay.moved.load(Ordering::Relaxed);
         if moved != self.moved {

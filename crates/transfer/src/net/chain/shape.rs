@@ -1,4 +1,4 @@
-//! Which host forwards to which.
+//! The shape of a chain or tree: which host forwards to which hosts.
 
 use linerate_wire::control::MAX_NEXT;
 use std::iter;
@@ -41,9 +41,10 @@ impl ChainShape {
         iter::successors(Some(place), |place| self.before(*place)).any(|above| above == top)
     }
 
-    /// The most hosts, one behind the other, that get their data through the host at this position.
+    /// The largest number of hosts that get their data, one after the other, through the host at this
+    /// position.
     pub fn behind(&self, place: usize) -> usize {
-        // No path is longer than that through the first host of each.
+        // The path through the first next host of each host is as long as any other path.
         iter::successors(self.next(place).next(), |place| self.next(*place).next()).count()
     }
 }

@@ -17,7 +17,7 @@ impl ChainSource {
     /// Makes keys for `hosts` hosts.
     ///
     /// # Errors
-    /// If the system gives no randomness.
+    /// If the system's random number generator fails.
     pub fn new(hosts: usize) -> Result<Self, TransferError> {
         let key = |_| {
             let mut key = [0; 32];
@@ -43,7 +43,7 @@ impl ChainSource {
         self.streams.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// Writes a part with its marks to `payload`.
+    /// Writes a part of a stream, preceded by its marks for all hosts, to `payload`.
     pub fn seal(&self, (stream, number): (u32, u64), bytes: &[u8], payload: &mut Vec<u8>) {
         payload.clear();
         payload.extend(sealed_head(stream, number));

@@ -1,8 +1,8 @@
 //! Notices that the host before this one withholds data.
 //!
-//! That host may be hostile: it can claim to be complete, and keep its connections open without sending anything. This host
-//! believes only the source, which reports how much it has sent, and whether that was everything. Time counts only while
-//! this host itself has nothing to do.
+//! That host may be hostile: it can claim that it has forwarded everything, or keep its connections open
+//! without sending. So this host trusts only the source, which reports how many bytes it has sent, and
+//! whether these were all. Time counts only while this host has nothing to forward or write.
 
 use linerate_wire::sealed::MAX_SEALED;
 use linerate_wire::stages::Stages;
@@ -12,32 +12,38 @@ use std::time::{Duration, Instant};
 use super::host::ChainHost;
 use super::patience;
 
-/// The source reports its progress once a second; if it has reported none for this time, it isn't sending.
+/// The source reports its progress once a second. If it has reported no progress for this time, it isn't
+/// sending.
 const SENDING: Duration = Duration::from_secs(3);
-/// Bytes that may be on their way: the source collects a part for each of up to 64 streams before it sends it.
+/// Bytes that the source counts as sent and that may still be on their way: for each of up to 64 streams, the
+/// source collects a part before it sends it.
 const ON_THEIR_WAY: u64 = 64 * MAX_SEALED as u64;
-/// TLS and frames, which the source counts and this host doesn't, are less than this share of what the source has sent.
+/// The overhead of TLS and frames, which the source counts and this host doesn't, is less than this fraction
+/// (1/64) of the bytes that the source has sent.
 const AROUND: u64 = 64;
-/// When the source has sent everything, the rest must come at this share of the source's rate at least. In a chain of
-/// honest hosts the source sends no faster than the slowest host takes, so the rest comes at that same rate.
+/// After the source has sent everything, the rest must arrive with at least this share of the source's rate.
+/// In a chain of honest hosts the source sends no faster than the slowest host accepts data, so the rest
+/// arrives at about the source's rate.
 const LEAST: f64 = 0.125;
 
-/// The data that come from the host before this one.
+/// Watches the data that comes from the host before this one.
 pub struct Supply {
     host: Arc<ChainHost>,
     patience: Duration,
     looked: Instant,
     accepted: u64,
-    /// How long nothing has come, although the source has sent more.
+    /// For how long no data has arrived although the source has sent more.
     still: Duration,
-    /// Bytes that the source has sent, and when that last changed.
+    /// The bytes that the source has sent, and when that number last changed.
     sent: (u64, Instant),
-    /// Since the source has sent everything: bytes that had been accepted when the current period began, and its length.
+    /// Set once the source has sent everything: the bytes that had been accepted at the beginning of the
+    /// current period, and the length of the period so far.
     rest: Option<(u64, Duration)>,
 }
 
 impl Supply {
-    /// The supply of `host`; `timeout` is the user's limit for an end that is silent. `None` for the first host.
+    /// The supply of `host`; `timeout` is the user's limit for a silent end. `None` for the first host, which
+    /// gets its data from the source.
     pub fn new(host: Arc<ChainHost>, timeout: Duration, now: Instant) -> Option<Self> {
         let patience = patience(host.hosts(), timeout);
         let (accepted, still, sent, rest) = (host.accepted(), Duration::ZERO, (0, now), None);
@@ -45,8 +51,8 @@ impl Supply {
         (!is_first).then_some(Self { host, patience, looked: now, accepted, still, sent, rest })
     }
 
-    /// Checks it, while streams are still to come or to end. `source` are the source's counters; `is_all` is true once it
-    /// has sent everything.
+    /// Checks whether the host before this one withholds data. Called while streams haven't arrived or ended.
+    /// `source` are the source's counters; `is_all` is true once the source has sent everything.
     ///
     /// # Errors
     /// If the host before this one has withheld data for too long.
@@ -72,7 +78,7 @@ impl Supply {
         if is_all { self.look_at_the_rest(source, idle) } else { Ok(()) }
     }
 
-    /// True if the source is sending, and much of what it has sent isn't here.
+    /// True if the source is sending, and many of the bytes that it has sent haven't arrived.
     fn is_behind(&self, now: Instant) -> bool {
         let (sent, last) = self.sent;
         let much = ON_THEIR_WAY + sent / AROUND;
@@ -107,15 +113,15 @@ mod tests {
     use linerate_wire::control::ChainLink;
 
     const MIB: u64 = 1 << 20;
-    /// The patience of the second of two hosts, in seconds.
+    /// The patience with the second of two hosts, in seconds.
     const PATIENCE: u64 = 14;
 
-    /// The second host of two, to which parts come from the source.
+    /// The second of two hosts, to which parts come from the source.
     struct Bed {
         source: ChainSource,
         host: Arc<ChainHost>,
         so_far: ChainProgress,
-        /// Parts that have come.
+        /// The number of parts that have arrived.
         parts: u64,
         supply: Supply,
         begun: Instant,
@@ -138,7 +144,7 @@ mod tests {
             }
         }
 
-        /// Some MiB come from the host before it.
+        /// Makes this number of MiB arrive from the host before.
         fn comes(&mut self, mib: u64) {
             let mut part = Vec::new();
             for _ in 0..4 * mib {
@@ -148,7 +154,7 @@ mod tests {
             }
         }
 
-        /// The check at this second.
+        /// Runs the check at this second of simulated time.
         fn look(&mut self, is_all: bool, second: u64) -> Result<(), String> {
             self.supply.look(&self.sent, is_all, self.begun + Duration::from_secs(second))
         }
@@ -208,7 +214,7 @@ mod tests {
     #[test]
     fn the_rest_comes_at_the_rate_of_the_source_or_not_much_below() {
         let mut bed = Bed::new();
-        // 10 MiB a second.
+        // The source's rate is 10 MiB per second.
         bed.sent = Stages { wire: 1000 * MIB, span: 100_000_000_000, ..Stages::default() };
         for second in 0..3 * PATIENCE {
             bed.comes(2);

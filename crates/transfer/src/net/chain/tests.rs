@@ -39,7 +39,7 @@ fn what_a_host_before_it_has_changed_anywhere_is_not_opened() {
         let mut changed = whole.clone();
         changed[at] ^= 1;
         let opened = host(&source, 1).open(&changed, &mut ChainProgress::default()).is_ok();
-        // The first host's mark is no matter of the second's.
+        // Changes in the first host's mark don't matter to the second host.
         assert_eq!(opened, (SEALED_HEAD..SEALED_HEAD + MARK).contains(&at), "{at}");
     }
     assert!(host(&source, 1).open(&whole[..whole.len() - 1], &mut ChainProgress::default()).is_err());
@@ -67,7 +67,7 @@ fn parts_that_are_left_out_repeated_or_of_another_stream_are_refused() {
     };
     assert!(after(&[&first], &second));
     assert!(!after(&[], &second) && !after(&[&first], &first) && !after(&[&first], &other));
-    // The same stream on two connections.
+    // The same stream arrives on two connections.
     let host = host(&source, 0);
     assert!(host.open(&first, &mut ChainProgress::default()).is_ok());
     assert!(host.open(&first, &mut ChainProgress::default()).is_err());

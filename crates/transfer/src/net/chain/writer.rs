@@ -36,8 +36,8 @@ impl SealedWriter {
         self.put(payload, clock)
     }
 
-    /// Sends a data frame of `length` bytes, which `read` writes into the buffer; sends nothing if `read` fails. `sure`
-    /// bytes of the chunk follow.
+    /// Sends a data frame of `length` bytes, which `read` writes into the buffer; sends nothing if `read`
+    /// fails. At least `sure` more bytes of the chunk follow.
     ///
     /// # Errors
     /// If the connection is broken.

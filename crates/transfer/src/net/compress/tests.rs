@@ -3,7 +3,7 @@ use proptest::prelude::*;
 
 const SETUP: CompressorSetup = CompressorSetup { level: 3, window: WINDOW_LOG, far: true, threads: 2 };
 
-/// Compresses all of `plain`, so that nothing of it is left behind.
+/// Compresses all of `plain`, including the bytes that the compressor still holds.
 fn pack(near: &mut Compressor, mut plain: &[u8]) -> Vec<u8> {
     let mut out = Vec::new();
     let mut send = |near: &mut Compressor| out.extend(std::iter::from_fn(|| near.next_piece()).flatten());
@@ -79,13 +79,13 @@ fn garbage_and_what_ends_are_refused() {
     assert!(unpack(&mut far(), &good, 3).is_ok());
     assert_refused(&[&good[..], &[0xff; 100]].concat(), BROKEN);
     assert_refused(&zstd::stream::encode_all(&[7; 5000][..], 3).unwrap(), ENDED);
-    // Its length is there in place of a window.
+    // This zstd frame states its length and no window.
     assert_refused(&zstd::bulk::compress(&[7; 5000], 3).unwrap(), BROKEN);
-    // A skippable frame, which would be read for ever.
+    // A skippable frame of the largest length, on which a decompressor would wait for more bytes without end.
     assert_refused(&[&[0x50, 0x2a, 0x4d, 0x18, 0xff, 0xff, 0xff, 0x7f][..], &[0; 100]].concat(), BROKEN);
 }
 
-/// A few bytes that become a gigabyte.
+/// The input is a few bytes that would decompress to a gigabyte.
 #[test]
 fn a_bomb_takes_no_memory() {
     let mut near = Compressor::new(SETUP).unwrap();
@@ -104,7 +104,7 @@ fn a_bomb_takes_no_memory() {
     assert_eq!(far.plain.len(), PLAIN);
 }
 
-/// The window is the receiver's memory.
+/// The long window takes memory at the receiver, so only one stream gets it.
 #[test]
 fn only_one_window_of_a_transfer_is_long() {
     let of = |window| pack(&mut Compressor::new(CompressorSetup { window, ..SETUP }).unwrap(), b"x");

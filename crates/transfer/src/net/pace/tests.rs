@@ -1,4 +1,4 @@
-//! The pace on a path in simulated time.
+//! Tests of the pace on a simulated path.
 
 use super::*;
 
@@ -13,18 +13,18 @@ struct World {
     now: Duration,
     controller: Pacer,
     told: [StreamReport; 3],
-    /// Each stream's share.
+    /// The share of the data that each stream sends.
     shares: &'static [f64],
-    /// When the sender may go on.
+    /// The time at which the sender may continue.
     then: Duration,
-    /// Bytes in the socket and before the link.
+    /// The bytes that wait in the socket and in the queue before the link.
     queue: f64,
     delivered: f64,
-    /// The longest queue of the last second, in bytes.
+    /// The longest queue in the last second, in bytes.
     longest: f64,
 }
 
-/// Rates of the sender, of the link and of other traffic, in bytes a second.
+/// The rates of the sender, the link and the other traffic, in bytes per second.
 #[derive(Clone, Copy)]
 struct Load {
     source: f64,
@@ -50,7 +50,8 @@ impl World {
         }
     }
 
-    /// Runs for so many seconds; returns the rate that came out of the link, in bytes a second.
+    /// Runs the simulation for `seconds` seconds; returns the rate at which data left the link, in bytes per
+    /// second.
     fn run(&mut self, seconds: f64, load: Load) -> f64 {
         let (before, end) = (self.delivered, self.now + Duration::from_secs_f64(seconds));
         self.longest = 0.0;

@@ -18,8 +18,8 @@ use linerate_wire::control::Job;
 const NEWS: Duration = Duration::from_millis(50);
 
 impl Session {
-    /// The client's session, up to the agent's first message. The client sends the agent once a second the progress in
-    /// `news`, which is the other agent's.
+    /// Starts the client's session with one agent, up to the agent's first message. Once a second, the client
+    /// sends this agent the other agent's progress, which is in `news`.
     ///
     /// # Errors
     /// If the far end doesn't speak this protocol or goes away.
@@ -46,8 +46,8 @@ impl Session {
         Ok(session)
     }
 
-    /// Introduces `other` as the other end of the data. From now on, messages of this agent that are meant for every
-    /// end are forwarded to it.
+    /// Introduces `other` as the other end of the data. From now on, messages of this agent that are meant
+    /// for all ends are forwarded to `other`.
     ///
     /// # Errors
     /// If the agent is gone.
@@ -96,7 +96,8 @@ impl Session {
         self.control.tunnel.clone()
     }
 
-    /// The next message that isn't only a progress report; `None` if none arrives for a moment.
+    /// The next message that isn't only a progress report; `None` if no such message arrives within a short
+    /// time.
     ///
     /// # Errors
     /// If the agent gave up or is gone, or the user interrupts.
@@ -115,7 +116,7 @@ impl Session {
     /// Forwards to the other agent a message that is meant for every end.
     pub(super) fn pass_on(&self, message: &Message) {
         if let Some(partner) = &self.partner {
-            // If that agent is gone, its own session notices it.
+            // If the other agent is gone, that agent's own session notices it.
             let _ = partner.send(message);
         }
     }
@@ -125,7 +126,7 @@ impl Session {
         let is_new = self.passed_on.is_none_or(|last| last.elapsed() >= NEWS);
         if let Some(partner) = self.partner.as_ref().filter(|_| is_new) {
             self.passed_on = Some(Instant::now());
-            // If that agent is gone, its own session notices it.
+            // If the other agent is gone, that agent's own session notices it.
             let _ = partner.send_if_free(&Message::Progress(news));
         }
     }
@@ -137,7 +138,7 @@ pub(super) type PartnerChannel = Arc<Channel>;
 /// Makes a cookie for both agents' data ports.
 ///
 /// # Errors
-/// If the system gives no randomness.
+/// If the system's random number generator fails.
 pub fn new_cookie() -> Result<Cookie, TransferError> {
     random()
 }

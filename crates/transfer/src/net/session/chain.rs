@@ -1,5 +1,5 @@
-//! A session with an agent of a chain or tree: it gets the data from the client or from another agent, and forwards it
-//! to other agents.
+//! A session with an agent of a chain or tree. The agent gets the data from the client or from another agent,
+//! and forwards it to other agents.
 
 use linerate_wire::control::{ChainLink, ChainNext, Listening, LostNext, Message, Options, Progress};
 use std::io::{Read, Write};
@@ -21,25 +21,26 @@ use crate::net::transport::Registry;
 /// How long an agent may take until it listens.
 const LISTENING_TIME: Duration = Duration::from_secs(12);
 
-/// The state of the chain or tree at one end of the session.
+/// This end's role in a chain or tree.
 pub(super) enum Chaining {
-    /// At the agent; `None` until the client has stated the agent's position.
+    /// This end is a host's agent; `None` until the client has stated the host's position.
     Host(Option<Arc<ChainHost>>),
-    /// At the client.
+    /// This end is the client.
     Client {
-        /// Is called if the agent gives up a host.
+        /// Called if the agent gives up a host.
         lost: LostHost,
         /// The positions of the hosts to which the agent forwards.
         next: Vec<u8>,
     },
 }
 
-/// A function that gets the position of a host to which an agent forwards nothing more, and the reason.
+/// A function that is called when an agent stops forwarding to a host. It gets the host's position and the
+/// reason.
 pub type LostHost = Arc<dyn Fn(u8, String) + Send + Sync>;
 
 impl Session {
-    /// The client's session with a host of a chain or tree, up to the agent's first message. `lost` is called if the
-    /// agent gives up a host to which it forwards.
+    /// Starts the client's session with a host of a chain or tree, up to the agent's first message. `lost` is
+    /// called if the agent gives up a host to which it forwards.
     ///
     /// # Errors
     /// If the far end doesn't speak this protocol or goes away.
@@ -65,12 +66,13 @@ impl Session {
         Ok(session)
     }
 
-    /// The client's public key, for the first host; and the agent's, for the hosts to which it forwards.
+    /// The client's public key, which the first host needs, and the agent's public key, which the hosts to
+    /// which it forwards need.
     pub fn chain_keys(&self) -> (Vec<u8>, Vec<u8>) {
         (self.keys.public().to_vec(), self.peer.public_key.clone())
     }
 
-    /// The client: sends the agent its position; returns the addresses at which it listens.
+    /// The client: sends the agent its position; returns the addresses at which the agent listens.
     ///
     /// # Errors
     /// If the agent goes away, or sends something else.
@@ -78,15 +80,16 @@ impl Session {
         self.peer.cookie = link.cookie;
         self.send(&Message::Link(link))?;
         self.connected = Some(Instant::now());
-        // The hosts before it wait for the answer, so the time is limited even if the agent shows that it is alive.
+        // The hosts before this one wait for the answer, so the time is limited even if the agent shows that
+        // it is alive.
         match self.receive_within(LISTENING_TIME)? {
             Message::Listening(listening) => Ok(listening),
             _ => Err(out_of_turn()),
         }
     }
 
-    /// The client: sends the agent the hosts to which it forwards; returns the positions of those that the agent can't
-    /// reach, and the reasons.
+    /// The client: sends the agent the list of hosts to which it has to forward; returns the positions of the
+    /// hosts that the agent can't reach, each with the reason.
     ///
     /// # Errors
     /// If the agent goes away.
@@ -104,7 +107,8 @@ impl Session {
         Ok(failed)
     }
 
-    /// The client of the first host: connects to it; `None` if that worked, else the reason why not.
+    /// The client of the first host: connects to the host; returns `None` on success, else the reason for the
+    /// failure.
     ///
     /// # Errors
     /// If the agent goes away, or the user interrupts.
@@ -123,17 +127,19 @@ impl Session {
         self.chaining.is_some()
     }
 
-    /// The agent's position, if it is known.
+    /// The agent's own host in the chain or tree, if its position is known.
     pub fn chain_host(&self) -> Option<Arc<ChainHost>> {
         if let Some(Chaining::Host(host)) = &self.chaining { host.clone() } else { None }
     }
 
-    /// The agent: the supply from the host before it; `None` if that is the source, or if the user has no limit for silence.
+    /// The agent: watches the data from the host before this one. `None` if the source itself is before this
+    /// host, or if the user has no limit for silence.
     pub fn supply(&self) -> Option<Supply> {
         Supply::new(self.chain_host()?, self.silence.pulse.longest()?, Instant::now())
     }
 
-    /// The agent: gets its position, listens, and connects to the next hosts. Does nothing if it has no position.
+    /// The agent: gets its position, listens, and connects to the next hosts. Does nothing if the agent isn't
+    /// in a chain or tree.
     ///
     /// # Errors
     /// If the client goes away, or states a position that doesn't exist.
@@ -154,7 +160,7 @@ impl Session {
         Ok(())
     }
 
-    /// Connects to the next hosts, to all at the same time, and sends the client the results.
+    /// Connects to all next hosts at the same time, and sends the client the results.
     fn reach_next(&mut self, hosts: Vec<ChainNext>, clear: bool) -> Result<Vec<ChainRelay>, TransferError> {
         let links = hosts.iter().map(|host| self.link_to(host, clear)).collect::<Result<Vec<_>, _>>()?;
         let (is_alone, interrupted) = (self.dials_client_alone, &*self.interrupted);
@@ -177,11 +183,13 @@ impl Session {
     fn link_to(&self, host: &ChainNext, clear: bool) -> Result<ConnectionConfig, TransferError> {
         let failed = |error| TransferError::Failed(format!("a next host's key can't be used: {error}"));
         let pinned = self.keys.pin(&host.public_key).map_err(failed)?;
-        // A failure of that connection must not cut this end's connections.
+        // The connections to the next hosts have a registry of their own, since their failure must not cut
+        // this end's connections.
         Ok(ConnectionConfig { pinned, clear, registry: Registry::default() })
     }
 
-    /// Passes on that the agent has given up a host. It may do so once for each host that it has reached.
+    /// Reports to the caller's function that the agent has given up a host. The agent may give up each host
+    /// once, and only hosts that it has reached.
     pub(super) fn next_is_lost(&mut self, lost: LostNext) -> Result<(), TransferError> {
         let Some(Chaining::Client { lost: tell, next }) = &mut self.chaining else {
             return Err(out_of_turn());
@@ -192,7 +200,7 @@ impl Session {
         Ok(())
     }
 
-    /// The client of a host that isn't the first: the progress of the source counts as sent to this host.
+    /// The client of a host that isn't the first: counts the source's progress as sent to this host.
     pub fn mirror(&self, source: &Progress) {
         self.meters.local.mirror(source);
     }

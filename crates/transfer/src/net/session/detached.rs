@@ -1,4 +1,5 @@
-//! Sessions of a transfer that continues without its client: how the client connects the two agents.
+//! Sessions of a transfer that continues without its client: how the client introduces the two agents to each
+//! other.
 
 use linerate_wire::control::{AskedSources, DetachedJob, Job, Listening, MAX_JOB_RECORD, Message, Options};
 use std::io::{Read, Write};
@@ -10,9 +11,9 @@ use super::{Client, Meters, Session, hello, job_options, out_of_turn, silence};
 use crate::base::problem::TransferError;
 use crate::net::link::{ControlLink, LinkedPeer};
 
-/// A message of an agent about a detached job.
+/// An agent's message about a detached job.
 pub enum JobNews {
-    /// A record, as JSON.
+    /// A job's record, as JSON.
     Record(Vec<u8>),
     /// The next bytes of a job's events.
     Events(Vec<u8>),
@@ -34,7 +35,8 @@ impl Session {
         pulse.beat();
         let mut session = Self::start(reader, writer, observer, interrupted, meters, pulse)?;
         session.send(&Message::Job(Job::Background))?;
-        // From here on, the process that was started in the background reads this end's messages.
+        // From here on, the agent's messages come from the process that was started in the background, and
+        // that process reads this end's messages.
         session.send(&Message::Hello(hello(&session.keys, session.cookie)))?;
         session.send(&Message::Detached(detached))?;
         let has_limit = job_options(&job).is_some_and(|options| options.timeout.is_some());
@@ -85,7 +87,8 @@ impl Session {
         })
     }
 
-    /// The agent's session with the other agent. That agent's job equals this one's if both had the same client.
+    /// Starts the agent's session with the other agent. The jobs of the two agents agree if both had the same
+    /// client.
     ///
     /// # Errors
     /// If the other agent doesn't speak this protocol or goes away.
@@ -123,7 +126,8 @@ impl Session {
     /// # Errors
     /// If the client gives up or goes away, or sends something else.
     pub fn meet_for_link(&mut self, options: &Options) -> Result<ControlLink, TransferError> {
-        // Messages are encrypted, whatever was chosen for the data.
+        // Messages between the agents are encrypted, even if the user has switched encryption of the data
+        // off.
         self.make_link(false)?;
         self.listen_and_tell(options, true)?;
         let stream = loop {
@@ -139,7 +143,7 @@ impl Session {
             .map_err(|error| TransferError::Failed(format!("the connection to the other host: {error}")))
     }
 
-    /// The agent: has all that it needs, and sends its last message to its client.
+    /// The agent: sends its last message to its client, after which it no longer needs the client.
     ///
     /// # Errors
     /// If the client is gone.
@@ -148,8 +152,8 @@ impl Session {
         self.send(&Message::UnderWay)
     }
 
-    /// The receiver of two agents without a client: dials the other agent, or is dialled by it, in the direction of
-    /// their first connection.
+    /// The receiver of two agents without a client: dials the other agent or waits for its connection. The
+    /// end that dialled the control channel also dials here.
     pub(super) fn reach_linked(
         &mut self,
         peer: LinkedPeer,

@@ -1,4 +1,4 @@
-//! One transfer between two ends: their identities, their connections, and their messages.
+//! One transfer between two ends: the ends' identities, connections and messages.
 
 mod between;
 mod chain;
@@ -46,7 +46,7 @@ use crate::net::routes::{DataRoutes, Interfaces};
 use crate::net::stream::{Stream, StreamError};
 use crate::net::transport::Registry;
 
-/// How often the loops check their state without being woken.
+/// The interval at which the waiting loops check their state even if nothing arrives.
 pub const TICK: Duration = Duration::from_millis(100);
 /// The most data streams of one transfer.
 pub const MAX_STREAMS: u32 = 64;
@@ -61,14 +61,14 @@ pub struct Client {
     pub interrupted: Arc<AtomicBool>,
     /// Receives problems, changes and notes.
     pub observer: Arc<dyn Observer>,
-    /// How long the far end may be silent, and when it was last heard. Code that writes to the far end also checks
-    /// this.
+    /// Records when the far end was last heard, and how long it may be silent. Code that writes to the far
+    /// end checks this too.
     pub pulse: Arc<Pulse>,
-    /// The agent's end, if it is another thread of this process.
+    /// The agent's end, if the agent is another thread of this process.
     pub neighbour: Option<Neighbour>,
     /// The interfaces by which data leaves this host.
     pub interfaces: Interfaces,
-    /// The agent's address, if this process is its only client.
+    /// The address of the agent, if this process is the agent's only client.
     pub linked: Option<LinkedPeer>,
 }
 
@@ -98,7 +98,7 @@ pub struct Session {
     dialed: AtomicU32,
     /// The links over which this end dials; empty if the kernel chooses the link.
     routes: Arc<DataRoutes>,
-    /// The number of links over which the other end dials.
+    /// The number of links over which the other end opens data connections.
     their_routes: u32,
     is_agent: bool,
     /// This end may connect only to the host from which its client has logged in.
@@ -107,22 +107,23 @@ pub struct Session {
     observer: Arc<dyn Observer>,
     /// Both ends' counters.
     pub meters: Meters,
-    /// When the first data connection was established.
+    /// The time at which the first data connection was established.
     connected: Option<Instant>,
     report: Option<(Stages, Usage)>,
     /// A message that arrived while another message was expected.
     early: Option<Message>,
     /// The memory reservation of the last message.
     room: Option<Room>,
-    /// Streams that were passed to the caller, and whose workers have not ended.
+    /// The number of streams that were passed to the caller and whose workers have not ended.
     admitted: u32,
     cipher: Option<&'static str>,
     news: news::FloodGuard,
     silence: Silence,
-    /// The state of an agent whose other end of the data is another agent.
+    /// For an agent whose data goes to or comes from another agent: the state of the connection between the
+    /// two agents.
     partnership: Option<Partnership>,
-    /// For a client that forwards the messages of two agents: the channel to the other agent, and when it last
-    /// forwarded a progress report.
+    /// For a client that forwards the messages of two agents: the channel to the other agent, and the time at
+    /// which the last progress report was forwarded.
     partner: Option<PartnerChannel>,
     passed_on: Option<Instant>,
     chaining: Option<Chaining>,
@@ -139,7 +140,7 @@ pub struct Neighbour {
     registry: Registry,
 }
 
-/// Two ends in one process.
+/// The channels of two ends in one process, one value for each end.
 pub fn neighbours() -> (Neighbour, Neighbour) {
     let (one, other, registry) = (unbounded(), unbounded(), Registry::default());
     let (to_one, to_other) = (one.0.clone(), other.0.clone());
@@ -154,16 +155,16 @@ pub type WorkerEnd = (bool, Result<(), StreamError>);
 pub enum Event {
     /// The other end has sent a message that the caller must handle.
     Message(Message),
-    /// A new data stream.
+    /// A new data stream has been opened.
     Stream(Stream),
     /// A worker has ended.
     Worker(WorkerEnd),
-    /// Nothing happened for a while.
+    /// Nothing happened within a [`TICK`].
     Tick,
 }
 
 impl Session {
-    /// The client's session, up to the first data stream.
+    /// Starts the client's session, up to the first data stream.
     ///
     /// # Errors
     /// If the far end doesn't speak this protocol, refuses the job, or goes away.
@@ -193,10 +194,11 @@ impl Session {
         Ok(session)
     }
 
-    /// The agent's session, up to the job.
+    /// Starts the agent's session, up to the job.
     ///
     /// # Errors
-    /// If the client doesn't speak this protocol or goes away, or the connection breaks before the job arrives.
+    /// If the client doesn't speak this protocol or goes away, or the connection breaks before the job
+    /// arrives.
     pub fn agent(
         reader: impl Read + Send + 'static,
         writer: impl Write + Send + 'static,
@@ -220,7 +222,7 @@ impl Session {
         let job = session.awaiting("its job", Self::receive_job)?;
         session.take_role(matches!(job, Job::Receive { .. } | Job::Discard { .. }));
         session.limit_silence(job_options(&job).and_then(|options| options.timeout));
-        // A job that only answers questions sends no other messages.
+        // Agents whose job is only to answer questions send no signs of life.
         if !matches!(job, Job::Observe | Job::Background) {
             session.begin_to_beat();
         }
@@ -240,7 +242,7 @@ impl Session {
             first = self.receive()?;
         }
         match first {
-            // Only a receiver can forward data.
+            // Only a receiving agent can forward data in a chain or tree.
             Message::Job(job) if self.is_chained() && !matches!(job, Job::Receive { .. }) => {
                 Err(out_of_turn())
             }
@@ -311,13 +313,13 @@ impl Session {
         Ok(())
     }
 
-    /// Makes its data streams end in this process.
+    /// Connects the session's data streams with another thread of this process.
     pub fn stay_within(&mut self, neighbour: Neighbour) {
         let Neighbour { ours, theirs, registry } = neighbour;
         (self.arrivals, self.registry, self.opener) = (ours, registry, Opener::Within(theirs));
     }
 
-    /// Records whether this end receives data, by the job.
+    /// Records in the control channel whether this end receives data, as its job determines.
     fn take_role(&self, receives: bool) {
         self.control.way.receives.store(receives, Ordering::Release);
     }
@@ -325,12 +327,12 @@ impl Session {
     /// Sends `message` to the other end.
     ///
     /// # Errors
-    /// If it is gone.
+    /// If the other end is gone.
     pub fn send(&self, message: &Message) -> Result<(), TransferError> {
         self.control.channel.send(message).map_err(|error| self.closed(&error))
     }
 
-    /// Only the writing side of the control channel, for threads.
+    /// The writing side of the control channel, which several threads can share.
     pub fn channel(&self) -> Arc<crate::net::channel::Channel> {
         self.control.channel.clone()
     }
@@ -372,7 +374,7 @@ fn hello(keys: &Keys, cookie: Cookie) -> Hello {
     Hello { protocol: PROTOCOL, version, public_key, cookie }
 }
 
-/// `N` random bytes.
+/// `N` random bytes from the system.
 fn random<const N: usize>() -> Result<[u8; N], TransferError> {
     let mut bytes = [0; N];
     aws_lc_rs::rand::fill(&mut bytes)
@@ -383,7 +385,7 @@ fn random<const N: usize>() -> Result<[u8; N], TransferError> {
 /// Checks that a job fits into a message; called before any login.
 ///
 /// # Errors
-/// If the names of its sources are too many.
+/// If the names of the job's sources are too long in total.
 pub fn check_job(job: &Job) -> Result<(), TransferError> {
     check_length(&Message::Job(job.clone()))
 }

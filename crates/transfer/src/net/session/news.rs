@@ -1,13 +1,13 @@
-//! Limits how often the other end may report its counters: an honest end reports ten times a second.
+//! Limits how often the other end may report its counters. An honest end reports them ten times a second.
 
 use std::time::{Duration, Instant};
 
-/// More than this number of reports in less than [`SPELL`] are a flood. An end that was stopped may find a tenth of
-/// this number in its pipes when it continues.
+/// More reports than this in less than [`SPELL`] are a flood. When a stopped end continues, up to a tenth of
+/// this number may wait in its pipes.
 const MOST: u32 = 1_000_000;
 const SPELL: Duration = Duration::from_secs(1000);
 
-/// The number of reports in the current period.
+/// Counts the reports in the current period.
 pub(super) struct FloodGuard {
     since: Instant,
     count: u32,
@@ -19,7 +19,7 @@ impl FloodGuard {
         Self { since: Instant::now(), count: 0 }
     }
 
-    /// Counts a report; false if it belongs to a flood.
+    /// Counts a report; false if there were too many reports in the current period.
     pub fn is_welcome(&mut self) -> bool {
         if self.since.elapsed() >= SPELL {
             *self = Self::new();

@@ -1,4 +1,4 @@
-//! An agent's side of a transfer whose data goes to or comes from another agent instead of its client.
+//! The agent's side of a transfer between two agents, whose data doesn't go to or come from the client.
 
 use linerate_wire::control::{AskedSources, Message, Partner, Tally};
 use std::io;
@@ -15,10 +15,10 @@ use crate::net::stream::Stream;
 use crate::net::tls::Handshake;
 use crate::net::transport::{Transport, Tunnel};
 
-/// How long a handshake through two logins may take.
+/// How long a handshake that passes through two ssh logins may take.
 const HANDSHAKE_TIME: Duration = Duration::from_secs(30);
 
-/// The state of an agent whose other end of the data is another agent.
+/// The state of an agent whose data goes to or comes from another agent.
 #[derive(Default)]
 pub(super) struct Partnership {
     asked: Option<AskedSources>,
@@ -38,7 +38,7 @@ impl Session {
         self.partnership.is_some()
     }
 
-    /// The client's request to the agent that sends to this one; returned only once.
+    /// The client's request to the agent that sends to this one. Only the first call returns it.
     pub fn take_asked(&mut self) -> Option<AskedSources> {
         self.partnership.as_mut()?.asked.take()
     }
@@ -57,7 +57,7 @@ impl Session {
         Ok(())
     }
 
-    /// Sends the client the figures that only the two agents know.
+    /// Sends the client the figures that only this agent knows.
     pub(super) fn tell_tally(&self) -> Result<(), TransferError> {
         if self.partnership.is_none() {
             return Ok(());
@@ -71,8 +71,8 @@ impl Session {
         }))
     }
 
-    /// Sends the two agents' only stream through their control channels, encrypted so that the client can't read it.
-    /// The stream is reported as an arrival when the handshake is over.
+    /// Sends the two agents' only stream through their control channels, encrypted so that the client can't
+    /// read it. When the handshake is complete, the stream is put into the queue of new streams.
     pub(super) fn open_sealed_tunnel(&self, partnership: &Partnership) {
         let (Some(link), dials) = (self.link.clone(), !self.control.way.receives.load(Ordering::Acquire))
         else {

@@ -19,27 +19,27 @@ use crate::net::routes::{self, DataRoute, DataRoutes, Interfaces};
 use crate::net::stream::Stream;
 use crate::net::transport::{Transport, Tunnel};
 
-/// The time limit for all addresses of the other end together.
+/// The time limit for connecting to any of the other end's addresses, for all addresses together.
 pub const DIAL_TIME: Duration = Duration::from_secs(8);
 /// How long a far end may take to report the result of connecting back: the time for dialling, and some more for slow
 /// hosts and links.
 const CONNECT_BACK_TIME: Duration = Duration::from_secs(12);
-/// How long a stream may still take to arrive after the far end has reported the connection.
+/// How long to wait for a stream after the far end has reported that it has connected.
 const ARRIVAL_TIME: Duration = Duration::from_secs(4);
 /// The most addresses of the other end that are tried.
 pub(super) const MAX_CANDIDATES: usize = 8;
 
 /// How this end gets more data streams.
 pub(super) enum Opener {
-    /// Not yet known.
+    /// The way to more streams isn't known yet.
     Nobody,
-    /// This end connects, to this address.
+    /// This end connects to this address.
     Dial(SocketAddr),
-    /// This end asks the other end to connect.
+    /// This end requests that the other end connects.
     Ask,
-    /// There is only one stream.
+    /// More streams are impossible, since the only one goes through the control channel.
     Tunnel,
-    /// The other end is another thread, and gets the other side of each stream.
+    /// The other end is another thread; this queue sends it the other side of each new stream.
     Within(Sender<Stream>),
 }
 
@@ -60,7 +60,7 @@ impl Session {
         Ok(port)
     }
 
-    /// The agent: accepts data connections, and sends its addresses.
+    /// The agent: starts to accept data connections, and sends the client its addresses.
     ///
     /// # Errors
     /// If the client is gone.
@@ -70,12 +70,13 @@ impl Session {
         }
         self.meet_partner()?;
         self.make_link(options.clear)?;
-        // The client of a restricted login gets no other address of this host.
+        // The client of a restricted login isn't sent other addresses of this host.
         let tells_all = self.has_partner() && !self.dials_client_alone;
         self.listen_and_tell(options, tells_all)
     }
 
-    /// Listens, and sends addresses of this host: `all`, or only those that the client knows.
+    /// Starts to listen, and sends the other end the port with addresses of this host: all of them if `all`
+    /// is set, else only those that the client knows.
     pub(super) fn listen_and_tell(
         &mut self,
         options: &Options,
@@ -131,7 +132,7 @@ impl Session {
         self.tunnel()
     }
 
-    /// Dials over the links that the user chose; false if none leads to the far end.
+    /// Dials over the links that the user chose; false if no link leads to the far end.
     pub(super) fn reach_over(
         &mut self,
         interfaces: &Interfaces,
@@ -172,7 +173,7 @@ impl Session {
         self.their_routes.max(self.routes.working().count() as u32)
     }
 
-    /// `None` if it worked, else the reason why not.
+    /// Connects to the agent; returns `None` on success, else the reason for the failure.
     pub(super) fn reach_directly(&mut self, there: &Listening) -> Result<Option<String>, TransferError> {
         if let Some(error) = &there.error {
             return Ok(Some(format!("the far end can't listen for data: {}", printable(error))));
@@ -194,7 +195,7 @@ impl Session {
         }
     }
 
-    /// `None` if it worked, else the reason why not.
+    /// Makes the agent connect to the client; returns `None` on success, else the reason for the failure.
     pub(super) fn reach_back(
         &mut self,
         there: &Listening,
@@ -220,8 +221,8 @@ impl Session {
         }
     }
 
-    /// An agent doesn't wait for the data connection, so its sources or the message that it is ready may arrive before
-    /// the answer.
+    /// Waits for the result of connecting back. The agent doesn't wait for the data connection itself, so its
+    /// sources or its message that it is ready may arrive before the result; such a message is kept.
     pub(super) fn answer_to_connect_back(&mut self) -> Result<Option<String>, TransferError> {
         loop {
             let connected = |session: &mut Self| session.receive_within(CONNECT_BACK_TIME);
@@ -252,15 +253,15 @@ impl Session {
         self.arrived(Stream::new(Transport::Tunnel(tunnel), None, Vec::new()));
     }
 
-    /// This end's first stream has arrived.
+    /// Handles this end's first stream.
     fn arrived(&mut self, stream: Stream) {
         self.connected.get_or_insert_with(Instant::now);
         self.cipher = stream.cipher();
-        // This end holds the other side of the queue, so the queue is open.
+        // The queue can't be closed, since this end also holds its reading side.
         let _ = self.arrivals.0.send(stream);
     }
 
-    /// Prepares for a second round: everything was sent, and some of it will be sent again on new streams.
+    /// Prepares for a second round, in which damaged files are sent again on new streams.
     pub fn begin_round(&mut self) {
         self.dialed.store(0, Ordering::Relaxed);
         if self.is_tunnelled() {
@@ -291,7 +292,7 @@ impl Session {
     fn open_within(&self, theirs: &Sender<Stream>, count: u32) {
         for _ in 0..count.min(MAX_STREAMS) {
             let (ours, other) = Stream::within(&self.registry);
-            // If the other end is gone, the stream reports it.
+            // If the other end is gone, reading from or writing to the stream reports that.
             let _ = theirs.send(other);
             let _ = self.arrivals.0.send(ours);
         }
@@ -311,7 +312,7 @@ impl Session {
             let (Some(link), cookie) = (self.link.clone(), self.peer.cookie) else { return };
             let arrivals = self.arrivals.0.clone();
             let (routes, observer) = (self.routes.clone(), self.observer.clone());
-            // If a stream can't be opened, the other streams do its work.
+            // If a stream can't be opened, the transfer continues with the other streams.
             thread::spawn(move || {
                 let over = over_routes(&routes, &cookie, &link, &*observer).map(|(_, stream)| stream);
                 let stream = over.or_else(|| dial(address, &cookie, &link, DIAL_TIME).ok());
@@ -341,12 +342,12 @@ impl Session {
         self.send(&Message::ConnectedBack { error })
     }
 
-    /// True if there is only one stream and no other can be opened.
+    /// True if the data goes through the control channel, so that only one stream is possible.
     pub fn is_tunnelled(&self) -> bool {
         matches!(self.opener, Opener::Tunnel)
     }
 
-    /// A description of the data's path, for the user.
+    /// A description of the way of the data, for the user.
     pub fn route(&self) -> String {
         match self.opener {
             Opener::Dial(address) if self.routes() == 0 => format!("from here to {address}"),
@@ -366,7 +367,7 @@ impl Session {
     }
 }
 
-/// A stream over the next working link in turn, and the address to which it leads.
+/// Opens a stream over the next working link; returns the stream and the address to which the link leads.
 fn over_routes(
     routes: &DataRoutes,
     cookie: &Cookie,
@@ -418,8 +419,8 @@ mod tests {
         fn note(&self, _: &str) {}
     }
 
-    /// A client that has its first stream, and an agent that counts streams until it is asked to stop. The agent's
-    /// thread returns the number, or the reason why it ended early.
+    /// A client that has its first stream, and an agent that counts streams until it is stopped. The agent's
+    /// thread returns the number of streams, or the reason why it ended early.
     fn bed() -> (Session, Sender<()>, JoinHandle<Result<u32, TransferError>>) {
         let (near, far) = UnixStream::pair().unwrap();
         let (stop, stopped) = unbounded();

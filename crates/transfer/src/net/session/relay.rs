@@ -1,4 +1,5 @@
-//! The process of a login that forwards messages between the client and a process that outlives the login.
+//! The process that ssh starts for a login forwards messages between the client and a process that outlives
+//! the login.
 
 use crossbeam_channel::{bounded, select};
 use linerate_wire::control;
@@ -13,7 +14,7 @@ impl Session {
     /// Forwards messages in both directions until either end has closed.
     ///
     /// # Errors
-    /// None: the end that remains notices the close.
+    /// None: if one end closes its channel, the other end notices that.
     pub fn relay(
         &mut self,
         mut to: impl Write,
@@ -26,7 +27,7 @@ impl Session {
                     break;
                 }
             }
-            // The thread that waits for this message may have ended.
+            // The receiver of this message may have ended.
             let _ = over.send(());
         });
         loop {

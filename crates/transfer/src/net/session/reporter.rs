@@ -46,7 +46,7 @@ impl Reporter {
         counter.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Reports changes.
+    /// Reports changes of entries.
     pub fn changes(&self, changes: Vec<Change>) {
         self.observer.changes(changes);
     }

@@ -1,5 +1,5 @@
-//! Detects whether the other end is still alive: each end sends its counters once a second, and gives up if it hears
-//! nothing.
+//! Detects whether the other end is still alive. Each end sends its counters once a second, and gives up if
+//! no message of the other end arrives for too long.
 
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, TryRecvError, bounded, never};
 use linerate_wire::control::{Message, Progress};
@@ -14,18 +14,19 @@ use crate::base::problem::TransferError;
 use crate::net::channel::Channel;
 use crate::net::pulse::Pulse;
 
-/// How often an end sends its counters, and checks for the other end's.
+/// How often an end sends its counters, and checks whether the other end has sent any.
 const BEAT: Duration = Duration::from_secs(1);
 /// How long a client may be silent before its job has arrived, which states the user's limit. The client sends both of
 /// its first messages before the agent runs.
 pub(super) const UNTIL_JOB: Duration = Duration::from_secs(30);
-/// The pause before another try of what another process prevents.
+/// The pause before an operation that another process prevents is tried again.
 const MOMENT: Duration = Duration::from_millis(1);
 
 /// The name of the message that is expected by default.
 const ANYTHING: &str = "more of the transfer";
 
-/// `work`, and a channel whose other side is dropped when the work ends, also by a panic: for [`Session::stand_by_until`].
+/// Returns a function that runs `work`, and a channel that is closed when `work` ends, even by a panic. The
+/// channel is for [`Session::stand_by_until`].
 pub fn with_end<T>(work: impl FnOnce() -> T) -> (impl FnOnce() -> T, Receiver<Infallible>) {
     let (end, ended) = bounded(0);
     let work = move || {
@@ -35,14 +36,14 @@ pub fn with_end<T>(work: impl FnOnce() -> T) -> (impl FnOnce() -> T, Receiver<In
     (work, ended)
 }
 
-/// The state of the other end's silence, and its limit.
+/// How long the other end has been silent, and how long it may be.
 pub(super) struct Silence {
     /// When the other end was last heard.
     pub(super) pulse: Arc<Pulse>,
-    /// The user has an option that sets the limit.
+    /// The user can change the limit with an option.
     has_option: bool,
     looked: Option<Instant>,
-    /// Payload bytes that had been moved at the last check.
+    /// The number of payload bytes that had been transferred at the last check.
     bytes: u64,
     awaited: &'static str,
     /// Sends this end's signs of life.
@@ -64,7 +65,7 @@ struct Heart {
 impl Heart {
     fn start(channel: &Arc<Channel>, news: impl Fn() -> Progress + Send + 'static) -> Self {
         let (stop, stopped) = bounded(0);
-        // The channel is closed with the session; this thread must not keep it open.
+        // The channel is closed when the session ends, so this thread must not hold a strong reference to it.
         let channel = Arc::downgrade(channel);
         thread::spawn(move || {
             while let Err(RecvTimeoutError::Timeout) = stopped.recv_timeout(BEAT) {
@@ -80,14 +81,14 @@ impl Heart {
 }
 
 impl Session {
-    /// From now on, an end that sends nothing for this time is given up. The time comes from the user's `--timeout`, or
-    /// from the job.
+    /// Sets the time after which a silent other end is given up; `None` means never. The time comes from the
+    /// user's `--timeout`, or from the job.
     pub(super) fn limit_silence(&mut self, seconds: Option<u32>) {
         self.silence.has_option = seconds.is_some();
         self.silence.pulse.limit(seconds.map(|seconds| Duration::from_secs(seconds.into())));
     }
 
-    /// Records that the user has an option that sets the limit.
+    /// Records that the user can change the limit with an option.
     pub(super) fn limit_has_option(&mut self) {
         self.silence.has_option = true;
     }
@@ -103,7 +104,7 @@ impl Session {
         self.silence.heart = Some(Heart::start(&self.control.channel, news));
     }
 
-    /// Stops sending counters: this end has sent its last message.
+    /// Stops sending counters, since this end has sent its last message.
     pub(super) fn end_to_beat(&mut self) {
         self.silence.heart = None;
     }
@@ -113,7 +114,8 @@ impl Session {
         self.silence.pulse.beat();
     }
 
-    /// Does `work`, during which the other end must send `what`. If the other end stays silent, the error names `what`.
+    /// Runs `work`, during which the other end must send `what`. If the other end stays silent, the error
+    /// message names `what`.
     pub(crate) fn awaiting<T>(&mut self, what: &'static str, work: impl FnOnce(&mut Self) -> T) -> T {
         let before = std::mem::replace(&mut self.silence.awaited, what);
         let done = work(self);
@@ -124,7 +126,7 @@ impl Session {
     /// Checks how long the other end has been silent. This is called often.
     ///
     /// # Errors
-    /// If that is too long.
+    /// If the other end has been silent for longer than the limit.
     pub(super) fn look(&mut self) -> Result<(), TransferError> {
         self.partnership.as_ref().map_or(Ok(()), Partnership::take_fault)?;
         let silence = &mut self.silence;
@@ -159,7 +161,7 @@ impl Session {
         Ok(())
     }
 
-    /// Does `work` on a separate thread, while this thread continues to read the other end's messages.
+    /// Runs `work` on a separate thread, while this thread continues to read the other end's messages.
     ///
     /// # Errors
     /// If the other end is gone, or sends a message that isn't allowed now.
@@ -183,7 +185,7 @@ impl Session {
         Ok(())
     }
 
-    /// Waits a moment, in which only progress reports may arrive.
+    /// Waits for a millisecond, in which only progress reports may arrive.
     ///
     /// # Errors
     /// If another message arrives, or the other end is gone.
@@ -191,10 +193,10 @@ impl Session {
         self.nothing_but_progress(&never(), MOMENT)
     }
 
-    /// Checks what has arrived until now, which may only be a progress report.
+    /// Checks the messages that have arrived; only progress reports are allowed.
     ///
     /// # Errors
-    /// If it is another message, or the other end is gone.
+    /// If another message has arrived, or the other end is gone.
     pub fn check(&mut self) -> Result<(), TransferError> {
         self.nothing_but_progress(&never(), Duration::ZERO)
     }

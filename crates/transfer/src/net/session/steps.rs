@@ -1,4 +1,4 @@
-//! The messages of a transfer in order, from the sources to the report.
+//! The messages of a transfer in their order, from the announced sources to the final report.
 
 use linerate_wire::control::{
     ControlError, Digested, Leftover, MAX_DIGESTED, MAX_SOURCES, Message, Source, Totals,
@@ -14,9 +14,10 @@ use crate::base::problem::TransferError;
 use crate::net::channel::Incoming;
 use crate::net::clock::process_usage;
 
-/// The approximate length in bytes of each message of a list of files.
+/// The approximate length in bytes of each message with a part of a list of files.
 const SELECTED_BYTES: usize = 256 << 10;
-/// After the end of a channel, how long to wait for the reason that may still be in it.
+/// How long to wait, after a connection has broken, for a message with the reason that may still be in the
+/// control channel.
 const LAST_WORDS: Duration = Duration::from_secs(2);
 /// How long the agent's last message may take after the transfer itself has ended.
 const REPORT_TIME: Duration = Duration::from_secs(30);
@@ -99,8 +100,8 @@ impl Session {
         }
     }
 
-    /// The sender of data that is no file: waits until all of it has arrived; returns the totals that the receiver
-    /// counted.
+    /// The sender of data that doesn't come from files: waits until all data has arrived; returns the totals
+    /// that the receiver counted.
     ///
     /// # Errors
     /// If the receiver gave up or goes away.
@@ -111,7 +112,8 @@ impl Session {
         }
     }
 
-    /// The client of an agent that sends: sends the list of the only paths to transfer.
+    /// The client of an agent that sends: sends the agent the list of paths to transfer. No other paths are
+    /// transferred.
     ///
     /// # Errors
     /// If the agent is gone.
@@ -131,7 +133,7 @@ impl Session {
         self.send(&Message::Select(Vec::new()))
     }
 
-    /// The agent that sends: passes the listed paths to `each`, until the list ends.
+    /// The agent that sends: receives the list of paths to transfer, and passes each path to `each`.
     ///
     /// # Errors
     /// If the client is gone, or `each` fails.
@@ -161,8 +163,8 @@ impl Session {
         Ok(sources)
     }
 
-    /// The agent, and each receiver: reports its progress. A client displays it, and a sender chooses the number of
-    /// streams by it.
+    /// Reports this end's progress to the other end. An agent and each receiver do so: a client displays the
+    /// progress, and a sender chooses the number of streams by it.
     ///
     /// # Errors
     /// If the other end is gone.
@@ -195,18 +197,18 @@ impl Session {
                 if let Some(report) = session.report.take() {
                     return Ok(report);
                 }
-                // Other messages are late and can be ignored.
+                // Other messages arrive too late to matter, and are ignored.
                 drop(session.poll()?);
             }
             Err(TransferError::FarEnd("the far end doesn't report".into()))
         })
     }
 
-    /// Sends the other end the reason why this one gives up. If a connection broke, the other end's reason is awaited
-    /// first.
+    /// Sends the other end the reason why this one gives up. If a connection broke, this end first waits for
+    /// a message in which the other end states the reason.
     pub fn give_up(&mut self, error: TransferError) -> TransferError {
         let error = self.last_words(error);
-        // If the other end is gone, it needs no reason.
+        // If the other end is gone, the message can't be sent and isn't needed.
         let _ = self.send(&Message::Abort { reason: error.to_string(), kind: error.abort_kind() });
         error
     }

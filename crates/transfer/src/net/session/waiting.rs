@@ -15,7 +15,8 @@ use crate::net::channel::{Incoming, Room};
 use crate::net::stream::Stream;
 
 impl Session {
-    /// Waits for the next event, at most for a [`TICK`]. Messages about connections and counters are handled here.
+    /// Waits for the next event, at most for a [`TICK`]. This method itself handles messages about
+    /// connections and counters.
     ///
     /// # Errors
     /// If the other end gave up or is gone, or the user interrupts.
@@ -51,20 +52,21 @@ impl Session {
             if let Some(message) = self.handle(message)? {
                 return Ok(Event::Message(message));
             }
-            // The agent's last message arrived while there is still work to do.
+            // The agent's last message has arrived although its work isn't complete.
             if self.report.is_some() {
                 return Err(out_of_turn());
             }
         }
     }
 
-    /// Takes the memory reservation of the last message. Code that keeps a message beyond the next one must keep its
-    /// reservation too.
+    /// Takes the memory reservation of the last message. Code that keeps a message after reading the next
+    /// message must keep the reservation too.
     pub fn take_room(&mut self) -> Option<Room> {
         self.room.take()
     }
 
-    /// The peer has proven its identity, but may have opened too many streams.
+    /// Passes a new stream to the caller. The peer has proven its identity, but may have opened too many
+    /// streams, which is an error.
     fn admit(&mut self, stream: Stream) -> Result<Event, TransferError> {
         self.admitted += 1;
         self.cipher = self.cipher.or(stream.cipher());
@@ -76,7 +78,7 @@ impl Session {
         Ok(Event::Stream(stream))
     }
 
-    /// Handles messages that belong to this layer; returns all others.
+    /// Handles messages about connections and counters; returns all other messages.
     pub(super) fn handle(&mut self, message: Message) -> Result<Option<Message>, TransferError> {
         let receives = self.control.way.receives.load(Ordering::Acquire);
         match message {
@@ -103,8 +105,8 @@ impl Session {
             Message::Routes(count) if self.is_agent && !receives => {
                 self.their_routes = count.min(MAX_STREAMS)
             }
-            // In a chain or tree, data uses only the path that the client chose; and two agents without a client already
-            // have a connection.
+            // In a chain or tree, data may use only the path that the client chose. Two agents without a
+            // client already have a connection.
             Message::ConnectBack { .. } | Message::UseTunnel if self.is_chained() => {
                 return Err(out_of_turn());
             }
@@ -128,8 +130,8 @@ impl Session {
         Ok(())
     }
 
-    /// Reports a problem of the far end, and counts it. The client knows the sender's problems, so an agent that
-    /// receives only counts them: they may explain why an entry is missing.
+    /// Reports a problem of the far end, and counts it. The client knows the sender's problems, so a
+    /// receiving agent only counts them. The count may explain why entries are missing.
     fn hear_of(&mut self, problem: Problem, receives: bool) {
         if self.is_agent {
             return self.reporter().count(problem.kind);
@@ -170,7 +172,7 @@ impl Session {
         self.poll_until(&never(), patience)
     }
 
-    /// As [`Session::poll_within`], but at most until the other side of `ended` is dropped.
+    /// Waits as [`Session::poll_within`] does, but only until the other side of `ended` is dropped.
     pub(super) fn poll_until(
         &mut self,
         ended: &Receiver<Infallible>,
@@ -195,7 +197,8 @@ impl Session {
         }
     }
 
-    /// If a signal ends this program, it may have ended the remote shell a moment earlier.
+    /// The error for a closed control channel. If a signal is about to end this program, the same signal may
+    /// have ended the remote shell a moment earlier, so that counts as an interruption.
     pub(super) fn closed(&self, error: &ControlError) -> TransferError {
         let begun = Instant::now();
         while begun.elapsed() < TICK {
@@ -208,7 +211,7 @@ impl Session {
             ControlError::TooLong(_) | ControlError::Decode(_) => {
                 TransferError::Breach(format!("the far end breaks the protocol: {error}"))
             }
-            // A channel that accepts no more data may still contain the reason.
+            // Unread messages in a broken channel may still contain the reason.
             _ => TransferError::Cut(error.to_string()),
         }
     }

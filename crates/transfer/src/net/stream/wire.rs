@@ -1,4 +1,5 @@
-//! Frames over a transport, encrypted with TLS, or with a checksum on each if the user switched encryption off.
+//! Frames over a transport. They are encrypted with TLS, or have only a checksum each if the user switched
+//! encryption off.
 
 use linerate_sys::tcp::TcpInfo;
 use linerate_wire::frame::{FrameKind, HEADER, Header, Parser, Piece, SURE_UNIT};
@@ -12,13 +13,15 @@ use crate::net::transport::Transport;
 
 /// Bytes that the receiver requests from the socket at once.
 const RECEIVE: usize = 192 << 10;
-/// While this number of payload bytes is sure to follow, the receiver is woken for [`TOGETHER`] bytes, and not for each
-/// packet: on a link that isn't full, waking for each packet costs as much as decrypting. It is twice [`TOGETHER`],
-/// since the kernel returns fewer bytes if they are there, and then waits for [`TOGETHER`] more.
+/// While at least this many payload bytes are sure to follow, the receiver is woken only when [`TOGETHER`]
+/// bytes have arrived, and not for each packet. On a link that isn't full, waking for each packet costs as
+/// much as decrypting. The value is twice [`TOGETHER`], since the kernel may first return fewer bytes that
+/// are already there, and then wait for [`TOGETHER`] more.
 const SURE: u64 = 2 * TOGETHER as u64;
-/// Less than a receiver requests, so that a read also returns bytes that arrive in the meantime.
+/// The number of bytes that wake a receiver. It is less than `RECEIVE`, so that a read also returns bytes
+/// that arrive in the meantime.
 const TOGETHER: usize = 128 << 10;
-/// Records that are sent with one call: a data frame and its header.
+/// The number of records that are sent with one system call: those of a data frame and its header.
 const AT_ONCE: usize = DATA_FRAME / RECORD + 1;
 
 /// Sends frames.
@@ -35,7 +38,7 @@ impl WireWriter {
         Self { transport: carried.transport, tls: carried.tls, buffer: Vec::new() }
     }
 
-    /// Sends one frame. The time is counted for the cipher and the socket.
+    /// Sends one frame. `clock` counts the time that the cipher and the socket take.
     ///
     /// # Errors
     /// If the connection is broken.
@@ -55,8 +58,8 @@ impl WireWriter {
         Ok(())
     }
 
-    /// The header gets its own record, so that the payload's records, and so the receiver's writes, begin at multiples
-    /// of a record's size.
+    /// Sends a frame's header in a record of its own, so that the payload's records, and therefore the
+    /// receiver's writes, begin at multiples of a record's size.
     fn send_sealed(&mut self, header: &[u8], payload: &[u8], clock: &mut Clock) -> Result<(), StreamError> {
         let mut parts = std::iter::once(header).chain(payload.chunks(RECORD)).peekable();
         while parts.peek().is_some() {
@@ -71,9 +74,9 @@ impl WireWriter {
         Ok(())
     }
 
-    /// Sends a data frame of `length` bytes, at most [`DATA_FRAME`]. `read` writes them directly into the buffer in
-    /// which they are encrypted. If `read` fails, nothing is sent, and its error is the inner error. `sure` bytes of
-    /// the chunk follow without compression.
+    /// Sends a data frame of `length` bytes, at most [`DATA_FRAME`]. `read` writes them directly into the
+    /// buffer in which they are encrypted. If `read` fails, nothing is sent, and the inner error is that of
+    /// `read`. At least `sure` more bytes of the chunk follow without compression.
     ///
     /// # Errors
     /// If the connection is broken.
@@ -111,7 +114,7 @@ impl WireWriter {
         Ok(read)
     }
 
-    /// Renews the keys if they can't protect all records of one call.
+    /// Renews the encryption keys, if they may not protect as many more records as one call sends.
     fn renew_keys(&mut self) -> io::Result<()> {
         let mut update = Vec::new();
         if let Some(tls) = &mut self.tls {
@@ -153,7 +156,8 @@ impl WireWriter {
     /// If the connection is broken.
     pub fn end(mut self, clock: &mut Clock) -> Result<Option<TcpInfo>, StreamError> {
         self.send(FrameKind::End, &[], clock)?;
-        // In a tunnel another stream may follow, so TLS sends no close_notify; the end frame itself is encrypted.
+        // In a tunnel another stream may follow on the same channel, so no close_notify is sent. The end
+        // frame itself is encrypted.
         let is_tunnel = matches!(self.transport, Transport::Tunnel(_));
         if let Some(tls) = self.tls.as_mut().filter(|_| !is_tunnel) {
             self.buffer.clear();
@@ -173,7 +177,7 @@ pub struct WireReader {
     buffer: Vec<u8>,
     head: usize,
     tail: usize,
-    /// The number of bytes for which reads wait.
+    /// The number of bytes that must have arrived before a read of the socket returns.
     least: usize,
     is_used: bool,
     /// The frame that is being received contains compressed frames.
@@ -199,7 +203,7 @@ impl Unpacking {
 }
 
 impl WireReader {
-    /// Receives on the stream `carried`; frames may be compressed if `unpacks` is set.
+    /// Receives on the stream `carried`; if `unpacks` is set, frames may be compressed.
     pub fn new(carried: Carried, unpacks: Option<LongWindow>) -> Self {
         let Carried { transport, tls, leftover: mut buffer } = carried;
         let (filled, parser) = (buffer.len(), Parser::new(tls.is_none()));
@@ -267,15 +271,15 @@ impl WireReader {
         }
     }
 
-    /// Moves the unused bytes to the front of the buffer. They are less than a record, since all complete records were
-    /// used.
+    /// Moves the unused bytes to the front of the buffer. They are an incomplete record, since all complete
+    /// records were used.
     fn make_room(&mut self) {
         self.buffer.copy_within(self.head..self.tail, 0);
         self.tail -= self.head;
         self.head = 0;
     }
 
-    /// Uses the bytes in the buffer; true once the end was announced.
+    /// Handles the records in the buffer; true once the end of the stream was announced.
     fn drain(&mut self, handler: &mut impl FrameHandler) -> Result<bool, StreamError> {
         let Self { tls, parser, buffer, head, tail, unpacking, is_packed, .. } = self;
         let mut frames = Frames { parser, handler, unpacking, is_packed, pieces: Vec::new(), ended: false };
@@ -303,7 +307,7 @@ impl WireReader {
     }
 }
 
-/// Cuts frames out of bytes that arrive in parts; each part is complete in memory.
+/// Extracts frames from bytes that arrive in parts; each part is complete in memory.
 pub struct FrameCutter {
     parser: Parser,
     unpacking: Option<Unpacking>,
@@ -312,7 +316,7 @@ pub struct FrameCutter {
 }
 
 impl FrameCutter {
-    /// A cutter for a stream from which nothing has arrived; frames may be compressed if `unpacks` is set.
+    /// A cutter for a new stream; if `unpacks` is set, frames may be compressed.
     pub fn new(unpacks: Option<LongWindow>) -> Self {
         Self {
             parser: Parser::new(false),
@@ -335,13 +339,14 @@ impl FrameCutter {
         Ok(())
     }
 
-    /// True once the end was announced.
+    /// True once the end of the stream was announced.
     pub fn has_ended(&self) -> bool {
         self.ended
     }
 }
 
-/// Cuts plain text into frames. The pieces of a payload are collected, so that they are written with one call.
+/// Splits plain text into frames. The pieces of a payload are collected, so that they can be written with one
+/// call.
 struct Frames<'a, 'b, H> {
     parser: &'a mut Parser,
     handler: &'a mut H,
@@ -417,7 +422,7 @@ impl<'b, H: FrameHandler> Frames<'_, 'b, H> {
     }
 }
 
-/// Passes on the frames in these bytes, which were compressed.
+/// Passes on the frames in bytes that were compressed.
 fn unpacked(
     mut plain: &[u8],
     parser: &mut Parser,

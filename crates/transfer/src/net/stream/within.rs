@@ -1,5 +1,5 @@
-//! Frames from one thread to another. They don't carry the contents of files: the receiver copies those from the open
-//! file, in the most efficient way that the file systems offer.
+//! Frames between two threads. They don't contain the contents of large files: the receiver copies the
+//! contents from the open file, in the most efficient way that the file systems offer.
 
 use crossbeam_channel::{Receiver, RecvTimeoutError, SendTimeoutError, Sender, bounded};
 use linerate_wire::frame::FrameKind;
@@ -12,7 +12,8 @@ use super::{FrameHandler, StreamError};
 use crate::net::clock::{Clock, Stage};
 use crate::net::transport::Registry;
 
-/// Frames that may wait for the receiver. The sender reads the next small files while the receiver writes these.
+/// The number of frames that may wait for the receiver. While the receiver writes small files, the sender can
+/// read the next ones.
 const DEPTH: usize = 4;
 /// How often a waiting end checks whether the transfer was cut.
 const LOOK: Duration = Duration::from_millis(200);
@@ -30,7 +31,7 @@ enum Passed {
     Range(FileRange, Sender<Result<u64, Errno>>),
 }
 
-/// Bytes of an open file.
+/// A range of bytes in an open file.
 pub struct FileRange {
     file: OwnedFd,
     /// The offset of the bytes in the file.
@@ -45,7 +46,7 @@ impl AsFd for FileRange {
     }
 }
 
-/// Both ends of a stream; it lives until `registry` is cut.
+/// Both ends of a stream, which lives until `registry` is cut.
 pub fn pair(registry: &Registry) -> (WithinEnd, WithinEnd) {
     let ((to_one, for_one), (to_other, for_other)) = (bounded(DEPTH), bounded(DEPTH));
     let end = |to, from| WithinEnd { to, from, registry: registry.clone() };
@@ -92,7 +93,8 @@ impl WithinWriter {
         }
     }
 
-    /// Makes the receiver copy `length` bytes of `file` from `offset` on; returns how many of them the file had.
+    /// Makes the receiver copy `length` bytes of `file` from `offset` on; returns how many of these bytes the
+    /// file had.
     ///
     /// # Errors
     /// If the receiver is gone; the inner error if the file can't be read.
@@ -168,8 +170,8 @@ impl WithinReader {
     }
 }
 
-/// The next item of the queue. It may never arrive even if the other end of the queue exists: the stream may wait in a
-/// queue that nobody reads.
+/// Waits for the next item of the queue; fails if `registry` is cut. Even while the other end of the queue
+/// exists, an item may never arrive: the stream may wait in a queue that nobody reads.
 fn take<T>(from: &Receiver<T>, registry: &Registry) -> Result<T, StreamError> {
     while !registry.is_cut() {
         match from.recv_timeout(LOOK) {
@@ -199,7 +201,7 @@ mod tests {
         thread::scope(|scope| {
             let waiting = scope.spawn(|| writer.send_range(file.as_fd(), 0, 1, &mut Clock::start()));
             thread::sleep(LOOK / 2);
-            // Frames that were sent stay in the queue.
+            // Frames that were sent before stay in the queue.
             drop(reader);
             registry.cut();
             assert!(matches!(waiting.join().unwrap(), Err(StreamError::Cut)));

@@ -1,4 +1,4 @@
-//! TLS 1.3: the library's handshake, and records in our own buffers.
+//! TLS 1.3. The handshake is done by the library, the encryption of records in this program's own buffers.
 
 mod record;
 mod seal;
@@ -15,22 +15,23 @@ use record::KeySchedule;
 
 pub use record::{AROUND, OpenedRecord, RECORD, Tls, plain, whole_record};
 
-/// More bytes than any flight of a handshake with raw public keys has.
+/// An upper limit for the bytes of one flight of a handshake with raw public keys.
 const FLIGHT: usize = 16 * 1024;
 
-/// The accepting end sends this first, inside TLS: the handshake has succeeded at both ends.
+/// The first bytes that the accepting end sends inside TLS. They show the other end that the handshake has
+/// succeeded at both ends.
 const GO: &[u8] = b"go";
 
-/// A connection that isn't established yet.
+/// A connection whose handshake isn't complete.
 pub enum Handshake {
-    /// At the end that opened it.
+    /// The end that opened the connection.
     Client(Box<UnbufferedClientConnection>),
-    /// At the end that accepted it.
+    /// The end that accepted the connection.
     Server(Box<UnbufferedServerConnection>),
 }
 
 impl Handshake {
-    /// The opening end.
+    /// The handshake at the end that opened the connection.
     ///
     /// # Errors
     /// If the library refuses the settings.
@@ -39,7 +40,7 @@ impl Handshake {
         UnbufferedClientConnection::new(Arc::clone(&pinned.client), name).map(|c| Self::Client(Box::new(c)))
     }
 
-    /// The accepting end.
+    /// The handshake at the end that accepted the connection.
     ///
     /// # Errors
     /// If the library refuses the settings.
@@ -47,10 +48,11 @@ impl Handshake {
         UnbufferedServerConnection::new(Arc::clone(&pinned.server)).map(|c| Self::Server(Box::new(c)))
     }
 
-    /// Completes the handshake over `channel`; returns the connection, and the bytes that followed the handshake.
+    /// Completes the handshake over `channel`; returns the connection, and the bytes that followed the
+    /// handshake.
     ///
-    /// The channel enforces deadlines. Each end knows of the other's success, since the accepting end sends a message
-    /// after the handshake.
+    /// The channel enforces deadlines. After success, each end knows that the other end has succeeded too,
+    /// since the accepting end sends a message after the handshake.
     ///
     /// # Errors
     /// If the channel fails or closes, or the other end doesn't have the pinned key.
@@ -183,7 +185,7 @@ pub(super) mod tests {
         let opening = Handshake::client(client).unwrap();
         let far = std::thread::spawn(move || accepting.run(&mut far).map(|(tls, _)| tls));
         let opened = opening.run(&mut near).map(|(tls, _)| tls);
-        // An end that gave up closes its connection; otherwise the other end would wait for it.
+        // An end that gives up must close its connection, since the other end would otherwise wait for it.
         drop(near);
         (opened, far.join().unwrap())
     }

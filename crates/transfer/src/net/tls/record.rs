@@ -18,10 +18,10 @@ use super::{broken, invalid};
 
 /// Plaintext bytes of a full record.
 pub const RECORD: usize = 16 * 1024;
-/// Bytes of a record in addition to its plaintext: its header before the plaintext, its type and the cipher's tag after
-/// it.
+/// The bytes of a record in addition to its plaintext: the header before it, and the type and the cipher's
+/// tag after it.
 pub const AROUND: usize = RECORD_HEADER + 1 + TAG;
-/// Bytes before a record's contents: type, version and length.
+/// The length in bytes of a record's header: type, version and length.
 pub(super) const RECORD_HEADER: usize = 5;
 /// Bytes of a cipher's tag.
 pub(super) const TAG: usize = 16;
@@ -43,7 +43,7 @@ pub struct Tls {
     opened: u64,
 }
 
-/// The keys of one direction, from which the next keys are derived.
+/// The secret of one direction, from which each next key is derived.
 pub(super) enum KeySchedule {
     Client(Box<KernelConnection<ClientConnectionData>>),
     Server(Box<KernelConnection<ServerConnectionData>>),
@@ -52,11 +52,11 @@ pub(super) enum KeySchedule {
 /// The contents of an opened record.
 #[derive(Debug, PartialEq, Eq)]
 pub enum OpenedRecord<'a> {
-    /// The other end's bytes.
+    /// Data that the other end has sent.
     Data(&'a [u8]),
-    /// A message of the TLS layer itself.
+    /// No data, but a message of the TLS layer itself.
     Nothing,
-    /// The other end closed the connection properly.
+    /// The end: the other end has closed the connection properly.
     End,
 }
 
@@ -135,7 +135,7 @@ impl Tls {
     /// Decrypts `record`, which is [complete](whole_record), in place.
     ///
     /// # Errors
-    /// If it was changed on its way, or isn't allowed here.
+    /// If the record was changed on its way, or isn't allowed at this point.
     pub fn open<'a>(&mut self, record: &'a mut [u8]) -> io::Result<OpenedRecord<'a>> {
         let contents = record.get_mut(RECORD_HEADER..).ok_or_else(|| invalid("no TLS record"))?;
         let message =
@@ -147,7 +147,7 @@ impl Tls {
             (ContentType::ApplicationData, []) => Err(invalid("an empty TLS record")),
             (ContentType::ApplicationData, plain) => Ok(OpenedRecord::Data(plain)),
             (ContentType::Alert, [_, 0]) => Ok(OpenedRecord::End),
-            // Keys that have protected nothing need no replacement.
+            // If a key has protected nothing yet, replacing it isn't allowed.
             (ContentType::Handshake, plain) if *plain == KEY_UPDATE && !is_first => {
                 let (sequence, secrets) = self.keys.next_opening().map_err(broken)?;
                 (self.opening, self.opened) = (decrypter(self.suite, secrets).map_err(broken)?, sequence);
@@ -181,7 +181,7 @@ impl Tls {
     }
 }
 
-/// The plaintext bytes of a record.
+/// The part of a record's buffer that holds the plaintext.
 ///
 /// # Panics
 /// If `record` is shorter than [`AROUND`].

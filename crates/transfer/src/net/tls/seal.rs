@@ -1,6 +1,7 @@
 //! Encrypts records in place (RFC 8446, section 5.2).
 //!
-//! The library's own interface copies each record into another buffer; here a file is read directly into its record.
+//! The library's own interface would copy each record into another buffer. With this module, a file is read
+//! directly into the buffer of its record.
 
 use aws_lc_rs::aead::{self, AES_128_GCM, AES_256_GCM, Aad, CHACHA20_POLY1305, LessSafeKey, UnboundKey};
 use rustls::crypto::cipher::{AeadKey, Iv, Nonce, make_tls13_aad};
@@ -10,8 +11,8 @@ use std::io;
 use super::invalid;
 use super::record::{AROUND, RECORD, RECORD_HEADER, TAG};
 
-/// The key of one direction. Each number protects only one record: it increases with each record, and a new key starts
-/// a new count.
+/// The encryption key of one direction. Each record has its own number (nonce), which increases with each
+/// record and restarts with a new key.
 pub(super) struct RecordSealer {
     key: LessSafeKey,
     iv: Iv,
@@ -19,7 +20,7 @@ pub(super) struct RecordSealer {
 }
 
 impl RecordSealer {
-    /// The key that the library agreed on, and the number of its next record.
+    /// The key in `secrets`, which the library has negotiated; `next` is the number of the next record.
     pub fn new(secrets: ConnectionTrafficSecrets, next: u64) -> Result<Self, Error> {
         use ConnectionTrafficSecrets as Secrets;
         let (cipher, key, iv) = match secrets {
@@ -31,7 +32,7 @@ impl RecordSealer {
         Ok(Self { key: unbound(cipher, &key)?, iv, next })
     }
 
-    /// Records that the key has protected.
+    /// The number of records that the key has protected.
     pub fn sealed(&self) -> u64 {
         self.next
     }
@@ -55,7 +56,8 @@ impl RecordSealer {
     }
 
     fn encrypt(&mut self, header: &[u8], plain: &mut [u8]) -> io::Result<aead::Tag> {
-        // Taken before the encryption: a number whose encryption failed isn't used again.
+        // The number is used up before the encryption, so that a number whose encryption failed isn't used
+        // again.
         let number = self.next;
         self.next = number.checked_add(1).ok_or_else(|| invalid("too many TLS records"))?;
         let nonce = aead::Nonce::assume_unique_for_key(Nonce::new(&self.iv, number).0);

@@ -60,7 +60,8 @@ fn a_far_end_sends_only_what_was_asked_for() {
     }
 }
 
-/// The judgement of an entry of a directory `tree` that was asked for with these rules and this list.
+/// Whether, or why, an entry of the requested directory `tree` is refused under these rules and this list of
+/// files.
 fn refused(rules: &[&str], list: &str, safe_links: bool, entry: Entry) -> Option<String> {
     judged(rules, list, Options { safe_links, ..Options::default() }, entry)
 }

@@ -26,7 +26,7 @@ fn bring(target: &DividedTarget, pieces: Range<u64>) {
         let (offset, length) = (piece * LEAST_PIECE, LEAST_PIECE.min(SIZE - piece * LEAST_PIECE));
         let file = std::fs::File::from(target.file.try_clone().unwrap());
         file.write_all_at(&vec![piece as u8 + 1; length as usize], offset).unwrap();
-        // In two halves, as chunks come.
+        // The bytes arrive in two halves, as chunks do.
         target.came(offset, length / 2).unwrap();
         target.came(offset + length / 2, length - length / 2).unwrap();
     }
@@ -45,7 +45,7 @@ fn whoever_brings_the_last_piece_has_the_whole_file_and_nobody_before() {
     assert_eq!((other.seal(), one.seal()), (Ok(DividedState::Lacks(2)), Ok(DividedState::Lacks(2))));
     bring(&one, 0..1);
     drop(one);
-    // The next attempt goes on behind the pieces that have their marks.
+    // The next attempt continues after the pieces that have their marks.
     let one = open(top.path(), 0, 2).unwrap();
     assert_eq!(one.present().unwrap(), HashSet::from([0, 2, 3, 4]));
     bring(&one, 1..2);
@@ -69,14 +69,14 @@ fn it_stays_whatever_becomes_of_a_transfer_and_is_not_the_file_of_another_one() 
     drop(target.temporary().unwrap());
     let [name] = &names(top.path())[..] else { panic!() };
     let path = top.path().join(name);
-    // Another name of it, another length, and a link are none of ours.
+    // A file with a second hard link, a file of another length, and a symbolic link aren't accepted.
     std::fs::hard_link(&path, top.path().join("x")).unwrap();
     assert_eq!(open(top.path(), 0, 1).err(), Some(Errno::STALE));
     std::fs::remove_file(top.path().join("x")).unwrap();
     std::fs::OpenOptions::new().write(true).open(&path).unwrap().set_len(SIZE + 1).unwrap();
     assert_eq!(open(top.path(), 0, 1).err(), Some(Errno::STALE));
     std::fs::remove_file(&path).unwrap();
-    // A file that was removed and made again has none of the marks that were in it.
+    // A file that was removed and created again has none of the earlier marks.
     let again = open(top.path(), 0, 5).unwrap();
     assert_eq!(again.present().unwrap(), HashSet::new());
     assert_eq!(target.seal(), Err(Errno::STALE));

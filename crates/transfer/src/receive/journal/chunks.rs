@@ -42,7 +42,7 @@ impl Chunks {
         })
     }
 
-    /// Bytes of memory that it takes.
+    /// The memory that the set takes, in bytes.
     pub fn size(&self) -> usize {
         self.0.len()
     }
@@ -58,7 +58,7 @@ impl Chunks {
     }
 }
 
-/// The chunks as one bit each, in the form of [`linerate_wire::control::Want::Missing`].
+/// A bit set with one bit for each chunk, in the form of [`linerate_wire::control::Want::Missing`].
 pub fn bits(chunks: &HashSet<u32>) -> Vec<u8> {
     let length = chunks.iter().max().map_or(0, |last| *last as usize / 8 + 1);
     let mut bits = vec![0; length];

@@ -1,4 +1,4 @@
-//! Files that got their real names, in 28 bytes of memory each.
+//! Files that have got their real names, stored in 28 bytes of memory each.
 
 use linerate_wire::entry::Timestamp;
 use linerate_wire::path::RelPath;
@@ -9,19 +9,19 @@ use super::record::{Done, Mark};
 /// The most files that are remembered.
 const MAX_DONE: usize = 2_000_000;
 
-/// Files that got their real names.
+/// Files that have got their real names, according to the journal.
 #[derive(Default)]
 pub struct DoneFiles {
     /// Hashes places with a random key, so nobody outside this process can choose two places with the same hash.
     hashes: RandomState,
     files: Vec<DoneFile>,
-    /// The times recorded after files, in the order of the records.
+    /// The file system's times that were recorded after files, in the order of the records.
     stamps: Vec<Timestamp>,
-    /// The number of files after which a time has been recorded.
+    /// The number of files for which such a time has been recorded.
     stamped: usize,
 }
 
-/// A file of [`DoneFiles`]. Its size is included in its mark.
+/// A file in [`DoneFiles`]. The file's mark depends on its size, so the size isn't stored.
 struct DoneFile {
     place: [u8; 8],
     mark: Mark,
@@ -30,18 +30,18 @@ struct DoneFile {
     stamp: u32,
 }
 
-/// A file that got its real name.
+/// A file that has got its real name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Landed {
-    /// Its inode number.
+    /// The file's inode number.
     pub inode: u64,
-    /// The file system's time that was recorded after the file. If a file's inode changed later, it isn't the file that
-    /// was created.
+    /// The file system's time that was recorded after the file got its name. If the file's inode has changed
+    /// later, it isn't the file that was created.
     pub at: Timestamp,
 }
 
 impl DoneFiles {
-    /// Adds a file, which counts only when the next stamp is added.
+    /// Adds a file. The file can be found only after the next stamp has been added.
     pub fn add(&mut self, done: &Done) {
         if self.files.len() < MAX_DONE {
             let (place, inode) = (self.hash(&done.place), done.inode.to_ne_bytes());
@@ -49,7 +49,7 @@ impl DoneFiles {
         }
     }
 
-    /// Records the time after the files that were added since the last stamp.
+    /// Records the file system's time for the files that were added since the last stamp.
     pub fn stamp(&mut self, at: Timestamp) {
         if self.stamped < self.files.len() {
             self.stamps.push(at);
@@ -57,19 +57,20 @@ impl DoneFiles {
         }
     }
 
-    /// Removes the files without a stamp: a later change of such a file couldn't be detected.
+    /// Removes the files without a stamp, since later changes of these files couldn't be detected.
     pub fn forget_unstamped(&mut self) {
         self.files.truncate(self.stamped);
     }
 
-    /// Must be called before [`Self::find`].
+    /// Sorts the files by their hashes. Must be called before [`Self::find`].
     pub fn sort(&mut self) {
         self.forget_unstamped();
         self.files.sort_unstable_by_key(|file| (file.place, file.stamp));
     }
 
-    /// The last file that was created at `place` from an entry with this mark. If two hashes collide, which is very
-    /// rare, the file may belong to another place; its inode number then differs.
+    /// The last file that was created at `place` from an entry with this mark. If two hashes collide, which
+    /// is very rare, the returned file may belong to another place; the caller notices this by the inode
+    /// number.
     pub fn find(&self, place: &RelPath, mark: Mark) -> Option<Landed> {
         let place = self.hash(place);
         let end = self.files.partition_point(|file| file.place <= place);

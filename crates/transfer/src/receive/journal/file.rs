@@ -24,11 +24,11 @@ const PRIVATE: Mode = Mode::RUSR.union(Mode::WUSR);
 pub enum HeldJournal {
     /// A file of this user that this process has locked.
     Ours(OwnedFd),
-    /// No file.
+    /// No file has this name.
     Missing,
-    /// A file that another process has locked.
+    /// Another process has locked the file.
     Busy,
-    /// A file that may belong to somebody else.
+    /// The file may belong to somebody else.
     Foreign,
 }
 
@@ -53,17 +53,17 @@ pub fn open(directory: &Directory, name: &OsStr) -> Result<HeldJournal, Errno> {
     Ok(if gone { HeldJournal::Missing } else { HeldJournal::Ours(file) })
 }
 
-/// Opens a file for reading and writing, if another user can't have planted it.
+/// Opens a file for reading and writing, unless another user could have created it.
 ///
 /// # Errors
-/// The errors of open(2); `ESTALE` if it isn't this user's own file.
+/// The errors of open(2); `ESTALE` if the file isn't this user's own.
 pub fn open_own(directory: &Directory, name: &OsStr) -> Result<OwnedFd, Errno> {
     let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
     let file = rustix::fs::openat(directory, name, flags, Mode::empty())?;
     if is_own(&rustix::fs::fstat(&file)?) { Ok(file) } else { Err(Errno::STALE) }
 }
 
-/// True for a regular file of this user that has one name, and that nobody else may write.
+/// True for a regular file of this user that has exactly one name, and that nobody else may write.
 pub fn is_own(stat: &Stat) -> bool {
     FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile
         && stat.st_uid == rustix::process::geteuid().as_raw()
@@ -74,12 +74,12 @@ pub fn is_own(stat: &Stat) -> bool {
 /// Writes records.
 pub struct JournalWriter {
     file: OwnedFd,
-    /// The offset of the next record. The rest of a record that didn't fit may follow it.
+    /// The offset of the next record. Bytes of an incomplete record may follow after this offset.
     at: u64,
     /// The seal of the next record.
     seal: Seal,
     next_partial: u32,
-    /// This run has created the journal, which contains only its first record.
+    /// This run has created the journal, and has written only the first record.
     is_bare: bool,
     buffer: Vec<u8>,
 }
@@ -88,7 +88,7 @@ impl JournalWriter {
     /// Creates the journal, readable only for this user.
     ///
     /// # Errors
-    /// If it can't be created and locked, or there is no space for it; no file is left then.
+    /// If the journal can't be created and locked, or there is no space for it. In this case no file remains.
     pub fn make(directory: &Directory, name: &OsStr, begin: &Begin, sealer: &Sealer) -> Result<Self, Errno> {
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let file = rustix::fs::openat(directory, name, flags, PRIVATE)?;
@@ -98,18 +98,18 @@ impl JournalWriter {
         })
     }
 
-    /// Reads the records of earlier runs, and continues after them. Records that another user wrote aren't trusted, and
-    /// are removed.
+    /// Reads the records of earlier runs, and continues after them. Records that another user wrote aren't
+    /// trusted, and are removed.
     ///
     /// # Errors
-    /// If it can't be read or written.
+    /// If the journal can't be read or written.
     pub fn go_on(file: OwnedFd, begin: &Begin, sealer: &Sealer) -> Result<(Self, Option<Past>), Errno> {
         let Some((records, past)) = read(&file, begin, sealer).map_err(|_| Errno::IO)? else {
             rustix::fs::ftruncate(&file, 0)?;
             rustix::fs::fchmod(&file, PRIVATE)?;
             return Ok((Self::begin_new(file, begin, sealer)?, None));
         };
-        // Bytes after the last complete record belong to a record that was cut off.
+        // Bytes after the last complete record are the beginning of a record that was cut off.
         rustix::fs::ftruncate(&file, records.good)?;
         let (at, seal, next_partial) = (records.good, records.seal, past.next_index());
         let mut writer = Self { file, at, seal, next_partial, is_bare: false, buffer: Vec::new() };
@@ -120,7 +120,8 @@ impl JournalWriter {
         }
     }
 
-    /// Writes the header and the first record together: if one of them doesn't fit, the file stays empty.
+    /// Writes the header and the first record with one call. If one of them doesn't fit, the file stays
+    /// empty.
     fn begin_new(file: OwnedFd, begin: &Begin, sealer: &Sealer) -> Result<Self, Errno> {
         let mut salt = Salt::default();
         aws_lc_rs::rand::fill(&mut salt).map_err(|_| Errno::IO)?;
@@ -132,13 +133,13 @@ impl JournalWriter {
         Ok(writer)
     }
 
-    /// True if this run created the journal and has recorded nothing yet.
+    /// True if this run created the journal and has recorded nothing yet except its beginning.
     pub fn is_bare(&self) -> bool {
         self.is_bare
     }
 
-    /// Records files that have their real names, and then a time. The time is the file system's own, since the clock of
-    /// this host may differ from the clock of a file server.
+    /// Records files that have got their real names, followed by a time. The time comes from the file system,
+    /// since the clock of this host may differ from the clock of a file server.
     pub fn done(&mut self, files: Vec<Done>) {
         let Ok(at) = self.now() else { return };
         let files = files.into_iter().map(Record::Done);
@@ -167,8 +168,9 @@ impl JournalWriter {
             && self.write_out(seal).is_ok()
     }
 
-    /// If a record doesn't fit, it is left out and the next one is written at the same offset, so no record ever
-    /// follows half a record. After a successful write, `seal` becomes the seal of the next record.
+    /// Writes bytes of records at the current offset. If they don't fit, they are left out and the next
+    /// records are written at the same offset, so no record ever follows an incomplete one. After a
+    /// successful write, the next record uses `seal`.
     fn write_out(&mut self, seal: Seal) -> Result<(), Errno> {
         if self.at + self.buffer.len() as u64 > MAX_JOURNAL {
             return Err(Errno::FBIG);
@@ -187,7 +189,8 @@ impl JournalWriter {
         Ok(())
     }
 
-    /// Syncs the journal to stable storage. If that fails, fewer records may exist after a reboot.
+    /// Syncs the journal to stable storage. If syncing fails, the journal may have fewer records after a
+    /// reboot.
     pub fn sync(&self) {
         let _ = rustix::fs::fdatasync(self.file.as_fd());
     }

@@ -1,5 +1,5 @@
-//! For the fuzzer and the replay of its corpus: bytes that somebody else could have put in the place of a journal, and
-//! records that a far end could make this account write.
+//! For the fuzzer and the replay of its corpus: checks journals whose bytes somebody else may have written,
+//! and records that a far end may cause this account to write.
 
 use linerate_wire::entry::{Origin, Timestamp};
 use linerate_wire::path::RelPath;
@@ -11,20 +11,23 @@ use super::record::{Begin, Done, Epoch, Partial, Record};
 use super::seal::{Records, Salt, Sealer, append, append_bytes, append_header};
 use crate::tree::temporary::Name;
 
-/// The epoch of the run that reads the journal. Records of written chunks count only if they are from the same epoch.
+/// The epoch of the run that reads the journal. Records of written chunks count only if they were made in the
+/// same epoch.
 const NOW: Epoch = Epoch { boot: [1; 16], mount: 2 };
 const SALT: Salt = [3; 16];
 /// Places that the records refer to.
 const PLACES: [&str; 6] = ["", "a", "a/b", "b", "large", "tree/large"];
-/// Numbers at edges of ranges.
+/// Numbers at the edges of ranges.
 const NUMBERS: [u64; 8] = [0, 1, 31, 32, 64 << 10, 1 << 20, 1 << 36, u64::MAX];
 
-/// The first byte, modulo four, selects how the rest is used. 0: as the bytes of a journal. 1: as the bytes of records,
-/// separated by `|`, which get this account's tags. 2: as choices for valid records about different files. 3: like 2,
-/// but with one byte of the journal changed, or the journal cut off, at a chosen offset.
+/// The first byte, modulo 4, selects how the other bytes are used. 0: they are the bytes of a journal. 1:
+/// they are the bytes of records, separated by `|`, which get this account's tags. 2: they choose valid
+/// records about different files. 3: as 2, but then one byte of the journal is changed, or the journal is cut
+/// off, at a chosen offset.
 ///
 /// # Panics
-/// If more was read than was written, if records differ after they are written again, or if a change isn't detected.
+/// If more records are read than were written, if records differ after they are written again, or if a change
+/// isn't detected.
 pub fn journal(data: &[u8]) {
     let Some((kind, rest)) = data.split_first() else { return };
     match kind % 4 {
@@ -35,12 +38,12 @@ pub fn journal(data: &[u8]) {
     }
 }
 
-/// Checks that records of this account are read as they were written.
+/// Checks that records written by this account are read back unchanged.
 fn made(records: &[Record]) {
     assert_eq!(read(&written(records)), records);
 }
 
-/// Checks that only the records before the change are read from a changed journal.
+/// Checks that from a journal that was changed, only the records before the change are read.
 fn changed(data: &[u8]) {
     let Some((change, rest)) = data.split_at_checked(4) else { return };
     let records = Bytes(rest).records();
@@ -63,7 +66,7 @@ fn with_tags(data: &[u8]) -> Vec<u8> {
     journal
 }
 
-/// Reads the records of a journal, and processes them as a later run does.
+/// Reads the records of a journal, and processes them as a later run of the command does.
 fn read(journal: &[u8]) -> Vec<Record> {
     let found = records(journal);
     assert_eq!(records(&written(&found)), found);
@@ -159,7 +162,7 @@ impl Bytes<'_> {
         (0..length).map_while(|_| self.byte()).collect()
     }
 
-    /// A number at an edge, or a small number.
+    /// A number at an edge of a range, or a small number.
     fn number(&mut self) -> u64 {
         let choice = self.choice();
         NUMBERS.get(usize::from(choice)).copied().unwrap_or(u64::from(choice))

@@ -1,4 +1,4 @@
-//! Determines whether a run is using a journal, and which run.
+//! Determines whether a run is using a journal, and which run it is.
 
 use rustix::fs::FlockOperation;
 use rustix::io::Errno;
@@ -12,14 +12,14 @@ use super::record::Record;
 use super::seal::Sealer;
 use crate::tree::root::Directory;
 
-/// The process that holds a file with a journal's name.
+/// The process that has locked a file with a journal's name.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Holder {
     /// No run uses the journal.
     Nobody,
-    /// A run of this account, with this nonce in its temporary names.
+    /// A run of this account. The value is the nonce in the run's temporary names.
     Run([u8; 8]),
-    /// A run about which nothing more is known. It belongs to another account, or to one that no longer has its key.
+    /// An unknown run: of another account, or of an account that no longer has the key of its journal.
     Somebody,
 }
 

@@ -1,7 +1,7 @@
 //! The secret by which an account recognises the journals that it has written itself.
 //!
-//! The secret is stored outside all trees that are copied, since a far end may decide what those contain. A journal in
-//! such a tree is only as trustworthy as the key that signed it.
+//! The secret is stored outside all trees that are copied, since a far end may decide what these trees
+//! contain. A journal in such a tree is trusted only if its records were signed with this secret.
 
 use linerate_sys::private::{open_directory, open_file, open_or_make_directory, state_directory, write_file};
 use linerate_wire::control::{JournalKey, Options};
@@ -23,18 +23,18 @@ const MAX_DEPTH: usize = 4096;
 /// 32 random bytes that only the account knows.
 pub struct Key([u8; 32]);
 
-/// The source of the key.
+/// Where the key comes from.
 #[derive(Clone)]
 pub enum KeyStore {
-    /// The client has sent it.
+    /// The client has sent the key.
     Sent(JournalKey),
-    /// The account has it in this directory, an absolute path.
+    /// The account has the key in this directory, an absolute path.
     Directory(PathBuf),
-    /// There is none.
+    /// No key is available.
     Nowhere,
 }
 
-/// The places that a transfer writes to. The far end decides what they contain.
+/// The places that a transfer writes to, whose contents the far end decides.
 pub struct Written<'a> {
     /// The directory that contains the places.
     pub top: &'a Directory,
@@ -48,40 +48,43 @@ impl Key {
         &self.0
     }
 
-    /// A key that a test or the fuzzer knows.
+    /// A key with known bytes, for tests and the fuzzer.
     pub fn known(bytes: [u8; 32]) -> Self {
         Self(bytes)
     }
 }
 
 impl KeyStore {
-    /// The store of the account that runs this process: its state directory.
+    /// The key store of the account that runs this process: the account's state directory.
     pub fn of_account() -> Self {
         state_directory().map_or(Self::Nowhere, Self::Directory)
     }
 
-    /// The store for a transfer with `options`: the client's key, else that of the account.
+    /// The key store for a transfer with `options`: the key that the client has sent, else the account's
+    /// state directory.
     pub fn of_transfer(options: &Options) -> Self {
         options.details.journal_key.map_or_else(Self::of_account, Self::Sent)
     }
 
-    /// The key; `None` if there is none, if others may read or write it, or if it may be in the tree that is `written`.
+    /// The key; `None` if there is no key, if other users may read or write the key, or if the key may be in
+    /// the tree that is `written`.
     pub fn find(&self, written: Option<&Written<'_>>) -> Option<Key> {
         let directory = match self {
             Self::Sent(key) => return Some(Key(key.0)),
             Self::Directory(path) => open_directory(path).ok()?,
             Self::Nowhere => return None,
         };
-        // A process that creates a key holds an exclusive lock. If the file system has no locks, the file is complete
-        // all the same, since it is renamed into place.
+        // A process that creates a key holds an exclusive lock. Without locks, the key file is complete all
+        // the same, since it is renamed into place.
         let _ = rustix::fs::flock(&directory, FlockOperation::LockShared);
         read(&directory, written).ok()
     }
 
-    /// As [`Self::find`], but creates a missing key; `None` if that fails.
+    /// The key as [`Self::find`] returns it, but a missing key is created; `None` if that fails.
     pub fn find_or_make(&self, written: &Written<'_>) -> Option<Key> {
         let Self::Directory(path) = self else { return self.find(Some(written)) };
-        // Checked before anything is created too, so that no file is added to a tree that is to equal another.
+        // This is also checked before a key is created, so that no file is added to a tree that has to equal
+        // another tree.
         if written.may_hold(&above(nearest(path)?).ok()?) {
             return None;
         }
@@ -113,7 +116,7 @@ impl Written<'_> {
     }
 }
 
-/// Reads the key; `ENOENT` if there is none, `EPERM` if it isn't trusted.
+/// Reads the key; `ENOENT` if there is no key, `EPERM` if the key isn't trusted.
 fn read(directory: &OwnedFd, written: Option<&Written<'_>>) -> Result<Key, Errno> {
     let (mut file, stat) = open_file(directory, NAME, OFlags::RDONLY)?;
     if stat.st_size != 32 || written.is_some_and(|written| is_reached(directory, &stat, written)) {
@@ -124,7 +127,8 @@ fn read(directory: &OwnedFd, written: Option<&Written<'_>>) -> Result<Key, Errno
     Ok(Key(key))
 }
 
-/// True if the tree that is `written` may contain the key, or be the key; also if that can't be determined.
+/// True if the tree that is `written` may contain the key file or be the key file itself, or if that can't be
+/// determined.
 fn is_reached(directory: &OwnedFd, key: &Stat, written: &Written<'_>) -> bool {
     let (Ok(mut found), Ok(top)) = (above(directory), identity_of(written.top)) else { return true };
     let lands_beside = found.first() == Some(&top);
@@ -160,7 +164,8 @@ fn nearest(path: &Path) -> Option<OwnedFd> {
     path.ancestors().find_map(|path| rustix::fs::open(path, flags, Mode::empty()).ok())
 }
 
-/// Writes a new key. The directory is locked, so that no other process writes one.
+/// Writes a new key. The caller has locked the directory, so that no other process writes a key at the same
+/// time.
 fn write_new(directory: &OwnedFd) -> Result<(), Errno> {
     let mut key = [0; 32];
     aws_lc_rs::rand::fill(&mut key).map_err(|_| Errno::IO)?;

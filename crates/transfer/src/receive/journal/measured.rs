@@ -1,5 +1,5 @@
-//! Measures how much memory it takes to read the longest journals, with each kind of record. A separate process reads
-//! each journal.
+//! Measures how much memory it takes to read the longest journals, one test for each kind of record. Each
+//! journal is read by a separate process.
 
 use linerate_wire::path::RelPath;
 use std::ffi::OsStr;
@@ -19,7 +19,7 @@ use linerate_wire::entry::Timestamp;
 
 /// The most memory in bytes that reading a journal may take.
 const MOST: u64 = 120 << 20;
-/// The environment variable that names the journal for a separate process of this test to read.
+/// The environment variable that tells the test's separate process which journal to read.
 const KIND: &str = "LINERATE_TEST_JOURNAL";
 /// The most chunks of a file.
 const CHUNKS: u64 = (1 << 20) - 8;
@@ -43,7 +43,7 @@ fn large(number: u64, length: usize) -> Partial {
     }
 }
 
-/// The record with this number, in a journal of this kind.
+/// Record `number` of a journal with records of this kind.
 fn record(kind: &str, number: u64) -> Record {
     let stamp = |every: u64| number % every == every - 1;
     let at = Timestamp { seconds: number as i64, nanoseconds: 0 };
@@ -62,7 +62,7 @@ fn record(kind: &str, number: u64) -> Record {
         "stable" if number < 1000 => Record::Partial(large(number, 0)),
         "stable" => Record::Stable { partial: of(1000) as u32, chunks: vec![0xff; 100 << 10] },
         "begin" => Record::Begin(Begin { epoch: HERE, nonce: number.to_ne_bytes() }),
-        // As many of each kind as are allowed.
+        // As many records of each kind as are allowed.
         _ => match number {
             0..2_100_000 if stamp(64) => Record::Stamp(at),
             0..2_100_000 => Record::Done(Done { place: place(number, 0), ..done("") }),
@@ -85,7 +85,7 @@ fn write(kind: &str) -> OwnedFd {
     let (mut seal, mut bytes, mut length) = (sealer().with(&[0; 16]), Vec::new(), 0);
     append_header(&[0; 16], &mut bytes);
     append(&begin(HERE), &mut seal, &mut bytes);
-    // Leaves room for the record of the run that reads the journal.
+    // The loop leaves room for the record of the run that reads the journal.
     for number in 0.. {
         append(&record(kind, number), &mut seal, &mut bytes);
         length += bytes.len() as u64;
@@ -106,7 +106,7 @@ fn peak() -> u64 {
     line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() << 10
 }
 
-/// The part of the tests below that runs in a separate process.
+/// Reads one journal. The tests below run this in a separate process.
 #[test]
 #[ignore = "a part of the next two"]
 fn one_journal() {

@@ -1,6 +1,7 @@
-//! The receiver's journal. With it, the same command sends only what is missing when it is run again.
+//! The receiver's journal. It records which files and chunks have arrived, so if the same command is run
+//! again, only the missing data is sent.
 //!
-//! `docs/formats.md` describes the format, the rules for trusting a journal, and the reasons for them.
+//! `docs/formats.md` describes the format, the rules for trusting a journal, and the reasons for these rules.
 
 mod chunks;
 mod done;
@@ -45,9 +46,10 @@ use record::{Begin, Epoch, Record};
 pub use record::{Done, Mark, Partial, mark, mark_of};
 use seal::Sealer;
 
-/// A transfer that ends sooner gets no journal, unless a large file was begun or `FEW_BYTES` are in place.
+/// A transfer that takes less than this time gets no journal, unless it receives a large file or `FEW_BYTES`
+/// are in place.
 const SOON: Duration = Duration::from_millis(500);
-/// With this number of bytes in place, a transfer gets a journal however soon it ends.
+/// If at least this number of bytes is in place, a transfer gets a journal even if it takes little time.
 const FEW_BYTES: u64 = 64 << 20;
 
 /// The name of the journal of the command that `options` identify, for sources that land at `places`.
@@ -57,12 +59,13 @@ fn name(options: &Options, places: &[RelPath]) -> Option<OsString> {
     Some(format!("{JOURNAL}{}", &key.to_hex()[..JOURNAL_DIGITS]).into())
 }
 
-/// The location of a command's journal.
+/// The location of a command's journal, and what is needed to recognise it.
 #[derive(Clone)]
 pub struct Site {
     top: Arc<Directory>,
     name: OsString,
-    /// The places below `top` to which the command writes. A key in one of them would be the far end's.
+    /// The places below `top` to which the command writes. A key found in one of these places isn't trusted,
+    /// since the far end may have sent it.
     places: Vec<RelPath>,
     keys: KeyStore,
 }
@@ -73,23 +76,24 @@ pub struct Journal {
     begin: Begin,
     begun: Instant,
     state: Mutex<JournalState>,
-    /// True once finished files are recorded. It is read where taking a lock would be too slow.
+    /// True once finished files are recorded. This can be read without taking the lock, which would be too
+    /// slow for each file.
     takes_done: AtomicBool,
 }
 
 enum JournalState {
-    /// Created when it is worthwhile.
+    /// The journal doesn't exist yet; it is created when it is worthwhile.
     Waiting,
     Open(JournalWriter),
-    /// There is none: it can't be created, or was given up.
+    /// The run has no journal: it can't be created, or was given up.
     None,
 }
 
-/// What exists at the location of a journal.
+/// The result of looking for a journal.
 pub enum Found {
-    /// No journal of this account; a new one may be created.
+    /// No journal of this account exists; a new one may be created.
     Nothing(Journal),
-    /// The journal of an earlier run, which continues.
+    /// The journal of an earlier run, which this run continues.
     Past(Journal, Box<Past>),
     /// Another run of the same command is using it.
     Busy,
@@ -111,14 +115,15 @@ impl Site {
         }
     }
 
-    /// The sealer that recognises the account's journals; `None` if the account can't have any here.
+    /// The sealer for the account's journals; with `make`, a missing key is created. `None` if the account
+    /// can't have journals here.
     fn sealer(&self, make: bool) -> Option<Sealer> {
         let written = Written { top: &self.top, places: &self.places };
         let key = if make { self.keys.find_or_make(&written) } else { self.keys.find(Some(&written)) }?;
         Some(Sealer::new(key, &self.name, inode_of(&self.top)?))
     }
 
-    /// Creates the missing journal.
+    /// Creates the journal, which must not exist.
     fn make(&self, begin: &Begin) -> Result<JournalWriter, Errno> {
         JournalWriter::make(&self.top, &self.name, begin, &self.sealer(true).ok_or(Errno::NOKEY)?)
     }
@@ -129,7 +134,7 @@ impl Site {
 }
 
 impl Journal {
-    /// Opens the journal at `site`, for a run with `nonce` in its temporary names.
+    /// Opens the journal at `site`, for a run whose temporary names contain `nonce`.
     pub fn find(site: Site, nonce: [u8; 8]) -> Found {
         let begin = Begin { epoch: epoch(&site.top), nonce };
         let (state, past) = match file::open(&site.top, &site.name) {
@@ -139,7 +144,7 @@ impl Journal {
             },
             Ok(HeldJournal::Missing) => (JournalState::Waiting, None),
             Ok(HeldJournal::Busy) => return Found::Busy,
-            // Somebody else's file, or not a regular file: its name is taken.
+            // The name is taken by somebody else's file, or by an entry that isn't a regular file.
             Ok(HeldJournal::Foreign) | Err(_) => (JournalState::None, None),
         };
         let takes_done = AtomicBool::new(matches!(state, JournalState::Open(_)));
@@ -162,34 +167,37 @@ impl Journal {
         }
     }
 
-    /// True if records may be written now or later.
+    /// True if this run records its progress, now or later.
     pub fn is_wanted(&self) -> bool {
         !self.site.name.is_empty()
     }
 
-    /// True if files that get their names are recorded.
+    /// True if files are recorded when they get their names.
     pub fn takes_done(&self) -> bool {
         self.takes_done.load(Ordering::Relaxed)
     }
 
-    /// True if this run created the journal and has recorded nothing yet.
+    /// True if this run created the journal and has recorded nothing yet except its beginning.
     pub fn is_bare(&self) -> bool {
         matches!(&*lock(&self.state), JournalState::Open(writer) if writer.is_bare())
     }
 
-    /// True if files in `directory` may be recorded: their times come from the same clock as the journal's.
+    /// True if files in `directory` may be recorded. Their times must come from the same file system as the
+    /// journal's.
     pub fn covers(&self, directory: &Directory) -> bool {
         directory.device == self.site.top.device
     }
 
-    /// Starts to record finished files as soon as that is worthwhile; `landed` bytes are in place.
+    /// Starts to record finished files as soon as that is worthwhile; `landed` is the number of bytes that
+    /// are in place.
     pub fn look(&self, landed: u64) {
         if !self.takes_done() && (landed >= FEW_BYTES || self.begun.elapsed() >= SOON) {
             self.takes_done.store(self.make(), Ordering::Relaxed);
         }
     }
 
-    /// Creates the journal now if possible; true if it exists. Finished files still aren't recorded.
+    /// Creates the journal now if possible; true if it exists then. This doesn't start the recording of
+    /// finished files.
     pub fn make(&self) -> bool {
         self.make_if_there_is_room() == Ok(true)
     }
@@ -210,7 +218,7 @@ impl Journal {
         Ok(matches!(*state, JournalState::Open(_)))
     }
 
-    /// Records files that have their real names.
+    /// Records files that have got their real names.
     pub fn done(&self, files: Vec<Done>) {
         if files.is_empty() {
             return;
@@ -245,25 +253,26 @@ impl Journal {
         }
     }
 
-    /// Records that a directory is created at `place`, with a mode that isn't its final one.
+    /// Records that a directory is created at `place`, with a temporary mode.
     pub fn made(&self, place: &RelPath) {
         self.directory(Record::Made { place: place.clone() });
     }
 
-    /// Records that the owner gets access to the directory at `place`, which had `mode`.
+    /// Records that the owner is given access to the directory at `place`, whose mode was `mode`.
     pub fn opened(&self, place: &RelPath, mode: u32) {
         self.directory(Record::Opened { place: place.clone(), mode });
     }
 
-    /// If the record can't be written, a run after a kill leaves the directory's mode as it is.
+    /// Writes a record about a directory's mode. If that fails and this run is killed, the next run doesn't
+    /// restore the mode.
     fn directory(&self, record: Record) {
         if self.make() {
             self.tell(&[record]);
         }
     }
 
-    /// Records that the storage has lost data, so data that was only passed to the kernel isn't trusted. If the record
-    /// can't be written, the journal is removed.
+    /// Records that the storage has lost data, so that chunks that were only passed to the kernel aren't
+    /// trusted. If the record can't be written, the journal is removed.
     pub fn distrust(&self) {
         let is_open = matches!(*lock(&self.state), JournalState::Open(_));
         if is_open && !self.tell(&[Record::Distrust]) {
@@ -276,8 +285,7 @@ impl Journal {
         if let JournalState::Open(writer) = &mut *state { writer.write(records) } else { false }
     }
 
-    /// Removes the journal's file. The directory may already have its own mode again, which may not let its owner
-    /// write.
+    /// Removes the journal's file, even if the mode of its directory doesn't let its owner write.
     fn take_away(&self) -> Result<(), Errno> {
         let Site { top, name, .. } = &self.site;
         match top.take_away(name) {
@@ -290,7 +298,7 @@ impl Journal {
         taken
     }
 
-    /// Removes the journal: everything is in place.
+    /// Removes the journal, since all entries are in place.
     pub fn remove(&self) {
         let mut state = lock(&self.state);
         self.takes_done.store(false, Ordering::Relaxed);
@@ -300,9 +308,9 @@ impl Journal {
         }
         let top = &self.site.top;
         let before = top.times();
-        // If the journal can't be removed, the next run finds it and checks it like any other.
+        // If the journal can't be removed, the next run finds it and checks its records as usual.
         let _ = self.take_away();
-        // The journal stays open until here, so that it is locked as long as its name exists.
+        // The journal is closed only here, so that it stays locked as long as its name exists.
         *state = JournalState::None;
         top.wait_for_hidden();
         before.iter().for_each(|before| top.set_times(before));
@@ -319,8 +327,8 @@ fn inode_of(directory: &Directory) -> Option<u64> {
     rustix::fs::fstat(directory).ok().map(|stat| stat.st_ino)
 }
 
-/// The boot of the kernel and the mount that contains `directory`. Zeros if they can't be determined: data that was
-/// only passed to the kernel is then never trusted.
+/// The boot ID of the kernel and the ID of the mount that contains `directory`. Zeros if they can't be
+/// determined; data that was only passed to the kernel is then never trusted.
 fn epoch(directory: &Directory) -> Epoch {
     let mount = rustix::fs::statx(directory.as_fd(), "", AtFlags::EMPTY_PATH, StatxFlags::MNT_ID);
     match (boot_id(), mount) {
@@ -340,7 +348,7 @@ impl Partial {
     /// Opens the temporary file in `parent` for writing, if it is still the file that was recorded.
     ///
     /// # Errors
-    /// The errors of open(2); `ESTALE` for another file.
+    /// The errors of open(2); `ESTALE` if the name belongs to another file now.
     pub fn reopen(&self, parent: &Directory) -> Result<OwnedFd, Errno> {
         let file = file::open_own(parent, &self.name.write())?;
         let stat = rustix::fs::fstat(&file)?;

@@ -1,4 +1,4 @@
-//! Large files that earlier runs began.
+//! Large files that earlier runs began to receive.
 
 use linerate_wire::path::RelPath;
 use std::collections::{HashMap, HashSet, VecDeque};
@@ -7,7 +7,7 @@ use std::hash::{BuildHasher, RandomState};
 use super::chunks::Chunks;
 use super::record::Partial;
 
-/// The most large files that are remembered, not counting those that have their names.
+/// The most large files that are remembered, not counting files that have got their names.
 const MAX_PARTIALS: usize = 65_536;
 /// The most bytes of the remembered files' paths.
 const MAX_PLACES: usize = 12 << 20;
@@ -20,17 +20,17 @@ pub struct Partials {
     hashes: RandomState,
     /// The latest file of each place, by the place's hash.
     places: HashMap<u64, u32>,
-    /// The files that have their names: they are the first to be removed if there is no room.
+    /// Files that have got their names. If there is no room, these are removed first.
     named: VecDeque<u32>,
     room_for_places: usize,
     room_for_bits: usize,
     next: u32,
 }
 
-/// A large file of which chunks have arrived.
+/// A large file of which an earlier run has received chunks.
 #[derive(Clone, Debug)]
 pub struct Earlier {
-    /// The file.
+    /// The file's record in the journal.
     pub partial: Partial,
     /// The chunks that are on stable storage.
     stable: Chunks,
@@ -68,12 +68,12 @@ impl Partials {
         self.files.insert(partial.index, Box::new(Earlier { partial, stable, written, is_named: false }));
     }
 
-    /// Ensures that no later file gets this number.
+    /// Makes sure that no later file gets the number `index`.
     pub fn count(&mut self, index: u32) {
         self.next = self.next.max(index.saturating_add(1));
     }
 
-    /// Records that the file with this inode is at its place.
+    /// Records that the file with this inode number has got its name at `place`.
     pub fn has_its_name(&mut self, place: &RelPath, inode: u64) {
         let Some(index) = self.at(place).map(|earlier| earlier.partial.index) else { return };
         if let Some(earlier) = self.files.get_mut(&index)
@@ -148,7 +148,7 @@ impl Partials {
         self.hashes.hash_one(place.as_bytes())
     }
 
-    /// Checks the internal consistency, for the fuzzer.
+    /// Checks the internal consistency; used by the fuzzer.
     pub fn check(&self) {
         for (index, earlier) in &self.files {
             let chunks = earlier.partial.chunks().expect("others are not taken");

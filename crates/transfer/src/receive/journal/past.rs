@@ -1,7 +1,7 @@
-//! The files that earlier runs of a command have left, and which of them can be trusted.
+//! The files that earlier runs of a command have left, and which of these files can be trusted.
 //!
-//! The far end decides how many files and which paths a journal names. So each kind of record has its share of memory,
-//! and files beyond that are sent again.
+//! The far end decides how many files and which paths a journal names. So each kind of record has its share
+//! of memory, and files beyond that are sent again.
 
 use linerate_wire::entry::Origin;
 use linerate_wire::path::RelPath;
@@ -14,10 +14,10 @@ use super::record::{Epoch, Mark, Partial, Record};
 
 /// The most bytes of the opened directories' paths that are kept.
 const MAX_OPENED: usize = 8 << 20;
-/// Bytes that a path in a map takes in addition to its own length.
+/// The memory of a path in a map in addition to the path's own bytes.
 const BESIDE_PATH: usize = 64;
 
-/// The records of earlier runs in a journal.
+/// The records that earlier runs have written to a journal.
 pub struct Past {
     now: Epoch,
     done: DoneFiles,
@@ -29,12 +29,12 @@ pub struct Past {
     made: Vec<u64>,
     opened: HashMap<RelPath, u32>,
     room_for_opened: usize,
-    /// The nonces in the temporary names of these runs.
+    /// The nonces in the temporary names of the earlier runs.
     nonces: HashSet<[u8; 8]>,
 }
 
 impl Past {
-    /// For a run with the epoch `now`.
+    /// Empty records, for a run in the epoch `now`.
     pub fn new(now: Epoch) -> Self {
         Self {
             now,
@@ -49,7 +49,7 @@ impl Past {
         }
     }
 
-    /// Adds the next record.
+    /// Adds the next record of the journal.
     pub fn take(&mut self, record: Record) {
         match record {
             Record::Begin(begin) => {
@@ -63,7 +63,8 @@ impl Past {
             }
             Record::Stamp(at) => self.done.stamp(at),
             Record::Partial(partial) => self.begin(partial),
-            // A chunk that was passed to the kernel counts only in the same boot and mount.
+            // A chunk that was passed to the kernel counts only if the host hasn't been booted and the file
+            // system hasn't been mounted again since.
             Record::Chunk { partial, number } if self.now.is_known() && self.epoch == Some(self.now) => {
                 self.partials.written(partial, number);
             }
@@ -75,14 +76,15 @@ impl Past {
         }
     }
 
-    /// Must be called after all records were added, before the first query.
+    /// Sorts the records. Must be called after all records were added, before the first query.
     pub fn settle(&mut self) {
         self.done.sort();
         self.made.sort_unstable();
         self.made.dedup();
     }
 
-    /// Adds a file. A file that none of these runs can have created isn't accepted, even if its record is valid.
+    /// Adds a large file. A file whose temporary name belongs to none of these runs isn't accepted, even if
+    /// its record is valid.
     fn begin(&mut self, partial: Partial) {
         self.partials.count(partial.index);
         if self.nonces.contains(&partial.name.nonce()) {
@@ -90,8 +92,8 @@ impl Past {
         }
     }
 
-    /// Adds the mode that a directory had before it was opened. The first record counts, since the first run saw the
-    /// original mode.
+    /// Adds the mode that a directory had before its owner was given access. If there are several records,
+    /// the first one counts, since the first run saw the original mode.
     fn open(&mut self, place: RelPath, mode: u32) {
         let size = place.as_bytes().len() + BESIDE_PATH;
         if size <= self.room_for_opened && !self.opened.contains_key(&place) {
@@ -100,7 +102,7 @@ impl Past {
         }
     }
 
-    /// The file that was created at `place` from an entry with this mark.
+    /// The file that an earlier run created at `place` from an entry with this mark.
     pub fn done(&self, place: &RelPath, mark: Mark) -> Option<Landed> {
         self.done.find(place, mark)
     }
@@ -112,7 +114,7 @@ impl Past {
         (earlier.partial.mark == mark && earlier.partial.origin == origin).then_some(earlier)
     }
 
-    /// All large files that were begun.
+    /// All large files that earlier runs began.
     pub fn partials(&self) -> impl Iterator<Item = &Partial> {
         self.partials.all().map(|earlier| &earlier.partial)
     }
@@ -128,7 +130,7 @@ impl Past {
         self.made.binary_search(&self.hash(place)).is_ok()
     }
 
-    /// Existing directories that were opened to their owner, with their original modes.
+    /// Existing directories whose owner was given access by an earlier run, with their original modes.
     pub fn opened(&self) -> impl Iterator<Item = (&RelPath, u32)> {
         self.opened.iter().map(|(place, mode)| (place, *mode))
     }
@@ -142,7 +144,7 @@ impl Past {
         self.hashes.hash_one(place.as_bytes())
     }
 
-    /// For the fuzzer: checks that the records of a file are about that file only.
+    /// Checks, for the fuzzer, that the records of each file are about that file only.
     pub(super) fn check(&self) {
         self.partials.check();
         assert!(self.partials().all(|partial| self.has_run(partial.name.nonce())));

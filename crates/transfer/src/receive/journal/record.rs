@@ -8,65 +8,66 @@ use crate::tree::temporary::Name;
 
 /// The most bytes of a record.
 pub const MAX_RECORD: usize = 256 << 10;
-/// The most bytes of a journal, so that reading it takes bounded time; later records aren't written.
+/// The most bytes of a journal, so that reading a journal takes bounded time. Records beyond this aren't
+/// written.
 pub const MAX_JOURNAL: u64 = 128 << 20;
 
 /// One record.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Record {
-    /// The beginning of a run; the following records, up to the next `Begin`, belong to it.
+    /// A run begins. The following records, up to the next `Begin`, belong to this run.
     Begin(Begin),
-    /// A file got its real name. It counts from the next [`Record::Stamp`] on.
+    /// A file has got its real name. The record counts only if a [`Record::Stamp`] follows.
     Done(Done),
-    /// The file system's time at which all earlier records were true.
+    /// The file system's time, which was read after all earlier records were true.
     Stamp(Timestamp),
-    /// A large file got a temporary name.
+    /// A large file has got a temporary name.
     Partial(Partial),
-    /// A chunk of a large file was passed to the kernel.
+    /// A chunk of a large file was passed to the kernel, but may not be on stable storage.
     Chunk {
-        /// [`Partial::index`].
+        /// The file's number, [`Partial::index`].
         partial: u32,
         /// The chunk's number, from 0.
         number: u32,
     },
-    /// These chunks of a large file are on stable storage.
+    /// Chunks of a large file are on stable storage.
     Stable {
-        /// [`Partial::index`].
+        /// The file's number, [`Partial::index`].
         partial: u32,
         /// A bit for each chunk, the first one in the lowest bit of the first byte.
         chunks: Vec<u8>,
     },
-    /// The storage has reported a loss: earlier [`Record::Chunk`] records are no longer true.
+    /// The storage has reported a loss of data, so earlier [`Record::Chunk`] records no longer count.
     Distrust,
-    /// A directory was created here, with a mode that its owner needs; it gets its own mode when everything is in
-    /// place.
+    /// A directory was created with a temporary mode that gives its owner access. It gets its own mode when
+    /// everything is in place.
     Made {
-        /// Its place below the landing's root.
+        /// The directory's place below the landing's root.
         place: RelPath,
     },
-    /// An existing directory lets its owner write until everything is in place.
+    /// An existing directory's owner was given write access, until everything is in place.
     Opened {
-        /// Its place below the landing's root.
+        /// The directory's place below the landing's root.
         place: RelPath,
-        /// The mode that it had.
+        /// The directory's mode before this change.
         mode: u32,
     },
 }
 
-/// A run of the command.
+/// The beginning of one run of the command.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Begin {
-    /// The boot of the host and the mount of the file system.
+    /// The epoch in which the run takes place.
     pub epoch: Epoch,
     /// The nonce in the run's temporary names.
     pub nonce: [u8; 8],
 }
 
-/// Identifies a boot of the kernel and a mount of the destination. While both are the same, data that was passed to the
-/// kernel can be read back.
+/// Identifies a boot of the kernel and a mount of the destination. As long as both are the same, data that
+/// was passed to the kernel can be read back even if it isn't on stable storage.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Epoch {
-    /// The kernel's boot id.
+    /// The kernel's boot ID.
     pub boot: [u8; 16],
     /// The destination's mount ID.
     pub mount: u64,
@@ -79,27 +80,27 @@ impl Epoch {
     }
 }
 
-/// A file under its real name.
+/// A file that has got its real name.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Done {
-    /// Its place below the landing's root.
+    /// The file's place below the landing's root.
     pub place: RelPath,
     /// The mark of the entry that was created: [`mark_of`] if it arrived in chunks, else [`mark`].
     pub mark: Mark,
-    /// Its inode number.
+    /// The file's inode number.
     pub inode: u64,
-    /// Its size in bytes.
+    /// The file's size in bytes.
     pub size: u64,
 }
 
 /// A large file under its temporary name.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Partial {
-    /// Its number in this journal.
+    /// The file's number in this journal.
     pub index: u32,
-    /// Its future place below the landing's root.
+    /// The place below the landing's root that the file will get.
     pub place: RelPath,
-    /// Its temporary name in the same directory.
+    /// The file's temporary name, in the directory of its future place.
     pub name: Name,
     /// The mark of the entry that will be created: [`mark`].
     pub mark: Mark,
@@ -107,7 +108,7 @@ pub struct Partial {
     pub origin: Origin,
     /// The temporary file's inode number.
     pub inode: u64,
-    /// Its size in bytes.
+    /// The file's size in bytes.
     pub size: u64,
     /// Bytes of a chunk; the last chunk may be shorter.
     pub chunk: u64,

@@ -1,6 +1,7 @@
-//! A journal's bytes: a header, and then records, each with its length and a tag that only this account can make.
+//! A journal's bytes: a header, and then records, each with its length and a tag that only this account can
+//! make.
 //!
-//! A record's tag covers the record and the tag before it. So the records that are read are those that the runs wrote,
+//! A record's tag covers the record and the tag before it. So a reader gets the records that the runs wrote,
 //! in the same order, up to some record: no record can be changed, omitted, moved or inserted.
 
 use std::ffi::OsStr;
@@ -10,29 +11,29 @@ use std::os::unix::ffi::OsStrExt;
 use super::key::Key;
 use super::record::{MAX_JOURNAL, MAX_RECORD, Record};
 
-/// A journal's first bytes; the last one is the version of the format.
+/// The first bytes of a journal; the last of them is the version of the format.
 pub const MAGIC: [u8; 8] = *b"lrjrnal\x02";
 /// The salt, which makes the tags of two journals differ.
 pub type Salt = [u8; 16];
-/// Bytes before the first record.
+/// The number of bytes before the first record.
 pub const HEADER: usize = MAGIC.len() + size_of::<Salt>();
-/// Length and tag before each record.
+/// The bytes of a record in addition to its contents: its length and its tag.
 const AROUND: usize = 4 + size_of::<Tag>();
 
-/// Separates this use of the account's key from possible later uses.
+/// A context string, which makes the tags differ from those of any other use of the account's key.
 const CONTEXT: &[u8] = b"linerate journal 2";
 
 type Tag = [u8; 16];
 
-/// The inputs of a journal's tags, except the salt: the account's key, the journal's name, and the directory that
-/// contains it.
+/// Makes [`Seal`]s for a journal from the account's key, the journal's name and the inode number of its
+/// directory.
 pub struct Sealer {
     key: Key,
     name: Vec<u8>,
     directory: u64,
 }
 
-/// Makes a journal's tags, one after the other.
+/// Makes the tags of a journal's records, one after the other.
 #[derive(Clone)]
 pub struct Seal {
     key: [u8; 32],
@@ -45,7 +46,7 @@ impl Sealer {
         Self { key, name: name.as_bytes().to_vec(), directory }
     }
 
-    /// The seal before the first record.
+    /// The seal for the first record of a journal with this salt.
     pub fn with(&self, salt: &Salt) -> Seal {
         let mut hasher = blake3::Hasher::new_keyed(self.key.bytes());
         hasher.update(CONTEXT).update(salt).update(&self.directory.to_le_bytes()).update(&self.name);
@@ -63,7 +64,7 @@ impl Seal {
     }
 }
 
-/// Appends the bytes before the first record.
+/// Appends a journal's header to `out`.
 pub fn append_header(salt: &Salt, out: &mut Vec<u8>) {
     out.extend_from_slice(&MAGIC);
     out.extend_from_slice(salt);
@@ -87,18 +88,19 @@ pub fn append_bytes(bytes: &[u8], seal: &mut Seal, out: &mut Vec<u8>) {
     out.extend_from_slice(bytes);
 }
 
-/// The records of a journal, up to the first that is incomplete or isn't this account's.
+/// Reads the records of a journal, up to the first record that is incomplete or wasn't written by this
+/// account.
 pub struct Records<R> {
     journal: R,
     bytes: Vec<u8>,
-    /// The number of bytes that were read and are valid.
+    /// The number of valid bytes that were read.
     pub good: u64,
     /// The seal for the record after the valid bytes.
     pub seal: Seal,
 }
 
 impl<R: Read> Records<R> {
-    /// Starts to read; `None` if there is no header of this version.
+    /// Starts to read a journal; `None` if it doesn't begin with a header of this version.
     ///
     /// # Errors
     /// If reading fails; invalid contents aren't an error.
@@ -143,7 +145,7 @@ impl<R: Read> Records<R> {
     }
 }
 
-/// Fills `buffer`; false if the end came first.
+/// Fills `buffer`; false if the journal ends before the buffer is full.
 fn fill(journal: &mut impl Read, buffer: &mut [u8]) -> io::Result<bool> {
     match journal.read_exact(buffer) {
         Ok(()) => Ok(true),
@@ -207,7 +209,8 @@ mod tests {
         records_by(bytes, &sealer())
     }
 
-    /// Checks that the records that are read are the first of those that were written, and not all of them.
+    /// Checks that the records that are read from `bytes` are the first of the records that were written, but
+    /// not all of them.
     #[track_caller]
     fn assert_a_part(bytes: &[u8], what: &str) {
         let (found, good) = records(bytes);
@@ -262,7 +265,8 @@ mod tests {
         assert_eq!(records(&salted).0, []);
     }
 
-    /// This holds even for a journal that was cut off and continued: the old tail doesn't fit after the new records.
+    /// A journal was cut off and continued, but bytes of the old records remain after the new ones. These
+    /// bytes don't fit after the new records, so they aren't read as records.
     #[test]
     fn a_tail_that_was_overwritten_does_not_come_back() {
         let old =
@@ -324,7 +328,7 @@ mod tests {
             prop_assert_eq!(bytes.starts_with(&whole()), found.len() == all().len());
         }
 
-        /// Complete records that are omitted, doubled, reordered, or taken from another journal of this account.
+        /// Complete records are omitted, repeated, reordered, or taken from another journal of this account.
         #[test]
         fn records_in_another_order_give_a_part_of_it(
             order in proptest::collection::vec((0..9_usize, any::<bool>()), 0..12),

@@ -14,7 +14,7 @@ use linerate_wire::entry::Timestamp;
 const NAME: &str = ".linerate.journal.00000000000000000000000000000000";
 const HERE: Epoch = Epoch { boot: [1; 16], mount: 2 };
 
-/// An account and a destination, beside one another.
+/// A temporary directory with an account's key directory and a destination.
 struct Ground(tempfile::TempDir);
 
 impl Ground {
@@ -66,14 +66,14 @@ impl Ground {
         past
     }
 
-    /// A journal of one run which has done `a`.
+    /// Creates a journal of one run that has finished the file `a`.
     fn leave(&self) {
         let journal = self.new_journal();
         assert!(journal.make());
         journal.done(vec![done("a")]);
     }
 
-    /// Writes a journal as somebody does who has this key.
+    /// Writes a journal with these records, sealed with `key`, as somebody who has that key could do.
     fn plant(&self, key: Key, name: &str, records: &[Record]) {
         let directory = fs::metadata(self.at("top")).unwrap().ino();
         let sealer = Sealer::new(key, OsStr::new(name), directory);
@@ -171,7 +171,8 @@ fn what_somebody_else_may_have_put_there_is_not_believed() {
     assert!(is_done(&ground.past(), "a"), "an own one is believed");
 }
 
-/// Nothing that they say of files outside is taken, and the journal is a new one.
+/// A planted journal refers to files outside the destination. These records are ignored, and a new journal
+/// replaces it.
 #[test]
 fn planted_journals_say_nothing_and_are_replaced() {
     let ground = Ground::new().home();
@@ -206,7 +207,7 @@ fn planted_journals_say_nothing_and_are_replaced() {
     assert!(is_done(&ground.past(), "a"), "the same, by this account");
 }
 
-/// A journal as the version before made it, with a large file of this name.
+/// A journal in the format of version 1, with a large file of this name.
 fn version_1(name: &[u8]) -> Vec<u8> {
     let Partial { place, mark, origin, inode, size, chunk, .. } = partial(0);
     let said = [
@@ -232,7 +233,8 @@ fn a_journal_that_was_copied_elsewhere_is_nobodys() {
     assert!(!elsewhere.site().has_journal() && matches!(elsewhere.find(), Found::Nothing(_)));
 }
 
-/// Names that lead elsewhere, however well they are sealed.
+/// Records whose temporary names are really paths to other files aren't accepted, even if they are sealed
+/// with the account's key.
 #[test]
 fn a_partial_file_has_no_name_but_a_temporary_one() {
     let sealer = || Sealer::new(Key::known([1; 32]), OsStr::new(NAME), 1);
@@ -356,7 +358,7 @@ fn what_a_killed_run_left_of_a_key_is_no_key() {
     assert_eq!(fs::read_dir(ground.state()).unwrap().count(), 1);
 }
 
-/// A far end that may write the key could sign what it likes.
+/// If the far end could write the key, it could sign any journal.
 #[test]
 fn where_a_transfer_may_write_the_key_there_is_no_journal() {
     let ground = Ground::new().home();

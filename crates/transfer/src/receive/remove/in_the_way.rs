@@ -1,4 +1,4 @@
-//! Removes entries that have the names of entries of another kind.
+//! Removes an existing entry whose name is needed for an entry of another kind.
 
 use linerate_wire::path::RelPath;
 use rustix::fs::AtFlags;
@@ -11,11 +11,11 @@ use crate::tree::own_files;
 use crate::tree::root::Directory;
 
 impl Remover<'_> {
-    /// Empties the directory at `place` and removes it, so that another entry can take its name. Unless entries may be
-    /// deleted, only an empty directory is removed.
+    /// Empties the directory at `place` and removes it, so that another entry can take its name. If the user
+    /// doesn't allow deletion, only an empty directory is removed.
     ///
     /// # Errors
-    /// A message for the user if it can't be removed.
+    /// A message for the user if the directory can't be removed.
     pub fn make_way(&mut self, path: &RelPath, place: &RelPath, parent: &Directory) -> Result<(), String> {
         let (_, name) = place.split().ok_or("the destination itself is a directory")?;
         if self.backups().is_some_and(|backups| backups.is_directory(parent.as_fd(), name)) {
@@ -58,13 +58,13 @@ impl Remover<'_> {
         if self.remove_all(path, directory, found, &scope) { Ok(()) } else { Err(in_the_way.into()) }
     }
 
-    /// The rules for the entries of the directory at `place`, including those of merge files in the directories above
-    /// it.
+    /// The filter rules for the entries in the directory at `place`, including the rules of merge files in
+    /// the directories above it.
     fn scope_in(&self, path: &RelPath, place: &RelPath, fd: &OwnedFd) -> Result<Scope, FilterError> {
         let above: Vec<_> = path.ancestors().zip(place.ancestors()).collect();
         let mut scope = self.filter_of(&top_of(place, path)).scope();
         for (path, place) in above.into_iter().rev() {
-            // A missing directory has no rules: a dry run creates no directories.
+            // If the directory is missing, it has no rules. A dry run creates no directories.
             let Ok(held) = self.shared.ground.landing.root.directory(&place) else { continue };
             scope = scope.enter(&path, &mut |name| merge_file(held.as_fd(), name))?;
         }
@@ -74,7 +74,7 @@ impl Remover<'_> {
     /// Removes an entry that isn't a directory and has a directory's name.
     ///
     /// # Errors
-    /// A message for the user if it can't be removed.
+    /// A message for the user if the entry can't be removed.
     pub fn make_way_for_directory(
         &self,
         place: &RelPath,

@@ -1,23 +1,24 @@
-//! The large files that are being received, by their numbers, and those that were given up.
+//! The large files that are being received, by their numbers, and the numbers of files that were given up.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use super::assembly::Assembly;
 
-/// The most large files that may be begun and not finished: many times what a sender's queue and workers hold.
+/// The most large files that may be begun but not complete: many times the number that a sender's queue and
+/// workers hold.
 const MAX_UNFINISHED: usize = 1024;
 /// The most given-up files whose numbers are remembered, since parts of them may still arrive.
 const MAX_GIVEN_UP: usize = 1 << 20;
 
-/// Large files of several parts.
+/// The large files of a transfer that arrive in several parts.
 #[derive(Default)]
 pub struct Assemblies {
     open: HashMap<u64, Arc<Assembly>>,
     given_up: HashSet<u64>,
 }
 
-/// The state of a file of several parts.
+/// The state of a file that arrives in several parts.
 pub(super) enum Standing {
     /// The file hasn't been begun.
     New,
@@ -50,12 +51,12 @@ impl Assemblies {
         self.open.insert(number, assembly);
     }
 
-    /// Removes a file whose parts have all arrived.
+    /// Removes a file from the list, since all its parts have arrived.
     pub(super) fn finish(&mut self, number: u64) {
         self.open.remove(&number);
     }
 
-    /// Gives a file up: removes it from storage and from memory.
+    /// Gives up a file: removes it from storage, and remembers only its number.
     pub(super) fn give_up(&mut self, number: u64) {
         if let Some(assembly) = self.open.remove(&number) {
             assembly.give_up();
@@ -63,7 +64,7 @@ impl Assemblies {
         self.given_up.insert(number);
     }
 
-    /// Gives all files up, so that no later run resumes them.
+    /// Gives up all files, so that no later run resumes them.
     pub fn discard(&mut self) {
         self.open.drain().for_each(|(_, assembly)| assembly.give_up());
     }

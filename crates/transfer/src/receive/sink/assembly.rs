@@ -1,5 +1,5 @@
-//! A large file whose parts arrive on several streams: where the parts are written, which of them have arrived, and
-//! which of them the journal lists.
+//! A large file whose parts arrive on several streams: the file to which the parts are written, the parts
+//! that have arrived, and the chunks that the journal lists.
 
 use linerate_wire::control::Digest;
 use linerate_wire::entry::{Chunk, Kind, Origin};
@@ -23,18 +23,18 @@ use crate::receive::journal::{Journal, Partial, mark};
 use crate::tree::digest;
 use crate::tree::temporary::{Name, Temporary};
 
-/// Bytes of the smallest chunk that is recorded before its part is complete.
+/// The smallest chunk in bytes that is recorded before its part is complete.
 const LEAST: u64 = 256 << 10;
 
 /// A large file that is being received.
 pub struct Assembly {
     pub(super) file: OwnedFd,
     pub(super) temporary: Mutex<Option<Temporary>>,
-    /// An older version, from which the sender may use chunks unchanged.
+    /// An older version of the file, from which chunks that the sender hasn't changed are copied.
     pub(super) basis: Option<Basis>,
-    /// The file may contain old bytes, which aren't the new version's, until the new bytes have arrived.
+    /// The file may still contain bytes of an older version, at offsets for which no new bytes have arrived.
     pub(super) has_old_bytes: bool,
-    /// The file has its real name: an older version is being written into.
+    /// The file has its real name from the start, since the new bytes are written into the older version.
     pub(super) in_place: bool,
     pub(super) admitted: Admitted<'static>,
     /// The parts that have arrived.
@@ -42,32 +42,34 @@ pub struct Assembly {
     /// The sender's digests of the parts.
     pub(super) digests: Mutex<Vec<digest::DigestPart>>,
     pub(super) failed: AtomicBool,
-    /// Blocks of the older version that are cut by the boundaries of parts.
+    /// Blocks of the older version that boundaries between parts cut.
     pub(super) edges: Mutex<Edges>,
-    /// A part with pieces of the older version differs from the sender's.
+    /// A part that contains pieces of the older version differs from the sender's digest.
     pub(super) is_wrong: AtomicBool,
-    /// The offset of the first part whose contents the sender may not fully know: it has pieces of blocks, or differs
-    /// from the sender's. Nothing from this offset on is kept.
+    /// The offset of the first part whose contents the sender may not know: the part has pieces of blocks, or
+    /// its digest differs from the sender's. If the transfer ends early, no bytes from this offset on are
+    /// kept.
     pub(super) unproven: AtomicU64,
     /// The file's number in the journal, if it has one, and the recorded chunks.
     listed: Mutex<Listed>,
-    /// Chunks that an earlier run brought.
+    /// Chunks that have already arrived in an earlier run.
     there: HashSet<u32>,
-    /// The file, if this transfer brings only some pieces of it.
+    /// Set if this transfer brings only some pieces of the file.
     pub(super) divided: Option<DividedTarget>,
     /// The identity of the source file.
     pub(super) origin: Origin,
 }
 
-/// A large file as the journal lists it.
+/// The journal's state of a large file.
 #[derive(Default)]
 struct Listed {
     index: Option<u32>,
-    /// Bytes of a chunk: the size by the first part, or a smaller one if the parts take long.
+    /// Bytes of a chunk in the journal: the chunk size of the first part, or a smaller size if the parts take
+    /// long.
     chunk: u64,
     /// Chunks that are recorded in the journal.
     chunks: HashSet<u32>,
-    /// How many chunks are recorded as on stable storage.
+    /// The number of chunks that are recorded as being on stable storage.
     stable: usize,
 }
 
@@ -97,8 +99,8 @@ impl Assembly {
         })
     }
 
-    /// This assembly with an older version from which chunks may be copied; the file may already contain bytes of an
-    /// older version.
+    /// Adds to this assembly an older version from which chunks may be copied. `has_old_bytes` is true if the
+    /// file may already contain bytes of an older version.
     pub(super) fn over(self, basis: Option<Basis>, has_old_bytes: bool) -> Self {
         Self { basis, has_old_bytes, ..self }
     }
@@ -110,13 +112,13 @@ impl Assembly {
     ) -> Result<Self, Errno> {
         let Resumed { temporary, partial, there } = resumed;
         let index = Some(partial.index);
-        // All these chunks have been on stable storage since the file was opened again.
+        // These chunks have been on stable storage since the file was reopened, which syncs it.
         let listed = Listed { index, chunk: partial.chunk, chunks: there.clone(), stable: there.len() };
         let new = Self::new(temporary, chunk, admitted)?;
         Ok(Self { listed: Mutex::new(listed), there, has_old_bytes: true, ..new })
     }
 
-    /// A file to which other transfers bring the chunks that needn't be sent here.
+    /// An assembly for a divided file, of which other transfers bring the other chunks.
     pub(super) fn divided(
         target: DividedTarget,
         awaited: AwaitedPieces,
@@ -129,11 +131,11 @@ impl Assembly {
         Ok(Self { listed, there, divided, has_old_bytes: true, ..new })
     }
 
-    /// Records in the journal, if possible, that a part was written; or, on a slow link, the bytes that have arrived so
-    /// far, in chunks of `least` bytes.
+    /// Records in the journal, if possible, that a part was written. For a part that takes long, `least` is
+    /// set: then the bytes that have arrived are recorded in chunks of `least` bytes.
     pub(super) fn write_down(&self, offset: u64, length: u64, least: Option<u64>, journal: &Journal) {
         let Some(size) = self.size() else { return };
-        // A divided file has its own marks.
+        // Progress of a divided file is recorded by marks in the file itself.
         if !journal.is_wanted() || self.divided.is_some() {
             return;
         }
@@ -147,7 +149,8 @@ impl Assembly {
         }
         let Some(index) = listed.index else { return };
         for number in numbers {
-            // So no more chunks are remembered than a journal can hold, whatever chunk size a peer uses.
+            // A chunk is remembered only if the journal has room for its record. This limits memory, no
+            // matter which chunk size a peer uses.
             if !listed.chunks.contains(&number) && journal.chunk(index, number) {
                 listed.chunks.insert(number);
             }
@@ -159,21 +162,21 @@ impl Assembly {
         lock(&self.listed).index.is_some()
     }
 
-    /// True if the sender may declare that a part is already here.
+    /// True if the sender may send a frame that states that a part is already here.
     pub(super) fn may_be_here(&self) -> bool {
         self.basis.is_some() || !self.there.is_empty()
     }
 
-    /// True if any frame may bring a piece of an older version.
+    /// True if frames may refer to blocks of an older version.
     pub(super) fn has_blocks(&self) -> bool {
         self.basis.as_ref().is_some_and(|basis| basis.block().is_some())
     }
 
-    /// The number of bytes from the file's beginning that have arrived without a gap.
+    /// The number of bytes from the beginning of the file that have arrived without a gap.
     pub(super) fn beginning(&self) -> u64 {
         let (parts, chunk) = (lock(&self.parts), lock(&self.listed).chunk);
         let mut end = parts.end_of(0);
-        // Parts that an earlier run brought aren't sent again.
+        // Chunks that have arrived in an earlier run aren't sent again, so they count too.
         while chunk > 0
             && end.is_multiple_of(chunk)
             && u32::try_from(end / chunk).is_ok_and(|number| self.there.contains(&number))
@@ -189,7 +192,8 @@ impl Assembly {
         is_chunk(offset, length, size, chunk) && self.there.contains(&((offset / chunk) as u32))
     }
 
-    /// The file's number in the journal; the file is recorded if it isn't yet.
+    /// The file's number in the journal. If the file isn't recorded yet, this records it; `None` if the
+    /// journal can't list it.
     fn list(&self, size: u64, chunk: u64, journal: &Journal) -> Option<u32> {
         let mut temporary = lock(&self.temporary);
         let temporary = temporary.as_mut()?;
@@ -213,14 +217,14 @@ impl Assembly {
         Some(index)
     }
 
-    /// Syncs written data to stable storage, and records that in the journal.
+    /// Syncs written data to stable storage, and records the synced chunks in the journal.
     pub fn settle(&self, journal: &Journal) {
         let (index, chunks) = {
             let listed = lock(&self.listed);
             let Some(index) = listed.index.filter(|_| listed.chunks.len() > listed.stable) else { return };
             (index, listed.chunks.clone())
         };
-        // Whether or not it failed, the journal is told here: the kernel reports a failure only once.
+        // A failure is recorded in the journal immediately, since the kernel reports it only once.
         match rustix::fs::fdatasync(&self.file) {
             Ok(()) => {
                 lock(&self.listed).stable = chunks.len();
@@ -252,12 +256,13 @@ impl Assembly {
             .ok_or(StreamError::Protocol("parts of a file whose digests can't be joined"))
     }
 
-    /// Accepts no more of the file, but keeps what the journal lists; true if it had failed before.
+    /// Ends the file without removing it, so that the chunks in the journal are kept; true if the file had
+    /// failed before.
     pub(super) fn stop(&self) -> bool {
         self.failed.swap(true, Ordering::AcqRel)
     }
 
-    /// Removes all that exists of the file.
+    /// Removes the file and everything that is known about it.
     pub(super) fn give_up(&self) {
         self.stop();
         if let Some(temporary) = lock(&self.temporary).take() {
@@ -266,8 +271,8 @@ impl Assembly {
     }
 }
 
-/// The chunk size, derived from one chunk; for the last chunk, from its offset. 0 if it can't be derived: the part is
-/// the rest of a chunk.
+/// The chunk size of the file, derived from one chunk: from its length or, for the last chunk, its offset. 0
+/// if the size can't be derived, since the part is only the rest of a chunk.
 fn cut(chunk: &Chunk) -> u64 {
     match chunk.entry.kind {
         Kind::File { size } if chunk.offset + chunk.length == size && chunk.parts > 1 => {
@@ -279,25 +284,28 @@ fn cut(chunk: &Chunk) -> u64 {
     }
 }
 
-/// True if a part is one of the chunks of this size into which a file is cut.
+/// True if the part at `offset` is exactly one of the chunks of size `chunk` in a file of `size` bytes.
 fn is_chunk(offset: u64, length: u64, size: u64, chunk: u64) -> bool {
     chunk > 0 && offset.is_multiple_of(chunk) && length == chunk.min(size.saturating_sub(offset))
 }
 
-/// Bytes of the chunks that the journal lists on a slow link, large enough to keep the journal of a large file short.
-/// The next run's parts consist of these chunks, so if files are written into, the chunks are whole blocks.
+/// The chunk size in bytes with which the journal lists a file on a slow link. It is large enough to keep the
+/// journal of a large file short. If the file is written into (`inplace`), it is at least a block, since the
+/// next run's parts consist of these chunks.
 pub(super) fn least_chunk(size: u64, inplace: bool) -> u64 {
     (size / 1024).next_power_of_two().max(if inplace { BLOCK } else { LEAST })
 }
 
-/// The numbers of the chunks of this size of which a part consists; `None` if the part isn't a sequence of such chunks.
+/// The numbers of the chunks of size `chunk` that make up a part; `None` if the part isn't a sequence of such
+/// chunks.
 fn chunks_in(offset: u64, length: u64, size: u64, chunk: u64) -> Option<Range<u32>> {
     if is_chunk(offset, length, size, chunk) {
         let number = u32::try_from(offset / chunk).ok()?;
         return Some(number..number.checked_add(1)?);
     }
     let end = offset + length;
-    // If the chunks are smaller, the peer has chosen their size, and each arrives separately.
+    // A part may consist of several chunks only if the chunks are large. The peer has chosen smaller chunks
+    // itself, and sends each as a separate part.
     let is_sum = chunk >= LEAST && offset.is_multiple_of(chunk) && (end.is_multiple_of(chunk) || end == size);
     is_sum.then(|| Some(u32::try_from(offset / chunk).ok()?..u32::try_from(end.div_ceil(chunk)).ok()?))?
 }

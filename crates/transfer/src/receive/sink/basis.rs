@@ -13,15 +13,16 @@ use crate::tree::copying::{CopyError, copy_and_see, copy_range};
 use crate::tree::places::Places;
 use crate::tree::root::Directory;
 
-/// The most older versions that may wait for their new versions: more than can be offered or in transfer at a time.
+/// The most older versions that may wait for their new versions. More can't be offered or in transfer at a
+/// time.
 const MOST: usize = 65_536;
 /// The most older versions that are kept open.
 const MOST_HELD: usize = 1024;
 
-/// Older versions whose chunks were reported to the sender, by the place of the file.
+/// Older versions whose chunks were reported to the sender, by the places of the files.
 pub struct Older {
     seen: Places<OlderStat>,
-    /// Older versions that have another name than their files.
+    /// Older versions, kept open, whose names differ from the names of the new versions.
     held: Mutex<HashMap<RelPath, OwnedFd>>,
 }
 
@@ -31,13 +32,13 @@ struct OlderStat {
     stat: Stat,
     /// Bytes of the older version that were hashed.
     hashed: u64,
-    /// Bytes of a chunk.
+    /// Bytes of a chunk for which a digest was reported.
     chunk: u64,
-    /// The new version may have the chunks at other offsets.
+    /// The new version may have the same chunks at other offsets.
     anywhere: bool,
 }
 
-/// An older version, held open while the new version is received.
+/// The older version of a file, which is open while the new version is received.
 pub struct Basis {
     file: OwnedFd,
     seen: OlderStat,
@@ -58,7 +59,8 @@ impl Older {
         self.seen.insert(place, OlderStat { stat, hashed: chunk * count as u64, chunk, anywhere: false })
     }
 
-    /// As [`Self::note`], for blocks, which the sender may find at any offset of the new version.
+    /// Records blocks as [`Self::note`] records chunks. The sender may find a block at any offset of the new
+    /// version.
     pub fn note_blocks(&self, place: &RelPath, stat: Stat, block: u64, count: usize) -> bool {
         let hashed = block * count as u64;
         self.seen.insert(place, OlderStat { stat, hashed, chunk: block, anywhere: true })
@@ -74,7 +76,8 @@ impl Older {
         has_room
     }
 
-    /// The older version of the file at `place`; `None` if none was reported, or it is gone.
+    /// Removes and returns the older version of the file at `place`; `None` if no older version was reported,
+    /// or it no longer exists.
     pub fn take(&self, place: &RelPath, parent: &Directory) -> Option<Basis> {
         let held = lock(&self.held).remove(place);
         let seen = self.seen.take(place)?;
@@ -85,7 +88,7 @@ impl Older {
 }
 
 impl Basis {
-    /// Makes `new`, which is empty, share all blocks of the older version if the file system supports that.
+    /// Makes the empty file `new` share all blocks of the older version, if the file system supports that.
     pub fn share_with(&mut self, new: BorrowedFd<'_>) {
         if self.seen.anywhere {
             return;
@@ -93,14 +96,14 @@ impl Basis {
         self.is_copied = rustix::fs::ioctl_ficlone(new, &self.file).is_ok();
     }
 
-    /// Records that the new file is the older version, which is written into.
+    /// Records that the new version is written into the older version's file.
     pub fn is_written_into(&mut self) {
         self.is_copied = true;
     }
 
-    /// Whether the bytes from `start` to `end` are one of the chunks that were reported to the sender. If less were
-    /// allowed, a sender could combine a few of the older version's bytes with its own, and make the next run hash
-    /// both.
+    /// Whether the bytes from `start` to `end` are one of the chunks that were reported to the sender.
+    /// Smaller ranges aren't allowed: a sender could combine a few of the older version's bytes with its own
+    /// bytes, and find out the former from the digests of the next run.
     pub fn has(&self, start: u64, end: u64) -> bool {
         let chunk = self.seen.chunk;
         !self.seen.anywhere
@@ -145,12 +148,13 @@ impl Basis {
         copy_and_see(self.file.as_fd(), from..from + length, new, at, each).map_err(CopyError::errno)
     }
 
-    /// True if the older version was modified after it was hashed. This can't be determined for a file that is itself
-    /// being written into.
+    /// True if the older version was modified after its chunks were hashed. For a file that is itself being
+    /// written into, that can't be determined, and the result is false.
     pub fn has_changed(&self, is_written_into: bool) -> bool {
         let version = |stat: &Stat| (stat.st_size, stat.st_mtime, stat.st_mtime_nsec);
         let now = rustix::fs::fstat(&self.file);
-        // For blocks, the sender's digest shows whether they equal the sender's bytes.
+        // For blocks this doesn't matter, since the sender's digest shows whether the copied bytes equal the
+        // sender's.
         !is_written_into
             && !self.seen.anywhere
             && now.map_or(true, |now| version(&now) != version(&self.seen.stat))

@@ -1,10 +1,11 @@
-//! Records which parts of a large file have arrived.
+//! Records which ranges of a large file have arrived.
 
-/// The most ranges with gaps between them. Parts arrive approximately in order, so honest ends leave a few gaps for
-/// each stream. It limits how much a peer can make this end remember.
+/// The most separate ranges, with gaps between them, that are recorded. Parts arrive approximately in order,
+/// so honest ends leave only a few gaps for each stream. The limit bounds the memory that a peer can make
+/// this end use.
 const MOST_RANGES: usize = 4096;
 
-/// The parts of a file that have arrived, and their total number.
+/// The parts of a file that have arrived, and the total number of parts.
 #[derive(Debug, Default)]
 pub struct Parts {
     covered: Covered,
@@ -22,8 +23,8 @@ impl Parts {
         Self { count, ..Self::default() }
     }
 
-    /// Records that a frame states `count` parts. That is more than earlier frames stated if a part was split
-    /// meanwhile.
+    /// Records that a frame states a total of `count` parts. If a part was split meanwhile, this number is
+    /// higher than that of earlier frames.
     pub fn expect(&mut self, count: u32) {
         self.count = self.count.max(count);
     }
@@ -35,12 +36,14 @@ impl Parts {
         self.covered.add(offset, length).then_some(self.came == self.count)
     }
 
-    /// Adds the beginning of a part whose rest won't arrive. It doesn't count as a part.
+    /// Adds the beginning of a part whose rest won't arrive. The range counts, but the number of parts
+    /// doesn't change.
     pub fn add_beginning(&mut self, offset: u64, length: u64) {
         self.covered.add(offset, length);
     }
 
-    /// The end of the range that has arrived from `start` on; `start` if nothing has.
+    /// The end of the arrived range that contains the offset `start`; `start` itself if that byte hasn't
+    /// arrived.
     pub fn end_of(&self, start: u64) -> u64 {
         let range = self.covered.0.iter().find(|(from, to)| *from <= start && start < *to);
         range.map_or(start, |(_, end)| *end)
@@ -98,7 +101,8 @@ mod tests {
 
     #[test]
     fn a_part_that_is_split_makes_the_file_wait_for_its_rest() {
-        // The rest may arrive before the frame that announces the split.
+        // In the real transfer, the rest of a split part may arrive before the frame that announces the
+        // split.
         for early in [true, false] {
             let mut parts = Parts::new(2);
             assert_eq!(parts.add(0, 8), Some(false));

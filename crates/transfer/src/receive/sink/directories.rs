@@ -21,23 +21,24 @@ use crate::tree::metadata::write::{MetadataTarget, set_mode, through_proc};
 use crate::tree::root::Directory;
 use crate::tree::temporary::timestamps;
 
-/// What is to be done with a directory at the end.
+/// The changes that a directory gets at the end of the transfer.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub struct Kept {
-    /// The mode that it had, if it existed and didn't let its owner write.
+    /// The directory's original mode, if it existed and its owner was given write access.
     opened: Option<u32>,
-    /// The metadata that it gets.
+    /// The metadata that the directory gets at the end.
     planned: Option<Planned>,
 }
 
 /// The metadata that a directory gets at the end.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Planned {
-    /// The entry as it was sent, without its path.
+    /// The directory's entry as the sender sent it, without its path.
     entry: Entry,
-    /// Its mode; `None` for an existing directory that keeps its own.
+    /// The directory's final mode; `None` for an existing directory that keeps its own mode.
     mode: Option<u32>,
-    /// Its owner, attributes and mode were compared and are right. Entries that land in it change only its times.
+    /// The directory's owner, attributes and mode are already right. Entries that land in it change only its
+    /// times.
     is_right: bool,
 }
 
@@ -49,7 +50,8 @@ impl Planned {
 }
 
 impl Kept {
-    /// Records the mode that the directory had when it was opened for the first time.
+    /// Records the mode that the directory had before its owner was given access; a mode that was recorded
+    /// before is kept.
     pub fn opened(self, mode: Mode) -> Self {
         Self { opened: self.opened.or(Some(mode.as_raw_mode())), ..self }
     }
@@ -63,7 +65,7 @@ impl ReceiveWorker<'_> {
     /// Finishes all directories, deepest first, since a parent may no longer let its owner in afterwards.
     ///
     /// # Errors
-    /// A message if the notes about them can't be read.
+    /// A message if the notes about the directories can't be read.
     pub fn finish_directories(&mut self, touched: &mut Touched) -> Result<(), String> {
         let empty = Spool::new(self.shared.ground.landing.root.top());
         let noted = std::mem::replace(&mut *lock(&self.shared.notes.directories), empty);
@@ -73,7 +75,7 @@ impl ReceiveWorker<'_> {
             let Kept { opened, planned } = notes.into_iter().fold(Kept::default(), Kept::and);
             let mode = planned.as_ref().and_then(|planned| planned.mode).or(opened).map(Mode::from_raw_mode);
             let finished = self.finish_directory(&path, mode, planned.as_ref(), touched);
-            // A directory that was only opened may have been deleted since then.
+            // A directory that was only given access to may have been deleted since then.
             let is_gone = planned.is_none() && finished == Err(Errno::NOENT);
             if let Some(error) = finished.err().filter(|_| !is_gone) {
                 self.tell_unfinished(&path, error);
@@ -82,8 +84,8 @@ impl ReceiveWorker<'_> {
         Ok(())
     }
 
-    /// Sets the modes of new directories that this command has created and whose own entries aren't on the list of
-    /// files: until now only this user had access to them.
+    /// Sets the modes of directories that this command has created but whose own entries aren't on the list
+    /// of files. Until now, only this user had access to them.
     pub fn open_unlisted(&self, touched: &mut Touched) {
         let ground = &self.shared.ground;
         for place in ground.terms.unlisted() {
@@ -114,7 +116,8 @@ impl ReceiveWorker<'_> {
     ) -> Result<(), Errno> {
         let held = self.shared.ground.landing.root.directory(path)?;
         let mode = mode.map(|mode| mode | self.inherited(&held));
-        // For a directory that is right, the bits that it can't have were reported before.
+        // If the metadata of a directory is right except for mode bits that can't be set, these bits were
+        // reported before.
         let keepable = |planned: &Planned| {
             let there = self.shared.ground.writer.seen(held.as_fd()).ok().filter(|_| planned.is_right)?;
             Some(self.shared.ground.writer.keepable(&planned.entry, mode?, &there))
@@ -127,7 +130,7 @@ impl ReceiveWorker<'_> {
         let Some(Planned { entry, .. }) = planned else {
             return mode.map_or(Ok(()), |mode| set_mode(held.as_fd(), mode));
         };
-        // Done while the owner may still enter it.
+        // The times are set while the owner still has access.
         if self.shared.settings.keep.times_of(&entry.kind) {
             set_times(&held, entry)?;
         }
@@ -138,7 +141,7 @@ impl ReceiveWorker<'_> {
         Ok(())
     }
 
-    /// The setgid bit that a new directory has inherited from its parent, if modes aren't kept.
+    /// The setgid bit, if a new directory has inherited it from its parent and modes aren't kept.
     fn inherited(&self, held: &Directory) -> Mode {
         match rustix::fs::fstat(held) {
             Ok(there) if !self.shared.settings.keep.perms => Mode::from_raw_mode(there.st_mode) & Mode::SGID,
@@ -153,11 +156,11 @@ impl ReceiveWorker<'_> {
     }
 }
 
-/// Sets the times, after which no other metadata changes.
+/// Sets the directory's times. This is the last step, since other changes of metadata would change the times.
 fn set_times(directory: &Directory, entry: &Entry) -> Result<(), Errno> {
     let times = timestamps(entry);
     match rustix::fs::utimensat(directory.as_fd(), ".", &times, AtFlags::empty()) {
-        // The directory doesn't let its owner in, since an earlier run set its mode.
+        // The directory doesn't give its owner access, since an earlier run has already set its final mode.
         Err(Errno::ACCESS) => {
             rustix::fs::utimensat(rustix::fs::CWD, through_proc(directory.as_fd()), &times, AtFlags::empty())
         }
@@ -166,8 +169,8 @@ fn set_times(directory: &Directory, entry: &Entry) -> Result<(), Errno> {
 }
 
 impl Reception<'_> {
-    /// Records what a directory gets at the end; false if that was already recorded for the same source. If several
-    /// sources land in one place, the last one counts.
+    /// Records the metadata that a directory gets at the end; false if it was recorded before for the same
+    /// source. If several sources land at one place, the last source counts.
     pub(super) fn plan(&self, place: &RelPath, planned: Planned) -> Result<bool, Errno> {
         let mut is_first = true;
         lock(&self.notes.directories).update(place, self.ground.names, |kept| {
@@ -178,9 +181,9 @@ impl Reception<'_> {
         Ok(is_first)
     }
 
-    /// The mode with which a directory is created if its entry is known. It is never more open than the final mode,
-    /// since nobody else may see what lands in it before. If the directory gets an owner or an ACL, only this user has
-    /// access until these are set.
+    /// The mode with which a directory is created if its entry is known. It never gives more rights than the
+    /// final mode, since nobody else may see the entries that land in the directory meanwhile. If the
+    /// directory will get an owner or an ACL, only this user has access until then.
     pub(super) fn first_directory_mode(&self, entry: &Entry) -> Mode {
         match self.ground.writer.is_private(entry, self.settings.keep.acls) {
             true => Mode::RWXU,
@@ -188,19 +191,21 @@ impl Reception<'_> {
         }
     }
 
-    /// Restricts an existing directory during the transfer to those who had access before and will have it at the end,
-    /// with no more rights than they have in both cases: nobody else may see what lands there.
+    /// Restricts access to an existing directory during the transfer: each user keeps only the rights that he
+    /// had before and will also have at the end, so that nobody else sees the entries that land there.
     pub(super) fn close_directory(&self, place: &RelPath, entry: &Entry, is_right: bool) {
         if self.settings.keep.perms
             && let Ok(held) = self.ground.landing.root.directory(place)
         {
-            // If that isn't allowed, setting the final mode isn't either, which is reported at the end.
+            // If changing the mode isn't permitted, setting the final mode isn't either. That is reported at
+            // the end.
             let _ =
                 self.ground.writer.close_directory(held.as_fd(), entry, self.settings.mode(entry), is_right);
         }
     }
 
-    /// True if an earlier run created the directory at `place`, and ended before it set the directory's mode.
+    /// True if an earlier run created the directory at `place` but ended before it set the directory's final
+    /// mode.
     pub(super) fn was_begun(&self, place: &RelPath, entry: &Entry) -> bool {
         if self.settings.keep.perms || !self.ground.past.is_some_and(|past| past.made(place)) {
             return false;
@@ -209,7 +214,7 @@ impl Reception<'_> {
             return false;
         };
         let mode = Mode::from_raw_mode(there.st_mode & 0o777);
-        // The directory may already have its owner, but not its mode.
+        // The earlier run may have set the owner already, but not the mode.
         let closed = self.settings.mode(entry) & Mode::RWXU;
         let is_first = [Mode::RWXU, closed, self.first_directory_mode(entry)].contains(&mode);
         let fakes = self.ground.writer.fakes();
@@ -223,8 +228,8 @@ impl Reception<'_> {
             && owner.is_some_and(|owner| self.ground.writer.differs(owner, there) == (false, false))
     }
 
-    /// Records in the journal which directories are created on the way to `path`, unless they are created with their
-    /// final mode.
+    /// Records in the journal the directories that will be created on the way to `path`, unless they are
+    /// created with their final mode.
     pub(super) fn note_made(&self, path: &RelPath) {
         let is_unlisted = |path: &RelPath| self.ground.terms.unlisted().any(|place| place == path);
         if self.settings.keep.perms && self.ground.terms.unlisted().next().is_none() {
@@ -238,14 +243,15 @@ impl Reception<'_> {
     }
 }
 
-/// Records the original modes of directories that an earlier run opened to their owner, if they are still open.
+/// For directories to which an earlier run gave their owner access: records the original modes if the access
+/// still exists, so that they are restored.
 pub fn note_still_opened(past: &Past, shared: &Reception<'_>) {
     for (place, mode) in past.opened() {
         let had = Mode::from_raw_mode(mode & 0o7777);
         let there = shared.ground.landing.root.directory(place).and_then(rustix::fs::fstat);
         if there.is_ok_and(|there| there.st_mode & 0o7777 == (had | Mode::RWXU).as_raw_mode()) {
             let note = |kept: Option<Kept>| kept.unwrap_or_default().opened(had);
-            // If there is no room for the note, the directory stays open.
+            // If there is no room for the note, the directory keeps the added access.
             let _ = lock(&shared.notes.directories).update(place, shared.ground.names, note);
         }
     }

@@ -1,4 +1,4 @@
-//! Files of which this transfer brings some pieces, and other transfers bring the rest.
+//! Divided files: this transfer brings some of their pieces, and other transfers bring the rest.
 
 use linerate_wire::control::ProblemKind;
 use linerate_wire::entry::Chunk;
@@ -32,8 +32,8 @@ impl ReceiveWorker<'_> {
         Assembly::divided(target, awaited, chunk, admitted)
     }
 
-    /// All of this transfer's pieces are on stable storage. The transfer that finds all pieces complete gives the file
-    /// its name.
+    /// Called when all of this transfer's pieces of a file are on stable storage. If the pieces of all
+    /// transfers are complete, the file gets its name.
     pub(super) fn divided_came(
         &mut self,
         temporary: Temporary,
@@ -69,7 +69,7 @@ impl ReceiveWorker<'_> {
 }
 
 impl Assembly {
-    /// Records that a part has arrived, or needn't be sent.
+    /// Records that a part of the file has arrived, or that it needn't be sent.
     pub(super) fn piece_came(&self, offset: u64, length: u64) -> Result<(), Errno> {
         match &self.divided {
             Some(divided) if !self.is_there(offset, length) => divided.came(offset, length),

@@ -1,4 +1,4 @@
-//! Entries that another tree of this host has (`--copy-dest`, `--link-dest`).
+//! Takes entries from another tree of this host (`--copy-dest`, `--link-dest`) instead of receiving them.
 
 use linerate_wire::entry::Kind;
 use linerate_wire::path::RelPath;

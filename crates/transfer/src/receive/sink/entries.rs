@@ -16,8 +16,9 @@ use crate::receive::admission::Admitted;
 use crate::tree::copying::write_all;
 use crate::tree::temporary::Temporary;
 
-/// The most directories that are created while a batch lands although their own entries haven't arrived. A walk names
-/// each directory before its contents, so only a few are missing at a time, on all streams together.
+/// The most directories that are created for entries of batches before the directories' own entries arrive. A
+/// walk names each directory before its contents, so only a few are missing at a time, on all streams
+/// together.
 const MAX_MADE: u64 = 16_384;
 
 impl ReceiveWorker<'_> {
@@ -29,7 +30,7 @@ impl ReceiveWorker<'_> {
         };
         let ground = &self.shared.ground;
         let made = ground.landing.root.made_early();
-        // If other trees have entries, this end itself creates the directories for them.
+        // The limit is for a peer. If other trees are used, this end itself may create many directories.
         let is_peers = ground.near.others.is_empty();
         for record in records {
             self.land(record.map_err(|_| StreamError::Protocol("a damaged batch"))?)?;
@@ -80,7 +81,7 @@ impl ReceiveWorker<'_> {
         if is_new && let Some(parent) = place.parent() {
             lock(&shared.notes.changed).add(&shared.ground.landing.root.directory(&parent)?);
         }
-        // The destination itself may have been created for it.
+        // The destination itself may have been created by this command.
         let is_new = is_new || place.is_root() && shared.ground.landing.is_made;
         let is_first = shared.keep_directory(admitted, is_new, false)?;
         shared.reports.counters.landed.directory();
@@ -127,7 +128,8 @@ impl ReceiveWorker<'_> {
 }
 
 impl ReceiveWorker<'_> {
-    /// Creates a file with `contents` that stands for an entry that can't be created here.
+    /// Creates a file with these `contents` that stands for an entry that can't be created here
+    /// (`--fake-super`).
     fn faked(&mut self, admitted: &Admitted<'_>, contents: &[u8]) -> Result<(), Errno> {
         let parent = self.parent_of(admitted.place())?;
         let mode = self.first_mode(admitted.entry(), &parent);

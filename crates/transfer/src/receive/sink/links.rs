@@ -1,5 +1,5 @@
-//! Further hard links. They are created after everything else is in place, and only to files that this transfer put
-//! there, so that a peer can't get a link to any other file.
+//! Further hard links. They are created after everything else is in place. They can only lead to files that
+//! this transfer has received, so a peer can't get a link to any other file.
 
 use linerate_wire::control::{Digest, Keep, ProblemKind};
 use linerate_wire::entry::{Entry, Kind};
@@ -40,14 +40,14 @@ pub const FIRST_NAMES: usize = 3_000_000;
 pub struct FurtherName {
     /// The place of the first name.
     first: RelPath,
-    /// The sender's name for the entry: its source, and the path below it.
+    /// The sender's name for this entry: the number of its source, and the path below that source.
     name: (u32, RelPath),
     /// The sender's name for the first entry, in the same form.
     of: (u32, RelPath),
 }
 
 impl ReceiveWorker<'_> {
-    /// Records a further name for the end.
+    /// Records a further hard link, which is created at the end.
     pub(super) fn further_name(
         &mut self,
         admitted: &Admitted<'_>,
@@ -68,10 +68,10 @@ impl ReceiveWorker<'_> {
         noted.or_else(|error| self.failed(admitted, error))
     }
 
-    /// Creates all further names, and reports each to `known`.
+    /// Creates all further hard links, and reports each one to `known`.
     ///
     /// # Errors
-    /// A message if the notes about them can't be read.
+    /// A message if the notes about the links can't be read.
     pub fn make_further_names(&mut self, touched: &mut Touched, known: Known<'_>) -> Result<(), String> {
         let empty = Spool::new(self.shared.ground.landing.root.top());
         let noted = std::mem::replace(&mut *lock(&self.shared.notes.further_names), empty);
@@ -95,13 +95,14 @@ impl ReceiveWorker<'_> {
         Ok(())
     }
 
-    /// True if another source's file of that name counts too, as if it had been created and then replaced.
+    /// Counts a file of another source that has the same name, as if that file had been created and then
+    /// replaced.
     fn is_replaced(&self) {
         self.shared.reports.counters.landed.file(0);
     }
 
-    /// Whether the held entry is a symbolic link, or stands for one, that points outside its source from the name
-    /// `path`.
+    /// Whether the held entry, if it is (or stands for) a symbolic link, points outside its source when it
+    /// has the name `path`.
     fn leads_out_by(&self, path: &RelPath, held: &OwnedFd) -> bool {
         let seen = self.shared.ground.writer.seen(held.as_fd());
         let is_link = seen.is_ok_and(|seen| FileType::from_raw_mode(seen.st_mode) == FileType::Symlink);
@@ -109,7 +110,7 @@ impl ReceiveWorker<'_> {
             Err(_) if is_link => faked_link(At::Open(held.as_fd())),
             target => target.map(CString::into_bytes),
         };
-        // Other entries aren't links.
+        // Reading the target fails for entries that aren't links.
         target.is_ok_and(|target| leads_out(path, &target))
     }
 
@@ -140,7 +141,7 @@ impl ReceiveWorker<'_> {
         })
     }
 
-    /// The file under the first name, if this transfer put it there.
+    /// Opens the file under its first name; `None` if this transfer didn't create it.
     fn first_name(&self, place: &RelPath) -> Option<OwnedFd> {
         let landed = self.shared.notes.first_names.get(place)?;
         let held = self.shared.ground.landing.root.open_at(place, OFlags::PATH).ok()?;
@@ -152,7 +153,8 @@ impl ReceiveWorker<'_> {
         let parent = self.parent_of(place)?;
         let (_, name) = place.split().ok_or(Errno::ISDIR)?;
         let wanted = rustix::fs::fstat(first)?;
-        // A rename between two names of one file does nothing, and would leave the temporary name.
+        // If the name is already a link to the file, nothing remains to do: renaming one name of a file to
+        // another does nothing, and would leave the temporary name.
         if let Ok(there) = parent.stat(name)
             && identity(&there) == identity(&wanted)
         {
@@ -165,8 +167,7 @@ impl ReceiveWorker<'_> {
         temporary.rename(name)
     }
 
-    /// Makes a copy of the first file, since the place is on another file system, on which no hard link to it is
-    /// possible.
+    /// Copies the first file, since the place is on another file system, to which no hard link is possible.
     fn copy(&mut self, place: &RelPath, first: &OwnedFd, touched: &mut Touched) -> Result<(), Errno> {
         let parent = self.parent_of(place)?;
         let (_, name) = place.split().ok_or(Errno::ISDIR)?;
@@ -177,9 +178,9 @@ impl ReceiveWorker<'_> {
         let fd = held.as_ref().map_or_else(|| temporary.fd(), |held| Ok(held.as_fd()))?;
         let what = if matches!(entry.kind, Kind::Symlink { .. }) { MetadataTarget::Link } else { kind };
         let mode = Mode::from_raw_mode(entry.mode);
-        // The copy's owner is already the user who stands for the sender's owner.
+        // With `--fake-super`, the copy already has the right owner.
         match self.shared.ground.writer.fakes() {
-            // The attributes that are copied state what the file stands for.
+            // The copied attributes state which entry the file stands for.
             true => {
                 copy_attributes(reopened(first.as_fd())?.as_fd(), fd);
                 set_mode(fd, mode & Mode::from_raw_mode(0o777))?;
@@ -202,7 +203,7 @@ impl ReceiveWorker<'_> {
         temporary.rename(name)
     }
 
-    /// The entry that a sender would send for `first`.
+    /// The entry for `first`, with the properties that a sender would send.
     fn entry_of(&self, first: &OwnedFd) -> Result<Entry, Errno> {
         let stat = rustix::fs::fstat(first)?;
         let kind = match FileType::from_raw_mode(stat.st_mode) {
@@ -221,7 +222,7 @@ impl ReceiveWorker<'_> {
         };
         let mut entry = scan::entry(0, RelPath::root(), kind, &stat);
         let keep = Keep { hard_links: false, numeric_ids: true, ..self.shared.settings.keep };
-        // A property that can't be read here could not be set on the first name either.
+        // If a property can't be read here, it couldn't be set for the first name either.
         let _ = Reader::new(keep).complete(&mut entry, &stat, At::Open(first.as_fd()), false);
         Ok(entry)
     }

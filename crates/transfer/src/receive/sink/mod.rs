@@ -1,4 +1,4 @@
-//! The receiver's file operations: a worker that turns one stream's frames into files.
+//! The receiver's file operations: a worker turns the frames of one stream into files.
 
 mod assemblies;
 mod assembly;
@@ -58,11 +58,12 @@ pub use resumed::Resumed;
 pub use storage::OF_A_MOUNT;
 
 impl Reception<'_> {
-    /// Records a directory whose metadata is set after everything below it is in place; `is_right` if it is already
-    /// right except for mode and times. False if it was recorded before.
+    /// Records a directory whose metadata is set after everything below it is in place. `is_right` states
+    /// that the metadata is already right except for mode and times. Returns false if the directory was
+    /// recorded before.
     ///
     /// # Errors
-    /// If there is no room to record it.
+    /// If there is no room to record the directory.
     pub fn keep_directory(
         &self,
         admitted: &Admitted<'_>,
@@ -103,7 +104,8 @@ impl Reception<'_> {
     /// The errors of open(2) and chmod(2); an error if there is no room to record its original mode.
     pub fn open_up(&self, path: &RelPath) -> Result<(), Errno> {
         let held = self.ground.landing.root.directory(path)?;
-        // One thread at a time, so that no other mistakes the opened mode for the original one.
+        // Only one thread at a time may do this, so that no other thread records the changed mode as the
+        // original one.
         let mut directories = lock(&self.notes.directories);
         let now = Mode::from_raw_mode(rustix::fs::fstat(held.as_fd())?.st_mode & 0o7777);
         if !now.contains(Mode::RWXU) {
@@ -112,7 +114,7 @@ impl Reception<'_> {
                 note();
             }
             set_mode(held.as_fd(), now | Mode::RWXU)?;
-            // For the top directory, nothing can be recorded beforehand.
+            // For the top directory, nothing can be recorded before the mode is changed.
             if path.is_root() {
                 note();
             }
@@ -122,10 +124,10 @@ impl Reception<'_> {
     }
 }
 
-/// The number of small files that are passed to the committer at once.
+/// The number of small files that are passed to the committer with one message.
 const TOGETHER: usize = 64;
 
-/// One stream's worker.
+/// The worker that receives one stream.
 pub struct ReceiveWorker<'a> {
     shared: &'a Reception<'a>,
     clock: Clock,
@@ -134,7 +136,7 @@ pub struct ReceiveWorker<'a> {
     payload: Vec<u8>,
     part: Option<Part>,
     parent: Option<(RelPath, Arc<Directory>)>,
-    /// Complete files that were not yet passed to the committer.
+    /// Complete files that haven't been passed to the committer yet.
     whole: Vec<Finished>,
 }
 
@@ -153,13 +155,13 @@ impl<'a> ReceiveWorker<'a> {
         }
     }
 
-    /// Adds the remaining counts.
+    /// Adds the worker's remaining counts to the shared counters.
     pub fn finish(self) {
         self.clock.finish(self.shared.reports.counters, None);
     }
 
-    /// Does `work` in the directory that holds `place`. If the directory doesn't let its owner write, its mode is
-    /// changed until everything is in place.
+    /// Runs `work` in the directory that holds `place`. If the directory's mode doesn't let its owner write,
+    /// the mode is changed until everything is in place.
     fn with_access<T>(&self, place: &RelPath, work: impl Fn() -> Result<T, Errno>) -> Result<T, Errno> {
         match (work(), place.split()) {
             (Err(Errno::ACCESS), Some((parent, _))) if self.shared.open_up(&parent).is_ok() => work(),
@@ -185,7 +187,8 @@ impl<'a> ReceiveWorker<'a> {
         self.shared.settings.mode(entry)
     }
 
-    /// True, after reporting it, if the user wants the existing file left unchanged, or this command itself writes it.
+    /// True if the existing file stays unchanged, because the user's options require that, or because this
+    /// command itself writes the file. The reason is reported.
     fn leaves_alone(&self, admitted: &Admitted<'_>) -> bool {
         if let Some(option) = self.shared.own_file(admitted.place()) {
             let (shown, message) = (self.shown(admitted.place()), own_files::refusal(option));
@@ -209,10 +212,10 @@ impl<'a> ReceiveWorker<'a> {
         is_left
     }
 
-    /// The mode with which a file is created in `parent`; [`ReceiveWorker::hand_on`] sets the final one.
+    /// The mode with which a file is created in `parent`. [`ReceiveWorker::hand_on`] sets the final mode.
     fn first_mode(&self, entry: &Entry, parent: &Directory) -> Mode {
         let (mode, keep) = (self.shared.settings.mode_in(entry, parent), &self.shared.settings.keep);
-        // An ACL may come from its directory, or from before.
+        // The file may have an ACL inherited from its directory, or from before.
         let may_have_acl =
             keep.perms && parent.has_default_acl() || keep.acls && self.shared.settings.inplace;
         self.shared.ground.writer.first_mode(entry, mode, may_have_acl)
@@ -237,7 +240,8 @@ impl<'a> ReceiveWorker<'a> {
         let name = place.split().map(|(_, name)| name.to_owned()).unwrap_or_default();
         let shown = self.shown(place);
         let kind = entry.kind.clone();
-        // If an entry lost metadata, the next run brings and reports it again.
+        // If some metadata of an entry was lost, the entry isn't recorded, so the next run sends it and
+        // reports the loss again.
         let is_done = is_kept && self.shared.ground.journal.takes_done();
         let mark = || origin.map_or_else(|| mark(entry), |origin| mark_of(entry, origin));
         let journalled = is_done.then(|| (place.clone(), mark()));
@@ -254,13 +258,14 @@ impl<'a> ReceiveWorker<'a> {
     pub fn hand_over(&mut self) {
         let whole = std::mem::take(&mut self.whole);
         if !whole.is_empty() {
-            // Without a committer the transfer has failed, and dropping the files removes them.
+            // If the committer has ended, the transfer has failed. The files are then dropped, which removes
+            // them.
             let _ = self.shared.reports.finished.send(ToCommit::Whole(whole));
         }
     }
 
-    /// Sets the owner, attributes and mode of a complete file, as far as they aren't set yet; false if some could not
-    /// be kept, which is reported.
+    /// Sets the owner, attributes and mode of a complete file, unless they are set already. If some can't be
+    /// kept, reports that and returns false.
     fn give(&self, temporary: &Temporary, admitted: &Admitted<'_>) -> Result<bool, Errno> {
         let (place, entry) = (admitted.place(), admitted.entry());
         let made = self.first_mode(entry, temporary.parent());
@@ -268,7 +273,7 @@ impl<'a> ReceiveWorker<'a> {
             .replaced_mode(place, entry, temporary.parent())
             .unwrap_or_else(|| self.shared.settings.mode_in(entry, temporary.parent()));
         let inherits = self.shared.settings.keep.perms && temporary.parent().has_default_acl();
-        // A file that is written into may have attributes and ACLs that the sender's file doesn't have.
+        // A file that is written into may have attributes and an ACL that the sender's file doesn't have.
         let in_place = temporary.is_in_place();
         let may_have_more = in_place && (self.shared.settings.keep.xattrs || self.shared.settings.keep.acls);
         let fakes = self.shared.ground.writer.fakes();
@@ -299,7 +304,8 @@ impl<'a> ReceiveWorker<'a> {
         Ok(is_kept)
     }
 
-    /// The mode of the file that is replaced, if rsync would keep it.
+    /// The mode of the file that is replaced, if the new file should have that mode as with rsync; otherwise
+    /// `None`.
     fn replaced_mode(&self, place: &RelPath, entry: &Entry, parent: &Directory) -> Option<Mode> {
         let is_file = matches!(entry.kind, Kind::File { .. });
         let (_, name) = place.split().filter(|_| is_file && self.shared.settings.leaves_modes)?;
@@ -310,7 +316,7 @@ impl<'a> ReceiveWorker<'a> {
         is_there.then(|| self.shared.settings.mode_over(entry, mode))
     }
 
-    /// The mode of a file while it is written into. Its own mode is kept if it should be.
+    /// The mode of a file while it is written into: its own mode, if that should be kept.
     fn mode_in_place(&self, place: &RelPath, entry: &Entry, parent: &Directory) -> Mode {
         if self.shared.ground.writer.fakes() {
             let there = place.name().and_then(|name| parent.stat(name).ok());
@@ -339,8 +345,8 @@ impl<'a> ReceiveWorker<'a> {
         Ok(new)
     }
 
-    /// The existing file, if it should be written into and can be. If backups are requested, its backup has been made
-    /// by then.
+    /// The existing file, if it should and can be written into. If backups are requested, its backup has been
+    /// made by then.
     fn existing_file(
         &self,
         place: &RelPath,

@@ -1,4 +1,4 @@
-//! Pieces of an older version that are at other offsets in the new version.
+//! Copies pieces of an older version that are at other offsets in the new version.
 
 use blake3::Hasher;
 use linerate_wire::control::Digest;
@@ -12,11 +12,11 @@ use crate::net::clock::Stage;
 use crate::net::stream::StreamError;
 use crate::tree::blocks::{BlockHash, MovedProof};
 
-/// The most blocks of an older version that boundaries between parts of the new version may cut, for one file.
+/// The most blocks of an older version that may be cut by boundaries between parts of one file.
 const MOST_EDGES: usize = 65_536;
 
-/// The blocks that are cut by the boundaries of the new version's parts: their offsets in the new and in the older
-/// version.
+/// The blocks that are cut by boundaries between parts: for each, the offset of the cut in the new version
+/// and in the older version.
 #[derive(Debug, Default)]
 pub(super) struct Edges {
     heads: Vec<(u64, u64)>,
@@ -24,14 +24,15 @@ pub(super) struct Edges {
 }
 
 impl Edges {
-    /// Records that a piece continues in the next part, or started in the previous one; false if there are too many.
+    /// Records a block that is cut at a boundary. `is_tail` states whether its rest continues in the next
+    /// part; otherwise it began in the previous part. False if there are too many.
     fn add(&mut self, is_tail: bool, edge: (u64, u64)) -> bool {
         let edges = if is_tail { &mut self.tails } else { &mut self.heads };
         edges.push(edge);
         edges.len() <= MOST_EDGES
     }
 
-    /// True if each block that is cut at the end of a part continues in the next part.
+    /// True if each block that is cut at the end of one part continues in the next part.
     pub(super) fn fit(&mut self) -> bool {
         self.heads.sort_unstable();
         self.tails.sort_unstable();
@@ -39,7 +40,7 @@ impl Edges {
     }
 }
 
-/// A piece of the older version, as the sender describes it.
+/// A piece of the older version to which the sender refers.
 struct MovedPiece {
     from: u64,
     at: u64,
@@ -47,7 +48,7 @@ struct MovedPiece {
 }
 
 impl ReceiveWorker<'_> {
-    /// Copies the next bytes of the part from blocks of the older version.
+    /// Handles a reference to the older version: copies the next bytes of the part from its blocks.
     pub(super) fn moved(&mut self) -> Result<(), StreamError> {
         let unasked = StreamError::Protocol("a piece of an older version that this end didn't name");
         let Some(part) = &mut self.part else { return Err(unasked) };
@@ -82,7 +83,7 @@ impl ReceiveWorker<'_> {
     }
 }
 
-/// Hashes the bytes that were copied, to check that the sender has the same bytes.
+/// Hashes the copied bytes, so that the digest shows whether the sender has the same bytes.
 #[derive(Default)]
 pub(super) struct Brought {
     proof: MovedProof,
@@ -97,7 +98,7 @@ struct Segment {
 }
 
 impl Segment {
-    /// The segment that begins at `at`, of a range that ends at `end`.
+    /// The segment from `at` to the end of its block, but at most to `end`, where the range ends.
     fn at(at: u64, end: u64, block: u64) -> Self {
         let left = (block - at % block).min(end - at);
         Self { left, is_whole: left == block }
@@ -105,7 +106,7 @@ impl Segment {
 }
 
 impl Brought {
-    /// Hashes the bytes of `piece`, in blocks of `block` bytes, which `bring` provides one after the other.
+    /// Hashes the bytes of `piece`, block by block; `bring` copies and provides each block's bytes.
     fn see<T>(
         &mut self,
         piece: &MovedPiece,
@@ -154,7 +155,7 @@ impl Brought {
     }
 }
 
-/// Parses a piece that belongs at `at`; `None` if it is empty or invalid.
+/// Parses a reference to a piece for the offset `at`; `None` if the piece is empty or invalid.
 fn piece(named: &[u8], at: u64) -> Option<MovedPiece> {
     let (from, length) = named.split_first_chunk::<8>()?;
     let length = u64::from_le_bytes(length.try_into().ok()?);
@@ -162,9 +163,10 @@ fn piece(named: &[u8], at: u64) -> Option<MovedPiece> {
 }
 
 impl Assembly {
-    /// Records a piece at a block's edge; true if it is only a piece of a block. Only whole blocks may be used.
-    /// Otherwise a sender that can't read the file could find out its bytes one by one, by trying which digest is
-    /// accepted. Boundaries of parts cut blocks, so the two pieces must fit together.
+    /// Checks a reference for pieces that aren't whole blocks, and records them; true if there are any. Only
+    /// whole blocks may be used: otherwise a sender that can't read the file could find out its bytes one by
+    /// one, by trying which digest is accepted. Only boundaries between parts may cut a block, and then the
+    /// two pieces must fit together.
     fn note_edges(
         &self,
         piece: &MovedPiece,

@@ -22,24 +22,25 @@ pub(super) struct Part {
     pub(super) at: u64,
     pub(super) end: u64,
     pub(super) length: u64,
-    /// The file has its final size.
+    /// The file has its final size already.
     pub(super) sized: bool,
-    /// The pieces of an older version in the part; their digest will follow.
+    /// The digest of the part's pieces of an older version, to compare with the sender's digest, which
+    /// follows.
     pub(super) brought: Option<Brought>,
-    /// A piece of the older version is only a part of a block.
+    /// The part contains a piece of the older version that isn't a whole block.
     pub(super) has_edges: bool,
     /// How much of the part is recorded in the journal.
     pub(super) progress: Progress,
 }
 
 pub(super) enum Target {
-    /// The part is the whole file.
+    /// This part is the whole file.
     Whole(Temporary, Admitted<'static>, Origin),
-    /// The file is already there and stays: only its digest is sent.
+    /// The file already exists and stays unchanged; only its digest is sent.
     Standing(Temporary, Admitted<'static>),
-    /// The part is one of many.
+    /// This part is one of several parts of the file.
     Shared(Arc<Assembly>),
-    /// The file failed; its bytes are dropped.
+    /// The file has failed; the bytes of this part are discarded.
     Dropped,
 }
 
@@ -49,12 +50,13 @@ impl Part {
         self.left() == 0
     }
 
-    /// Bytes that will still arrive, unless the sender gives the file up.
+    /// The number of bytes of the part that haven't arrived yet.
     pub(super) fn left(&self) -> u64 {
         self.end - self.at
     }
 
-    /// Bytes that are sure to follow: 0 if a frame may declare that they are already here.
+    /// The number of bytes that are sure to follow. 0 if the next frame may state that the bytes are already
+    /// here.
     pub(super) fn expects(&self) -> u64 {
         match &self.target {
             Target::Shared(assembly) if assembly.may_be_here() && self.is_untouched() => 0,
@@ -68,11 +70,11 @@ impl Part {
         self.left() == self.length
     }
 
-    /// Sets the file's size, which matters if the file ends in a hole.
+    /// Sets the file's size. This is necessary for a file that ends in a hole.
     pub(super) fn size(&mut self) -> Result<(), Errno> {
         if let (Target::Whole(temporary, ..), false) = (&self.target, self.sized) {
-            // If this part isn't the complete rest of the file, the file's size becomes the number of bytes that have
-            // arrived: another run continues after them.
+            // If this part doesn't contain the complete rest of the file, the file's size must be the number
+            // of bytes that have arrived, since another run continues after these bytes.
             let appends = self.length < self.end;
             rustix::fs::ftruncate(temporary.fd()?, if appends { self.at } else { self.end })?;
             self.sized = !appends;
@@ -80,8 +82,9 @@ impl Part {
         Ok(())
     }
 
-    /// Clears what the file that is written into has in this part, before the part's first bytes arrive at `start`. If
-    /// the part ends early for any reason, each block of the old contents is then either complete or zeros.
+    /// Before the part's first bytes are written at `start`: clears the old contents of this part in a file
+    /// that is written into. So if the part ends early, each block of old contents is either complete or
+    /// zeros.
     pub(super) fn forget(&self, start: u64) -> Result<(), Errno> {
         let Target::Shared(assembly) = &self.target else { return Ok(()) };
         if !assembly.in_place || start + self.length != self.end {
@@ -93,7 +96,7 @@ impl Part {
         }
     }
 
-    /// Removes contents of an older version where the new one has a hole.
+    /// Removes old contents where the new version has a hole.
     pub(super) fn empty(&self, start: u64, length: u64) -> Result<(), Errno> {
         let Target::Shared(assembly) = &self.target else { return Ok(()) };
         if !assembly.has_old_bytes {

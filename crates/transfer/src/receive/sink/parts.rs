@@ -1,4 +1,4 @@
-//! Entries that arrive in chunks: larger files, whole or in parts on several streams.
+//! Handles files that arrive in chunks: whole, or in parts on several streams.
 
 use linerate_wire::control::{Digest, ProblemKind};
 use linerate_wire::entry::{Chunk, Kind, Origin};
@@ -31,9 +31,9 @@ use crate::tree::metadata::write::set_mode;
 use crate::tree::root::Directory;
 use crate::tree::temporary::Temporary;
 
-/// A file that is written into (--inplace) keeps its old contents in whole blocks of this size, or not at all.
-/// Otherwise a sender could leave a few old bytes among its own, stop, and find out what they are from the next run's
-/// digests. Chunks that are compared have at least this length.
+/// A file that is written into (--inplace) keeps its old contents in whole blocks of this size, or not at
+/// all. Otherwise a sender could leave a few old bytes among its own bytes, stop, and find out the old bytes
+/// from the digests of the next run. Chunks for which digests are compared have at least this length.
 pub const BLOCK: u64 = 1 << 20;
 
 pub(super) const STANDS: &str = "data of a file of which only the digest was asked for";
@@ -111,7 +111,8 @@ impl ReceiveWorker<'_> {
         if is_same { Ok(file) } else { Err(Errno::STALE) }
     }
 
-    /// Opens or creates the file; true if it is already there and stays.
+    /// Opens or creates the file of a part that is the whole file; true if the file already exists and stays
+    /// unchanged.
     fn whole_file(&mut self, admitted: &Admitted<'_>) -> Result<(Temporary, bool), Errno> {
         let place = admitted.place();
         let parent = self.parent_of(place)?;
@@ -171,7 +172,8 @@ impl ReceiveWorker<'_> {
             return self.begin_divided(awaited, chunk, admitted, parent);
         }
         if let Some(resumed) = self.resumed(chunk, place) {
-            // The file may already have its final mode, from the moment before it would have got its name.
+            // If the earlier run ended just before it renamed the file, the file may already have its final
+            // mode.
             set_mode(resumed.temporary.fd()?, self.first_mode(admitted.entry(), &parent))?;
             return Assembly::resumed(resumed, chunk, admitted);
         }
@@ -181,13 +183,14 @@ impl ReceiveWorker<'_> {
         Ok(Assembly::new(temporary, chunk, admitted)?.over(basis, has_old_bytes))
     }
 
-    /// An earlier run's part of this file, if the sender continues with the same chunks.
+    /// The state of this file from an earlier run, if the sender continues with the same chunks.
     fn resumed(&self, chunk: &Chunk, place: &RelPath) -> Option<Resumed> {
         let resumed = lock(&self.shared.notes.resumed).remove(place)?;
         resumed.fits(chunk).then_some(resumed)
     }
 
-    /// Creates the file for the parts. It contains the older version's bytes already if sharing them costs nothing.
+    /// Creates the file for the parts. If sharing blocks costs nothing, the file contains the older version's
+    /// bytes from the start.
     fn new_parts(
         &self,
         place: &RelPath,
@@ -207,8 +210,8 @@ impl ReceiveWorker<'_> {
         Ok(temporary)
     }
 
-    /// Parts may arrive in any order, so the file gets its size first. A file that is written into keeps only whole
-    /// blocks.
+    /// Sets the file's size, since its parts may arrive in any order. A file that is written into keeps only
+    /// whole blocks of old contents.
     fn sized(&self, temporary: Temporary, chunk: &Chunk) -> Result<Temporary, Errno> {
         let Kind::File { size } = chunk.entry.kind else { return Ok(temporary) };
         let file = temporary.fd()?;
@@ -243,7 +246,8 @@ impl ReceiveWorker<'_> {
         result
     }
 
-    /// The rest of the part is as an earlier run brought it, or as the older version has it.
+    /// Handles a frame that states that the rest of the part is already here, from an earlier run or from the
+    /// older version.
     pub(super) fn same(&mut self) -> Result<(), StreamError> {
         let unasked = StreamError::Protocol("a reference to a chunk that this end doesn't have");
         let Some(part) = &mut self.part else { return Err(unasked) };
@@ -265,7 +269,7 @@ impl ReceiveWorker<'_> {
         self.came()
     }
 
-    /// The next bytes take no space at the sender, so nothing is written here either.
+    /// Handles a frame for bytes that are a hole at the sender: no bytes are written here either.
     pub(super) fn hole(&mut self) -> Result<(), StreamError> {
         let length = <[u8; 8]>::try_from(self.payload.as_slice()).map(u64::from_le_bytes);
         let length = length.map_err(|_| StreamError::Protocol("a damaged hole"))?;
@@ -289,7 +293,8 @@ impl ReceiveWorker<'_> {
         self.came()
     }
 
-    /// Bytes of a part have arrived. If digests are sent, the part's digest follows when the part is complete.
+    /// Called when bytes of a part have arrived. If the part is complete, finishes it, unless its digest
+    /// still follows.
     pub(super) fn came(&mut self) -> Result<(), StreamError> {
         if !self.awaits_digest() && self.part.as_ref().is_some_and(Part::is_whole) {
             return self.finish_part(None);
@@ -303,7 +308,7 @@ impl ReceiveWorker<'_> {
         self.shared.settings.digests || self.part.as_ref().is_some_and(|part| part.brought.is_some())
     }
 
-    /// Reports the first failure of a file; further parts of the file are dropped.
+    /// Handles an error of a file: reports the first error, and drops further parts of the file.
     pub(super) fn part_failed(&mut self, error: Errno) -> Result<(), StreamError> {
         let Some(part) = &mut self.part else { return Ok(()) };
         let number = part.number;
@@ -311,7 +316,7 @@ impl ReceiveWorker<'_> {
             Target::Whole(_, admitted, _) | Target::Standing(_, admitted) => (admitted, true),
             Target::Shared(assembly) => {
                 let was_failed = assembly.stop();
-                // If the disk is full, the next run resumes from the parts that it holds.
+                // If the disk is full, the arrived parts are kept, so that the next run can resume from them.
                 if !self.shared.ends_everything(assembly.admitted.place(), error) {
                     lock(&self.shared.notes.assemblies).give_up(number);
                 }
@@ -323,8 +328,8 @@ impl ReceiveWorker<'_> {
         if first { self.failed(&admitted, error) } else { Ok(()) }
     }
 
-    /// Handles a digest. The part is finished only after its own digest, and after the digest of the pieces of an older
-    /// version.
+    /// Handles a digest from the sender. A part is finished only after its own digest and, if it has pieces
+    /// of an older version, after their digest.
     pub(super) fn digest(&mut self) -> Result<(), StreamError> {
         let misplaced = StreamError::Protocol("a digest that has no place");
         let Some(part) = self.part.as_ref().filter(|part| part.is_whole()) else { return Err(misplaced) };
@@ -349,7 +354,8 @@ impl ReceiveWorker<'_> {
                 self.complete(temporary, &admitted, origin, digest)?;
             }
             Target::Standing(file, admitted) => self.stands(file, &admitted, digest),
-            // If the file failed in another part, this part's bytes may have been dropped.
+            // If the file has failed in another part, bytes of this part may have been dropped, so its digest
+            // isn't checked.
             Target::Shared(assembly) if assembly.has_failed() => {}
             Target::Shared(assembly) => {
                 let offset = part.end - part.length;
@@ -382,8 +388,9 @@ impl ReceiveWorker<'_> {
         Ok(())
     }
 
-    /// Checks the pieces of an older version in a part. If a process wrote to the older version meanwhile, the part
-    /// differs from the sender's. The sender learns this only after it is clear that all pieces are whole blocks.
+    /// Checks the digest of a part's pieces of an older version. If it differs, another process may have
+    /// written to the older version meanwhile, and the part must be sent again. The sender learns the result
+    /// only after it is clear that all pieces are whole blocks.
     fn check_brought(&mut self, theirs: Digest) {
         let Some(part) = &self.part else { return };
         let (Target::Shared(assembly), Some(brought)) = (&part.target, &part.brought) else { return };
@@ -444,7 +451,7 @@ impl ReceiveWorker<'_> {
         Ok(())
     }
 
-    /// Compares and counts an existing file like a received one.
+    /// Verifies and counts an existing file as if it had been received.
     fn stands(&mut self, temporary: Temporary, admitted: &Admitted<'_>, digest: Option<Digest>) {
         let (entry, place) = (admitted.entry(), admitted.place());
         self.clock.entries(1);
@@ -456,7 +463,7 @@ impl ReceiveWorker<'_> {
         self.hand_over();
     }
 
-    /// The sender can't finish the file, and has reported the reason.
+    /// Handles a frame by which the sender gives up the file; the sender has reported the reason.
     pub(super) fn give_up(&mut self) -> Result<(), StreamError> {
         match self.part.take() {
             Some(Part { target: Target::Shared(_), number, .. }) => {
@@ -469,7 +476,8 @@ impl ReceiveWorker<'_> {
     }
 }
 
-/// Whether a part of a file that is written into begins and ends at block boundaries, or at the file's end.
+/// True if a part of a file that is written into begins and ends at boundaries of blocks, or ends with the
+/// file.
 fn keeps_whole_blocks(chunk: &Chunk) -> bool {
     let end = chunk.offset + chunk.length;
     let is_last = matches!(chunk.entry.kind, Kind::File { size } if size == end);

@@ -1,4 +1,5 @@
-//! Where files are until they have their names, and what is kept of them when a transfer ends early.
+//! Where files are stored until they get their names, and which of their bytes are kept if the transfer ends
+//! early.
 
 use linerate_wire::entry::{Entry, Kind};
 use linerate_wire::path::RelPath;
@@ -19,7 +20,8 @@ use crate::tree::root::Directory;
 use crate::tree::temporary::Temporary;
 
 impl ReceiveWorker<'_> {
-    /// Creates an empty file that will get its place in `parent`; with a temporary name if `named`.
+    /// Creates an empty file that will get its name in `parent`. Until then it has a temporary name if
+    /// `named`, and otherwise no name.
     pub(super) fn make_file(
         &self,
         place: &RelPath,
@@ -32,14 +34,14 @@ impl ReceiveWorker<'_> {
             let make = if named { Temporary::named } else { Temporary::unnamed };
             return self.with_access(place, || make(parent.clone(), names, mode));
         };
-        // The file will get its final name in this directory later.
+        // The file will be renamed into this directory later, so access is checked now.
         let access = Access::WRITE_OK | Access::EXEC_OK;
         self.with_access(place, || rustix::fs::accessat(parent, ".", access, AtFlags::EACCESS))?;
         Temporary::named_in(holder.clone(), parent.clone(), names, mode)
     }
 
-    /// Copies a file that was received on another file system to the file system of its place, before its metadata is
-    /// set.
+    /// If a file was received on another file system than that of its place, copies it to the right file
+    /// system, before its metadata is set.
     pub(super) fn near_its_place(&self, file: Temporary, entry: &Entry) -> Result<Temporary, Errno> {
         let size = match &entry.kind {
             _ if !file.is_across() => return Ok(file),
@@ -53,14 +55,15 @@ impl ReceiveWorker<'_> {
         Ok(near)
     }
 
-    /// The stream ended in the middle of a part: the bytes that have arrived are recorded or kept.
+    /// Called if the stream ends in the middle of a part: records or keeps the bytes that have arrived.
     pub fn keep_partial(&mut self) {
         let Some(partial) = &self.shared.ground.near.partial else { return };
         let Some(part) = self.part.take() else { return };
         let came = part.at - (part.end - part.length);
         match part.target {
             Target::Whole(file, admitted, _) if came > 0 => keep(partial, file, admitted.place(), part.at),
-            // The digest of pieces of an older version hasn't arrived: the sender may not know their contents.
+            // The digest of the pieces of an older version hasn't arrived, so the sender may not know their
+            // contents. They aren't kept.
             Target::Shared(assembly) if came > 0 && part.brought.is_none() && !assembly.has_failed() => {
                 lock(&assembly.parts).add_beginning(part.at - came, came);
             }
@@ -70,11 +73,11 @@ impl ReceiveWorker<'_> {
 }
 
 impl Reception<'_> {
-    /// Keeps the bytes of large files that have arrived without a gap from the beginning.
+    /// For large files: keeps the bytes that have arrived without a gap from the beginning.
     pub fn keep_partials(&self) {
         let Some(partial) = &self.ground.near.partial else { return };
         for assembly in lock(&self.notes.assemblies).open() {
-            // A file that is sent whole can be resumed only by the journal.
+            // With whole files, no partial file is used; only the journal can resume them.
             if !self.settings.whole || !assembly.is_listed() {
                 assembly.keep_in(partial);
             }
@@ -84,7 +87,7 @@ impl Reception<'_> {
 
 impl Assembly {
     fn keep_in(&self, partial: &PartialDirectory) {
-        // If pieces of blocks were kept, the sender could find out their contents by trial.
+        // If pieces of blocks were kept, a sender could find out their contents by trial.
         let beginning = self.beginning().min(self.unproven.load(Ordering::Acquire));
         if self.in_place || self.failed.load(Ordering::Acquire) || beginning == 0 {
             return;
@@ -95,8 +98,8 @@ impl Assembly {
     }
 }
 
-/// Keeps the first `length` bytes of a file. If that fails nothing is kept, and the next run must receive the file
-/// again.
+/// Keeps the first `length` bytes of a file as a partial file. If that fails, the next run receives the whole
+/// file again.
 fn keep(partial: &PartialDirectory, file: Temporary, place: &RelPath, length: u64) {
     let Some((_, name)) = place.split() else { return };
     let cut = file.fd().and_then(|fd| rustix::fs::ftruncate(fd, length));

@@ -1,5 +1,5 @@
-//! Records what has arrived of a part that takes long. So a file is completed in the end even over a link that breaks
-//! again and again.
+//! Records how much of a part has arrived, if the part takes long. So a file is completed in the end even
+//! over a link that breaks repeatedly.
 
 use linerate_wire::entry::{Chunk, Origin};
 use rustix::io::Errno;
@@ -14,13 +14,13 @@ use crate::net::stream::StreamError;
 use crate::receive::admission::Admitted;
 use crate::tree::temporary::Temporary;
 
-/// If a part isn't complete after this time, what has arrived is recorded now, and again each time that this period has
-/// passed.
+/// If a part isn't complete after this time, the bytes that have arrived are recorded, and again after each
+/// further period of this length.
 const SLOW: Duration = Duration::from_secs(2);
 
-/// How much of a part is recorded in the journal.
+/// How much of a part the journal has recorded.
 pub(super) struct Progress {
-    /// The offset in the file up to which it is recorded.
+    /// The offset in the file up to which bytes are recorded.
     kept: u64,
     begun: Instant,
     looked: Instant,
@@ -33,14 +33,14 @@ impl Progress {
         Self { kept: offset, begun: now, looked: now }
     }
 
-    /// True if the part takes long.
+    /// True if it is time to record the progress of the part.
     pub fn is_slow(&self) -> bool {
         self.begun.elapsed() >= SLOW
     }
 }
 
 impl ReceiveWorker<'_> {
-    /// If a part takes long, records the bytes that have arrived in order.
+    /// If a part takes long, records the bytes that have arrived so far in order.
     pub(super) fn keep_progress(&mut self) -> Result<(), StreamError> {
         let journal = self.shared.ground.journal;
         let is_due = |progress: &Progress| progress.looked.elapsed() >= SLOW && journal.is_wanted();
@@ -63,7 +63,8 @@ impl ReceiveWorker<'_> {
         Ok(())
     }
 
-    /// Converts a file that arrives in one part, and has no temporary name yet, into a file that a journal can list.
+    /// Turns a file that arrives as a single part, and has no temporary name yet, into a file that a journal
+    /// can list.
     fn make_shared(&mut self) -> Result<(), StreamError> {
         let shared = self.shared;
         let Some(part) = &mut self.part else { return Ok(()) };
@@ -96,7 +97,7 @@ impl ReceiveWorker<'_> {
     }
 }
 
-/// The file, with its size, as an assembly of a single part.
+/// Creates an assembly for a file that arrives as a single part, and sets the file's size.
 fn assembly(
     file: Temporary,
     admitted: &Admitted<'static>,

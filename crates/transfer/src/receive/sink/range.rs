@@ -11,10 +11,11 @@ use crate::net::stream::{FileRange, StreamError};
 use crate::tree::copying::{CopyError, copy_range};
 
 impl ReceiveWorker<'_> {
-    /// Copies the next bytes of a part; returns how many of them the source had.
+    /// Copies the next bytes of a part; returns how many of these bytes the source had.
     ///
     /// # Errors
-    /// If the range isn't the part's next bytes, or writing fails; the inner error if the source can't be read.
+    /// If the range isn't the part's next bytes, or writing fails; the inner error if the source can't be
+    /// read.
     pub(super) fn bring_range(&mut self, range: &FileRange) -> Result<Result<u64, Errno>, StreamError> {
         let FileRange { offset, length, .. } = *range;
         let part = self.part.as_mut().ok_or(StreamError::Protocol("a range without a chunk"))?;
@@ -34,7 +35,7 @@ impl ReceiveWorker<'_> {
         self.clock.lap(Stage::Write);
         match copied {
             Ok(()) => self.keep_progress()?,
-            // The source ended early, so the sender gives the file up.
+            // The source ended early; the sender will give up the file.
             Err(CopyError::Ended(end)) => return Ok(Ok(end - offset)),
             Err(CopyError::Read(error)) => return Ok(Err(error)),
             Err(CopyError::Write(error)) => self.part_failed(error)?,

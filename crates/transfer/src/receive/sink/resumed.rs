@@ -1,4 +1,4 @@
-//! A large file that an earlier run began and that was reopened.
+//! A large file that an earlier run began and that this run has reopened.
 
 use linerate_wire::entry::{Chunk, Kind};
 use std::collections::HashSet;
@@ -8,11 +8,11 @@ use crate::receive::journal::{Earlier, Partial, bits, mark};
 use crate::tree::root::Directory;
 use crate::tree::temporary::Temporary;
 
-/// The part of a large file that exists.
+/// The existing chunks of a large file.
 pub struct Resumed {
     /// The file.
     pub temporary: Temporary,
-    /// The file's record in the journal.
+    /// The file's record in the journal of the earlier run.
     pub partial: Partial,
     /// The chunks that have arrived.
     pub there: HashSet<u32>,
@@ -34,14 +34,14 @@ impl Resumed {
         Some(Self { temporary, partial, there })
     }
 
-    /// The chunks in the form in which they are sent.
+    /// The existing chunks, in the form in which they are reported to the sender.
     pub fn present(&self) -> Vec<u8> {
         let mut bits = bits(&self.there);
         bits.resize(self.partial.chunks().unwrap_or(0).div_ceil(8) as usize, 0);
         bits
     }
 
-    /// True if the sender continues with this same file, in the same chunks.
+    /// True if the sender sends the same file in the same chunks as before.
     pub fn fits(&self, chunk: &Chunk) -> bool {
         let Partial { origin, chunk: cut, size, mark: made, .. } = self.partial;
         let last = chunk.offset + chunk.length == size;

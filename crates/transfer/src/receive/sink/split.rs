@@ -11,7 +11,7 @@ use crate::net::stream::StreamError;
 use crate::tree::copying::{CopyError, copy_range};
 
 impl ReceiveWorker<'_> {
-    /// The part ends here; other parts bring the rest.
+    /// Handles a frame that ends the part here, since other parts bring the rest.
     pub(super) fn split(&mut self) -> Result<(), StreamError> {
         let damaged = StreamError::Protocol("the end of a chunk that has none there");
         let count = <[u8; 4]>::try_from(self.payload.as_slice()).map(u32::from_le_bytes);
@@ -33,7 +33,7 @@ impl ReceiveWorker<'_> {
         self.came()
     }
 
-    /// Converts a part that was the whole file into one of several parts; other parts may already have arrived.
+    /// Turns a part that was the whole file into one of `parts` parts; other parts may already have arrived.
     fn join_others(&mut self, parts: u32) -> Result<(), StreamError> {
         let Some(part) = &mut self.part else { return Ok(()) };
         let (file, length) = (part.number, part.length);

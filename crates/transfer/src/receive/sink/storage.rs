@@ -8,25 +8,26 @@ use std::iter;
 use crate::receive::reception::Reception;
 use crate::tree::root::Directory;
 
-/// The advice about a storage error in a mount below the destination.
+/// The advice for an error of the storage of a mount below the destination.
 pub const OF_A_MOUNT: &str = "it is in a mount of its own below the destination: make room there or make it \
                               writable, or leave it out";
 
 impl Reception<'_> {
-    /// True if after `error` at `place` nothing more can be written anywhere: the destination's own file system is full
-    /// or read-only. An error in a mount below the destination only concerns the entries in it.
+    /// True if `error` at `place` means that nothing more can be written anywhere, since the destination's
+    /// own file system is full or read-only. An error in a mount below the destination only concerns the
+    /// entries in it.
     pub(super) fn ends_everything(&self, place: &RelPath, error: Errno) -> bool {
         let top = self.ground.landing.root.top();
         match error {
-            // A file system may have read-only and writable mounts.
+            // The same file system may have both read-only and writable mounts.
             Errno::ROFS => is_read_only(top),
             error if is_of_storage(error) => self.device_of(place).is_none_or(|device| device == top.device),
             _ => false,
         }
     }
 
-    /// The device on which the entry at `place` is written: that of its directory, or of the nearest existing directory
-    /// above.
+    /// The device on which the entry at `place` is written: that of its parent directory or, if that is
+    /// missing, of the nearest existing directory above it.
     fn device_of(&self, place: &RelPath) -> Option<u64> {
         let root = &self.ground.landing.root;
         if self.settings.inplace

@@ -1,5 +1,5 @@
-//! Files that grow: a file that is shorter here gets the missing bytes, and its existing bytes stay untouched
-//! (`--append`).
+//! `--append`: a file that is shorter here gets the missing bytes appended, and its existing bytes stay
+//! unchanged.
 
 use linerate_wire::control::{Appending, Want};
 use linerate_wire::entry::Kind;
@@ -13,7 +13,8 @@ use crate::receive::admission::Admitted;
 use crate::tree::reading::hash;
 
 impl Comparer<'_, '_> {
-    /// The answer for a file whose contents differ from `there`; `None` if the file isn't appended to.
+    /// With `--append`, the answer for a file whose contents differ from those of the existing file `there`;
+    /// `None` if no bytes are to be appended.
     pub(super) fn appended(
         &mut self,
         admitted: &Admitted<'_>,
@@ -47,8 +48,9 @@ impl Comparer<'_, '_> {
     }
 }
 
-/// False if the whole file must be requested. No digest is reported for less than the smallest chunk: the sender could
-/// find out the contents by trial.
+/// True if bytes are appended after the first `from` bytes; otherwise the whole file is requested. With
+/// digests, `from` must be at least the smallest chunk: from digests of fewer bytes, the sender could find
+/// out the contents by trial.
 fn may_grow(from: u64, append: Appending) -> bool {
     let least = if append == Appending::Comparing { CHUNK_LEAST } else { 1 };
     from >= least

@@ -1,4 +1,5 @@
-//! Sums of an older version's blocks, by which the sender finds the blocks at any offset of the new version.
+//! Sums of an older version's blocks. With them, the sender finds the same blocks at any offset of the new
+//! version.
 
 use linerate_wire::control::{BlockSum, MAX_ANSWER_BLOCKS};
 use rustix::io::Errno;
@@ -8,8 +9,9 @@ use super::delta::{DeltaBounds, each_chunk};
 use crate::tree::blocks::{block_of, block_sum};
 use crate::tree::reading::append_from;
 
-/// The bytes of a block and the number of blocks for comparing a file of `size` bytes with an older version of `older`
-/// bytes. `shared_by` is the number of such files in one answer. `None` if the comparison isn't worthwhile.
+/// The block size in bytes and the number of blocks, for a comparison of a file of `size` bytes with an older
+/// version of `older` bytes. `shared_by` is the number of such files in one answer. `None` if the comparison
+/// isn't worthwhile.
 pub fn blocks_of(bounds: DeltaBounds, size: u64, older: u64, shared_by: u64) -> Option<(u64, u32)> {
     if !bounds.pays(size, older) {
         return None;
@@ -22,7 +24,7 @@ pub fn blocks_of(bounds: DeltaBounds, size: u64, older: u64, shared_by: u64) -> 
 /// The sums of the first `count` blocks; fewer if the file is shorter.
 ///
 /// # Errors
-/// If it can't be read.
+/// If the file can't be read.
 pub fn sums(file: &OwnedFd, block: u64, count: u32) -> Result<Vec<BlockSum>, Errno> {
     each_chunk(u64::from(count), |number, buffer| {
         buffer.clear();

@@ -1,4 +1,4 @@
-//! Compares an offered entry with the existing one.
+//! Compares an offered entry with the existing entry at its place.
 
 use linerate_wire::control::Digest;
 use linerate_wire::entry::{Entry, Kind};
@@ -26,7 +26,7 @@ impl Comparer<'_, '_> {
         early.unwrap_or_else(|| self.compare(admitted, digest, there))
     }
 
-    /// Decides by comparison with the existing entry, which is of the same kind.
+    /// Decides about an offered entry by comparing it with the existing entry, which is of the same kind.
     pub(super) fn compare(
         &mut self,
         admitted: &Admitted<'_>,
@@ -43,7 +43,7 @@ impl Comparer<'_, '_> {
                 self.contents_differ(digest, *size, place, there)
             }
             Kind::File { .. } | Kind::Directory | Kind::HardLink { .. } => false,
-            // The link must become a file that stands for a link.
+            // The existing link must be replaced by a file that stands for a link.
             Kind::Symlink { .. } if fakes && there.real_kind() == FileType::Symlink => true,
             Kind::Symlink { target } => !there.leads_to(target, name(place)),
             Kind::Device { major, minor, .. } => there.stat.st_rdev != rustix::fs::makedev(*major, *minor),
@@ -69,21 +69,22 @@ impl Comparer<'_, '_> {
         }
     }
 
-    /// True if a listed file is compared because it has changed, and the change may be that it lost its other names. rsync
-    /// leaves such names together.
+    /// True if a file with the right contents must not share its inode with other names: a file on a list,
+    /// compared by checksum, may be listed because it has lost its other names. rsync leaves such names linked.
     fn must_be_separate(&self) -> bool {
         self.shared.settings.listed && self.rules.sync.checksum && !self.rules.sync.into
     }
 
-    /// True if the existing file has further names that the sender's file doesn't have: they would get its metadata
-    /// too.
+    /// True if the existing file has further hard links that the sender's file doesn't have, which would get
+    /// its metadata too.
     fn is_shared(&self, entry: &Entry, there: &Occupant) -> bool {
         let is_linked = entry.extra.as_ref().is_some_and(|extra| extra.linked);
         let is_file = matches!(entry.kind, Kind::File { .. });
         is_file && self.shared.settings.keep.hard_links && !is_linked && there.stat.st_nlink > 1
     }
 
-    /// Decides about a further hard link: it is right only if the first name stays and both are already the same file.
+    /// Decides about a further hard link. It is right only if the first name stays and both names already
+    /// belong to the same file.
     fn another_name(&self, entry: &Entry, source: u32, path: &RelPath, there: &Occupant) -> Decision {
         let first = self.judge.first_place(entry, source, path).ok();
         let kept = first.and_then(|first| self.shared.notes.first_names.get(&first));

@@ -1,5 +1,5 @@
-//! Decides about one entry from the stat of the existing one, without reading or writing. `delta.rs` decides whether
-//! only the differences of a changed file are sent.
+//! Decides about one entry from the stat of the existing entry, without reading or writing. `delta.rs`
+//! decides whether only the differences of a changed file are sent.
 
 use linerate_wire::control::{Change, Keep, Sync};
 use linerate_wire::entry::{Entry, Kind};
@@ -13,21 +13,21 @@ use crate::tree::stamp::mtime;
 /// The decision about an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Decision {
-    /// The user's options leave the existing entry unchanged.
+    /// The existing entry stays unchanged, as the user's options require.
     LeftAlone,
-    /// The entry is created. It replaces nothing, or an entry of another kind.
+    /// The entry is created. It replaces no entry, or an entry of another kind.
     New,
-    /// The entry's contents are replaced: a file's bytes, or a link's text.
+    /// The existing entry's contents (a file's bytes or a link's text) are replaced.
     Contents(Changes),
-    /// The entry's contents are right; other properties that differ, perhaps none, are repaired.
+    /// The existing entry's contents are right. Its other properties are repaired where they differ.
     Attributes(Changes),
 }
 
-/// The rules by which entries are decided about.
+/// The settings by which the receiver decides about entries.
 pub struct Rules {
-    /// The user's options.
+    /// The user's options for comparing entries.
     pub sync: Sync,
-    /// The properties that are kept, and so compared.
+    /// The properties that are kept, and therefore compared.
     pub keep: Keep,
     /// Access times are kept and compared too.
     pub atimes: bool,
@@ -36,7 +36,7 @@ pub struct Rules {
 }
 
 impl Rules {
-    /// Decides if that is possible without comparing contents.
+    /// Decides about an entry if that is possible without comparing contents; otherwise `None`.
     pub fn early(&self, entry: &Entry, there: &Stat) -> Option<Decision> {
         let kind = FileType::from_raw_mode(there.st_mode);
         let both_directories = entry.kind == Kind::Directory && kind == FileType::Directory;
@@ -56,7 +56,8 @@ impl Rules {
         if is_left { Decision::LeftAlone } else { Decision::New }
     }
 
-    /// The item that states why an entry is skipped; `there` is the existing entry.
+    /// The change to print for an entry that is skipped, which states why; `there` is the existing entry, if
+    /// there is one.
     pub fn why_left(&self, entry: &Entry, there: Option<&Stat>) -> [u8; 11] {
         let is_over = |most| matches!(entry.kind, Kind::File { size } if size > most);
         match there {
@@ -64,26 +65,27 @@ impl Rules {
             Some(_) if self.sync.ignore_existing => Change::EXISTS,
             _ if self.sync.most.is_some_and(is_over) => Change::OVER,
             _ if self.has_other_size(entry) => Change::UNDER,
-            // An entry that isn't a directory is in its path.
+            // An entry that isn't a directory is in the path of the entry.
             None => Change::EXISTS,
             Some(_) => Change::NEWER,
         }
     }
 
-    /// True if the existing entry `there` has the entry's time, as far as the user's options require.
+    /// True if the existing entry `there` has the same modification time as `entry`, with the precision that
+    /// the user's options require.
     fn has_time(&self, entry: &Entry, there: &Stat) -> bool {
         let apart = entry.mtime.seconds.abs_diff(mtime(there).seconds);
         self.sync.window.is_some_and(|window| apart <= window.into()) || same_time(entry.mtime, there)
     }
 
-    /// True for a file with fewer or more bytes than the user wants.
+    /// True for a file that is smaller or larger than the user's size limits permit.
     fn has_other_size(&self, entry: &Entry) -> bool {
         let Kind::File { size } = entry.kind else { return false };
         self.sync.least.is_some_and(|least| size < least) || self.sync.most.is_some_and(|most| size > most)
     }
 
-    /// Decides after contents were compared, or a link's text or a device's number was read: `value_differs` is the
-    /// result. `mode` is the entry's new mode, `more` are other differences.
+    /// Decides about an entry after its contents, link text or device number were compared: `value_differs`
+    /// is the result. `mode` is the entry's new mode, `more` are other differences.
     pub fn decide(
         &self,
         entry: &Entry,
@@ -101,7 +103,8 @@ impl Rules {
             _ => value_differs,
         };
         if replaced && !self.keep.times_of(&entry.kind) {
-            // Without `times`, the new file gets the time of the transfer, whatever time the old file had.
+            // If times aren't kept, the new file has the time of the transfer, regardless of the old file's
+            // time.
             changes.modified = Some(if self.keep.times { Time::Kept } else { Time::OfTransfer });
         }
         if replaced { Decision::Contents(changes) } else { Decision::Attributes(changes) }
@@ -144,7 +147,7 @@ impl Rules {
     }
 }
 
-/// Whether the user's options leave the existing entry `there` unchanged, whatever `entry` is. This is also checked
+/// Whether the user's options require that the existing entry `there` stays unchanged. This is also checked
 /// when an entry arrives, since a sender may send an entry that wasn't requested.
 pub fn is_left_alone(sync: &Sync, entry: &Entry, there: &Stat) -> bool {
     let rules = Rules { sync: sync.clone(), keep: Keep::NOTHING, atimes: false, executability: false };
@@ -152,8 +155,8 @@ pub fn is_left_alone(sync: &Sync, entry: &Entry, there: &Stat) -> bool {
 }
 
 impl Decision {
-    /// The change as the user sees it, with the kind `shown`; `None` if the entry isn't touched. `received` is true if,
-    /// for the user, contents arrive at this host.
+    /// The change to print for an entry, with the kind `shown`; `None` if the entry isn't changed. `received`
+    /// is true if contents arrive at this host, as the user sees it.
     pub fn item(&self, kind: &Kind, shown: itemize::Kind, received: bool) -> Option<Item> {
         let is_file = matches!(kind, Kind::File { .. });
         let update = match kind {

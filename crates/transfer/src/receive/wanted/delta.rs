@@ -1,5 +1,5 @@
-//! Decides for which changed files only the differences are sent, and makes the digests of an older version's chunks
-//! for a comparison at the same offsets.
+//! Decides for which changed files only the differences are sent, and computes the digests of an older
+//! version's chunks, which are compared with the chunks at the same offsets of the new version.
 
 use linerate_wire::control::Digest;
 use rustix::io::Errno;
@@ -11,34 +11,34 @@ use crate::base::lock::lock;
 use crate::tree::reading::hash;
 use std::sync::Mutex;
 
-/// The smallest chunk, unless the user also wants small files compared.
+/// The smallest chunk in bytes, unless the user requests the comparison of small files too.
 pub const CHUNK_LEAST: u64 = 1 << 20;
 
 /// Size limits for files that are compared in pieces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DeltaBounds {
-    /// New files with fewer bytes are sent whole.
+    /// Files whose new version has fewer bytes than this are sent whole.
     file: u64,
-    /// New files whose older version has fewer bytes are sent whole.
+    /// Files whose older version has fewer bytes than this are sent whole.
     older: u64,
-    /// The smallest chunk.
+    /// The smallest chunk in bytes.
     chunk: u64,
 }
 
 impl DeltaBounds {
-    /// The usual limits: for smaller files, asking costs about as much as sending everything.
+    /// The limits by default. For smaller files, the comparison costs about as much as sending everything.
     pub const USUAL: Self = Self { file: 4 << 20, older: CHUNK_LEAST, chunk: CHUNK_LEAST };
-    /// The limits if the user requests the search explicitly: at least eight of the smallest blocks. For shorter files
-    /// no sums are sent.
+    /// The limits if the user explicitly requests the search for blocks: eight of the smallest blocks. Sums
+    /// of shorter files aren't sent.
     pub const SMALL: Self = Self { file: 32 << 10, older: 32 << 10, chunk: 64 << 10 };
 
-    /// True if comparing costs less than it may save.
+    /// True if the comparison of files with these sizes in bytes costs less than it may save.
     pub fn pays(self, size: u64, older: u64) -> bool {
         size >= self.file && older >= self.older
     }
 }
 
-/// The largest chunk.
+/// The largest chunk in bytes.
 const CHUNK_MOST: u64 = 1 << 30;
 /// The most digests in one answer: half of the longest message.
 const DIGESTS: u64 = 16_384;
@@ -56,18 +56,18 @@ pub fn chunk_of(bounds: DeltaBounds, size: u64, older: u64, shared_by: u64) -> O
     (chunk <= CHUNK_MOST && chunk <= older && chunk < size).then_some(chunk)
 }
 
-/// BLAKE3 of each whole chunk of the first `common` bytes, which both versions have. No digest is reported for a
-/// shorter chunk: the sender chooses where the new version ends, and could find out the older version's bytes by trial,
-/// one after another.
+/// BLAKE3 of each whole chunk of the first `common` bytes, which both versions have. No digest is reported
+/// for an incomplete chunk: the sender chooses where the new version ends, so it could find out the older
+/// version's bytes by trial, one after another.
 ///
 /// # Errors
-/// If it can't be read.
+/// If the file can't be read.
 pub fn digests(file: &OwnedFd, chunk: u64, common: u64) -> Result<Vec<Digest>, Errno> {
     each_chunk(common / chunk, |number, buffer| hash(file.as_fd(), number * chunk, chunk, buffer))
 }
 
-/// The results of `of` for each of `count` chunks, calculated in parallel. The list ends at the first chunk for which
-/// there is no result, since later ones are of no use.
+/// The results of `of` for each of `count` chunks, calculated in parallel. The list ends before the first
+/// chunk without a result, since later results are of no use.
 ///
 /// # Errors
 /// The first error of `of`.

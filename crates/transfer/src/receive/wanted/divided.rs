@@ -1,4 +1,5 @@
-//! Files of which only some pieces are sent here, since other transfers bring the rest.
+//! Answers offers of divided files, of which this transfer sends only some pieces and other transfers send
+//! the rest.
 
 use linerate_wire::control::{Digest, DividedFile, ProblemKind, Want};
 use linerate_wire::entry::Origin;
@@ -22,8 +23,8 @@ const UNLOCKED: &str = "another transfer may be bringing the same pieces of it: 
                         plan with --whole-files if its file system has no locks";
 
 impl Comparer<'_, '_> {
-    /// The answer for a file of which only pieces are sent; `None` for any other file, and if the whole file is already
-    /// in place.
+    /// The answer for a divided file; `None` if the file isn't divided, or if the whole file is already in
+    /// place.
     pub(super) fn divided(
         &mut self,
         admitted: &Admitted<'_>,
@@ -32,7 +33,8 @@ impl Comparer<'_, '_> {
     ) -> Option<Want> {
         let (entry, place) = (admitted.entry(), admitted.place());
         let divided = self.shared.settings.divided.get(&entry.path).filter(|_| entry.source == 0)?.clone();
-        // The order matters: another transfer may rename the file between the two look-ups, and the second then finds it.
+        // The temporary file is looked up first: if another transfer renames it between the two look-ups, the
+        // second one finds it under its real name.
         let begun = self.begun(&divided, admitted);
         let there = self.here.look_for(entry, place);
         let decision = match &there {
@@ -63,7 +65,7 @@ impl Comparer<'_, '_> {
         }
     }
 
-    /// The chunks that needn't be sent, if this transfer may bring the others.
+    /// The chunks that needn't be sent; `None` if this transfer may not send any pieces.
     fn present(
         &self,
         divided: &DividedFile,

@@ -1,5 +1,5 @@
-//! Entries that the destination lacks and another tree at the receiver may have: `--compare-dest`, `--copy-dest`,
-//! `--link-dest`.
+//! Other trees at the receiver that may have entries that the destination lacks: `--compare-dest`,
+//! `--copy-dest`, `--link-dest`.
 
 use linerate_wire::control::{Digest, OtherUse, Sync, Want};
 use linerate_wire::entry::{Entry, Kind};
@@ -14,7 +14,7 @@ use crate::receive::reception::Reception;
 use crate::receive::sink::ReceiveWorker;
 use crate::tree::itemize::{Changes, Item, Update};
 
-/// The other trees.
+/// Looks for entries in the other trees, and takes them from there.
 pub struct Elsewhere<'a> {
     views: Vec<View<'a>>,
     used: OtherUse,
@@ -22,7 +22,7 @@ pub struct Elsewhere<'a> {
 }
 
 impl<'a> Elsewhere<'a> {
-    /// `None` if there are no other trees.
+    /// The other trees that `sync` requests; `None` if there are none.
     pub fn new(shared: &'a Reception<'a>, sync: &Sync) -> Option<Self> {
         let views: Vec<_> = {
             let view = |root| View::new(root, shared.ground.writer);
@@ -32,12 +32,12 @@ impl<'a> Elsewhere<'a> {
         Some(Self { views, used, worker: ReceiveWorker::new(shared) })
     }
 
-    /// Passes on the files that were copied.
+    /// Passes the copied files to the committer.
     pub fn finish(&mut self) {
         self.worker.hand_over();
     }
 
-    /// Brings the entry `there` of another tree to its place, as a copy or as a hard link.
+    /// Creates an entry at its place by copying, or hard-linking to, the entry `there` of another tree.
     fn bring(&mut self, admitted: &Admitted<'_>, there: &Occupant, copied: bool) -> Result<(), Errno> {
         let name = name(admitted.place());
         if copied {
@@ -49,7 +49,8 @@ impl<'a> Elsewhere<'a> {
 }
 
 impl Comparer<'_, '_> {
-    /// The answer for an entry that another tree has; `None` if no tree has it, so that it is requested as usual.
+    /// The answer for an entry that another tree has; `None` if no other tree has it, so that it is requested
+    /// from the sender.
     pub(super) fn elsewhere(&mut self, admitted: &Admitted<'_>, digest: Option<Digest>) -> Option<Want> {
         let entry = admitted.entry();
         if self.first_of(entry).is_some_and(|first| first.is_elsewhere)
@@ -63,7 +64,7 @@ impl Comparer<'_, '_> {
         let (there, decision) = self.found_elsewhere(admitted, digest)?;
         let used = self.elsewhere.as_ref()?.used;
         let Decision::Attributes(changes) = decision else {
-            // The entry is printed with the changes since then.
+            // The printed changes are those between the other tree's entry and the sender's.
             self.itemize(entry, &decision);
             return Some(self.comes_whole(entry));
         };
@@ -80,7 +81,7 @@ impl Comparer<'_, '_> {
         }
         let copied = !is_same || used == OtherUse::Copy;
         let is_file = matches!(entry.kind, Kind::File { .. });
-        // A copy would need the sender's digest, which isn't known.
+        // With digests, a copied file would have to be verified with the sender's digest, which isn't known.
         let can_be_brought = !self.shared.settings.digests && (is_file || !copied);
         if can_be_brought && !self.rules.sync.dry_run {
             self.elsewhere.as_mut()?.bring(admitted, &there, copied).ok()?;
@@ -97,7 +98,7 @@ impl Comparer<'_, '_> {
         }
         let counters = self.shared.reports.counters;
         counters.unchanged.entry(&entry.kind);
-        // A copy is counted when it gets its name.
+        // A copied file is counted later, when it gets its name.
         if !copied || self.rules.sync.dry_run {
             counters.landed.entry(&entry.kind);
         }
@@ -111,8 +112,8 @@ impl Comparer<'_, '_> {
         elsewhere.views.iter_mut().find_map(|view| view.look(&place))
     }
 
-    /// The first tree that has the entry unchanged; else the first with its contents; else the first with a file of
-    /// that name.
+    /// The best entry in other trees: from the first tree that has the entry unchanged, else from the first
+    /// that has its contents, else from the first that has a file of that name.
     fn found_elsewhere(
         &mut self,
         admitted: &Admitted<'_>,
@@ -123,7 +124,7 @@ impl Comparer<'_, '_> {
         if matches!(entry.kind, Kind::HardLink { .. }) && self.elsewhere.as_ref()?.used != OtherUse::Link {
             return None;
         }
-        // The path below the destination, even if the destination isn't created.
+        // The path is relative to the destination even if the destination isn't created.
         let place = self.named(entry.source, &entry.path);
         let mut best: Option<(u8, Occupant, Decision)> = None;
         for number in 0..self.elsewhere.as_ref()?.views.len() {
@@ -148,8 +149,8 @@ impl Comparer<'_, '_> {
         Want::Whole
     }
 
-    /// Prints an entry that another tree has. If it is unchanged there, it is printed only for users who also want to
-    /// see unchanged entries.
+    /// Prints an entry that is taken from another tree. An entry that is unchanged there is printed only if
+    /// the user wants to see unchanged entries too.
     fn show_as_local(&mut self, entry: &Entry, changes: Changes, update: Update) {
         let shown = self.shown_kind(entry);
         if !changes.is_empty() || self.rules.sync.unchanged {

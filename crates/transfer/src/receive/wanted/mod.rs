@@ -1,4 +1,4 @@
-//! Answers the sender's offers with what the destination doesn't have.
+//! Answers the sender's offers: states which entries, or which of their bytes, the destination lacks.
 
 mod appended;
 mod blocks;
@@ -51,7 +51,7 @@ use similar::Similar;
 pub use times::same_time;
 use view::{Occupant, View};
 
-/// Compares offers with existing entries.
+/// Compares offered entries with existing entries.
 pub struct Comparer<'a, 'b> {
     shared: &'b Reception<'a>,
     sync: Option<&'b Sync>,
@@ -68,9 +68,9 @@ pub struct Comparer<'a, 'b> {
     buffer: Vec<u8>,
     /// The number of files in the current offer that may be compared in chunks.
     large: u64,
-    /// The size limits for such a comparison.
+    /// The size limits for comparing files in chunks.
     bounds: DeltaBounds,
-    /// First names, by their places.
+    /// First names of files, by their places.
     linked: Places<LinkedFirst>,
 }
 
@@ -80,16 +80,16 @@ struct LinkedFirst {
     kind: itemize::Kind,
     /// The file's size in bytes.
     size: u64,
-    /// The entry isn't created, since another tree has it.
+    /// The file isn't created at the destination, since another tree has it.
     is_elsewhere: bool,
 }
 
-/// Entries that the sender could send, and their memory reservation until they are answered.
+/// Entries that the sender offers, and the memory reservation of the message until they are answered.
 pub type Offer = (Vec<Offered>, Option<Room>);
 
 impl<'a, 'b> Comparer<'a, 'b> {
-    /// Sends answers on `channel`. Without `sync`, everything is requested except what an earlier run brought, as the
-    /// journal shows.
+    /// A comparer that sends its answers on `channel`. Without `sync`, it requests everything except entries
+    /// that an earlier run has received according to the journal.
     pub fn new(
         shared: &'b Reception<'a>,
         sync: Option<&'b Sync>,
@@ -120,17 +120,18 @@ impl<'a, 'b> Comparer<'a, 'b> {
         }
     }
 
-    /// Answers offers until there are no more; returns the offered names and the remover.
+    /// Answers offers until all were answered; returns the offered names and the remover.
     ///
     /// # Errors
-    /// If the sender is gone, or offers what it didn't announce.
+    /// If the sender is gone, or offers an entry that it may not offer.
     pub fn run(mut self, offers: &Receiver<Offer>) -> Result<(OfferedNames, Remover<'b>), TransferError> {
         self.tell_of_made_top();
         for (offered, _room) in offers {
             if offered.len() > MAX_OFFERS {
                 return Err(breach("an offer of too many entries"));
             }
-            // All names are checked at once: between system calls, each check would find its cache line evicted.
+            // All names are checked together before any system call, since the data that the check needs
+            // would leave the processor's cache between system calls.
             if !offered.iter().all(|Offered { entry, .. }| self.recent.is_new(entry.source, &entry.path)) {
                 return Err(breach("it offers a path twice"));
             }
@@ -142,7 +143,7 @@ impl<'a, 'b> Comparer<'a, 'b> {
             sent.map_err(|error| TransferError::FarEnd(error.to_string()))?;
         }
         self.elsewhere.iter_mut().for_each(Elsewhere::finish);
-        // If several sources land in one directory, they share names.
+        // If several sources land in one directory, the same name may be offered several times.
         if !self.names.sort() && !self.sync.is_some_and(|sync| sync.into) {
             return Err(breach("it offers a path twice"));
         }
@@ -187,8 +188,8 @@ impl<'a, 'b> Comparer<'a, 'b> {
         Ok(self.act(sync, &admitted, there.as_ref(), decision))
     }
 
-    /// The answer for an entry whose place isn't looked at: this command's own file is there, its file is divided, or an earlier
-    /// run has brought it or a part of it.
+    /// The answer for an entry that needs no comparison with an existing one: this command itself writes a
+    /// file at its place, the file is divided, or an earlier run has received the file or a part of it.
     fn uncompared(
         &mut self,
         admitted: &Admitted<'_>,
@@ -209,15 +210,15 @@ impl<'a, 'b> Comparer<'a, 'b> {
         })
     }
 
-    /// A sender also offers entries whose kind isn't kept, so that nothing of their names is deleted, and with rsync's names
-    /// they are counted.
+    /// True if only the name of the entry was offered, since its kind isn't kept. A sender offers such names
+    /// so that nothing with these names is deleted. With rsync's names they are also counted.
     fn is_mere_name(&self, entry: &Entry) -> bool {
         let Settings { keep, no_links, safe_links, .. } = self.shared.settings;
         let is_kept = match &entry.kind {
             Kind::Symlink { target } if safe_links && self.leads_out(entry, target) => false,
             Kind::Symlink { .. } => !no_links,
             Kind::Fifo | Kind::Socket => keep.specials,
-            // Only the name of a device is offered with these numbers.
+            // A device with the numbers 0 and 0 stands for a device of which only the name is offered.
             Kind::Device { major, minor, .. } => keep.devices || (*major, *minor) != (0, 0),
             Kind::File { .. } | Kind::Directory | Kind::HardLink { .. } => true,
         };
@@ -239,7 +240,7 @@ impl<'a, 'b> Comparer<'a, 'b> {
         Ok(Want::LeftAlone)
     }
 
-    /// Looks for what is at an entry's place, before anything lands there.
+    /// Looks up the existing entry at an entry's place, before anything lands there.
     fn look_for(&mut self, entry: &Entry, place: &RelPath) -> Option<Occupant> {
         let there = self.here.look_for(entry, place)?;
         if entry.kind == Kind::Directory {
@@ -248,7 +249,7 @@ impl<'a, 'b> Comparer<'a, 'b> {
         Some(there)
     }
 
-    /// Records the name of an entry that can be in the destination; `whole` is true if everything in it is offered.
+    /// Remembers the offered name of an entry; `whole` is true if everything in a directory is offered.
     fn remember_whole(&mut self, entry: &Entry, place: &RelPath, whole: bool) -> Result<(), TransferError> {
         let name = match entry.kind {
             Kind::Directory if whole && self.judge.may_clear(entry) => NameOf::WholeDirectory,
@@ -258,7 +259,7 @@ impl<'a, 'b> Comparer<'a, 'b> {
         self.remember(place, name)
     }
 
-    /// Records an offered name, so that --delete doesn't delete it.
+    /// Remembers an offered name, so that the entry isn't deleted.
     fn remember(&mut self, place: &RelPath, name: NameOf) -> Result<(), TransferError> {
         if self.sync.is_some_and(|sync| sync.delete) && !self.names.add(place, name) {
             return Err(breach("more entries than can be remembered for --delete"));
@@ -282,23 +283,25 @@ impl<'a, 'b> Comparer<'a, 'b> {
         want
     }
 
-    /// The answer for a file that stays unchanged if digests are sent: it needs the sender's digest too, and is
-    /// verified like a received file. A file that can't be read is sent again. `None` for an entry that has no digest.
+    /// With digests, the answer for a file that stays unchanged: its digest is requested from the sender, so
+    /// that the file can be verified like a received one. A file that can't be read is requested again.
+    /// `None` for an entry without a digest.
     fn proof(&self, entry: &Entry, place: &RelPath, there: &Occupant) -> Option<Want> {
         match entry.kind {
             _ if !self.shared.settings.digests || self.shared.settings.dry_run => None,
             Kind::File { .. } if open_existing(&there.parent, name(place), &there.stat).is_ok() => {
-                // If too many files already wait for their digests, the file is sent again.
+                // If too many files are already waiting for their digests, the whole file is requested.
                 let waits = self.shared.notes.standing.insert(place, there.stat);
                 Some(if waits { Want::Digest } else { Want::Whole })
             }
-            // A further hard link is reported as `SameAs` its first name.
+            // The whole entry is requested again; a further hard link is then reported as `SameAs` its first
+            // name.
             Kind::File { .. } | Kind::HardLink { .. } => Some(Want::Whole),
             _ => None,
         }
     }
 
-    /// Records an unchanged file whose further hard links may follow.
+    /// Remembers an unchanged file to which further hard links may follow.
     fn keeps_first_name(&self, entry: &Entry, place: &RelPath, there: &Occupant) {
         if entry.extra.as_ref().is_some_and(|extra| extra.linked) {
             let file = (there.stat.st_dev, there.stat.st_ino);
@@ -306,8 +309,9 @@ impl<'a, 'b> Comparer<'a, 'b> {
         }
     }
 
-    /// True if the sender would remove an entry that is the existing one, by another mount or another path: its file system
-    /// gave it the same number and the same time of its last change. The sender doesn't remove what is left alone.
+    /// True if the existing entry is the sender's own entry, reached by another mount or path: its inode
+    /// number and change time are the same. Such an entry is answered so that the sender doesn't remove it as
+    /// a source.
     fn is_the_only_one(&self, admitted: &Admitted<'_>, origin: Origin, there: &Occupant) -> bool {
         if !self.shared.settings.removes_sources || admitted.entry().kind == Kind::Directory {
             return false;
@@ -320,7 +324,7 @@ impl<'a, 'b> Comparer<'a, 'b> {
         is_it
     }
 
-    /// True if an entry that isn't a directory, and stays, has the name of a directory above `place`.
+    /// True if an entry that isn't a directory, and that stays, has the name of a directory above `place`.
     fn is_under_something_else(&self, place: &RelPath) -> bool {
         let parent = place.parent().unwrap_or_default();
         matches!(self.shared.ground.landing.root.directory(&parent), Err(Errno::NOTDIR | Errno::LOOP))
@@ -371,8 +375,8 @@ impl<'a, 'b> Comparer<'a, 'b> {
         want
     }
 
-    /// The change to print if an entry becomes a further hard link, and the existing entry (`there`, or in another
-    /// tree) is of the kind of the first name.
+    /// The change to print if an entry becomes a further hard link. This requires that the existing entry,
+    /// here or in another tree, has the kind of the first name.
     fn relinked(&mut self, entry: &Entry, decision: &Decision, there: Option<&Occupant>) -> Option<Item> {
         let LinkedFirst { kind, size, .. } = self.first_of(entry).filter(|_| *decision == Decision::New)?;
         let mode = self.shared.settings.mode(entry);
@@ -391,8 +395,8 @@ impl<'a, 'b> Comparer<'a, 'b> {
         Some(Item::Existing(itemize::Update::HardLink, kind, changes))
     }
 
-    /// Makes way for an entry whose name is taken by an entry of another kind. A rename replaces that entry unless one
-    /// of the two is a directory.
+    /// Removes an existing entry of another kind that has the name of `entry`. This isn't necessary if a
+    /// rename can replace it, that is, if neither of the two is a directory.
     fn make_way(&mut self, entry: &Entry, place: &RelPath, there: &Occupant) -> Result<(), String> {
         match (&entry.kind, there.kind()) {
             (Kind::Directory, FileType::Directory) => Ok(()),
@@ -408,7 +412,7 @@ impl<'a, 'b> Comparer<'a, 'b> {
     }
 }
 
-/// The path `path` below `top`.
+/// Joins `path` to the place `top`.
 pub fn below(top: &RelPath, path: &RelPath) -> RelPath {
     let parts = [top.as_bytes(), path.as_bytes()];
     let parts: Vec<_> = parts.into_iter().filter(|part| !part.is_empty()).collect();
@@ -426,7 +430,7 @@ fn is_large(bounds: DeltaBounds, entry: &Entry) -> bool {
     matches!(entry.kind, Kind::File { size } if delta::chunk_of(bounds, size, size, 1).is_some())
 }
 
-/// The name with which to open a place in its directory. The top itself has no name, and is opened as `.`.
+/// The name by which a place is opened in its directory. The top has no name there, and is opened as `.`.
 fn name(place: &RelPath) -> &OsStr {
     place.name().unwrap_or(OsStr::new("."))
 }

@@ -1,29 +1,30 @@
-//! The names that the sender offered, so that all others can be deleted: eight bytes for each entry.
+//! The names that the sender has offered, stored in eight bytes each. All other entries can be deleted.
 
 use linerate_wire::path::RelPath;
 use std::hash::{BuildHasher, RandomState};
 
-/// The most entries: half a gigabyte.
+/// The most names: they take half a gigabyte.
 const MOST: usize = 1 << 26;
-/// The most separate directories, of which none contains another: a list of files may name many.
+/// The most directories in `tops`: a list of files may name many directories that don't contain each other.
 const MOST_TOPS: usize = 1 << 20;
-/// The most bytes of their paths.
+/// The most bytes of the paths in `tops`.
 const MOST_TOP_BYTES: usize = 64 << 20;
-/// Hashed with the name of a directory that was offered only as a parent.
+/// Marks a directory that was offered only as a parent of other entries; it is hashed together with the
+/// directory's name.
 const ON_THE_WAY: u8 = 2;
 
-/// Offered names by their hashes, with a secret key. If two names have the same hash, each only prevents the other from
-/// being deleted.
+/// A set of offered names, of which only hashes with a secret key are stored. If two names have the same
+/// hash, the only effect is that an extra entry isn't deleted.
 #[derive(Default)]
 pub struct Offered {
     hasher: RandomState,
     hashes: Vec<u64>,
-    /// Directories whose contents were all offered, and that aren't inside the previous one.
+    /// Directories whose contents were all offered. None of them is inside the directory before it.
     tops: Vec<RelPath>,
     top_bytes: usize,
 }
 
-/// How a name was offered.
+/// In which form a name was offered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NameOf {
     Other,
@@ -53,18 +54,18 @@ impl Offered {
         }
     }
 
-    /// The directories whose contents were all offered, except those inside others of them.
+    /// The directories whose contents were all offered, without those that are inside another such directory.
     pub fn tops(&self) -> &[RelPath] {
         &self.tops
     }
 
-    /// True for a directory that is only a parent of offered entries.
+    /// True for a directory that was offered only as a parent of other entries.
     pub fn is_on_the_way(&self, place: &RelPath) -> bool {
         self.hashes.binary_search(&self.hash(place, ON_THE_WAY)).is_ok()
     }
 
-    /// Sorts the names after all were added; false if one was added twice, or two have the same hash: then it can't be
-    /// determined which entries are extra.
+    /// Sorts the names after all were added. False if a name was added twice or two names have the same hash,
+    /// since it then can't be determined which entries are extra.
     #[must_use]
     pub fn sort(&mut self) -> bool {
         self.hashes.sort_unstable();

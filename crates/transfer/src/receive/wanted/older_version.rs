@@ -1,5 +1,5 @@
-//! The older version with which a large file is compared in pieces: the file of the same name, a partial file that an
-//! earlier run has kept, or a file of a similar name.
+//! Finds the older version with which a large file is compared: the existing file of the same name, a partial
+//! file that an earlier run has kept, or a file of a similar name.
 
 use linerate_wire::control::{BlockSearch, MAX_BLOCKS, Message, ProblemKind, Sync, Want};
 use linerate_wire::entry::{Entry, Kind};
@@ -18,13 +18,13 @@ use crate::base::problem::problem;
 struct OlderVersion {
     file: OwnedFd,
     stat: Stat,
-    /// The older version has a different name than the file.
+    /// The older version's name differs from that of the new version.
     elsewhere: bool,
 }
 
 impl Comparer<'_, '_> {
-    /// The answer for a file of which pieces may be here, in a kept partial file or in the existing file `there`.
-    /// `None` if requesting the whole file is better.
+    /// The answer for a file that is compared with an older version: a kept partial file or the existing file
+    /// `there`. `None` if requesting the whole file is better.
     pub(super) fn pieces(
         &mut self,
         sync: &Sync,
@@ -41,8 +41,8 @@ impl Comparer<'_, '_> {
         self.blocks(sync, size, place, &older).or_else(|| self.differing(size, place, &older))
     }
 
-    /// A file of a similar name, if that is requested. None is searched for if the file is sent whole anyway, since the
-    /// search costs many comparisons of names.
+    /// A file of a similar name, if the user requests that (`--fuzzy`). If the file is sent whole anyway, no
+    /// such file is searched for, since that takes many comparisons of names.
     fn similar_file(&mut self, entry: &Entry, place: &RelPath) -> Option<OlderVersion> {
         let Kind::File { size } = entry.kind else { return None };
         let pays = self.bounds.pays(size, u64::MAX);
@@ -73,15 +73,16 @@ impl Comparer<'_, '_> {
         Some(OlderVersion { file: open_existing(holder, name, &stat).ok()?, stat, elsewhere: true })
     }
 
-    /// Removes a kept partial file if the existing file is as it should be.
+    /// Removes a kept partial file, if the existing file is already complete.
     pub(super) fn clear_partial(&self, entry: &Entry, place: &RelPath, there: &Occupant) {
         if let (Some(partial), Kind::File { .. }) = (&self.shared.ground.near.partial, &entry.kind) {
             partial.clear(there.parent.as_fd(), name(place));
         }
     }
 
-    /// The answer for a large changed file whose pieces may be at other offsets; the sums of its blocks are sent.
-    /// `None` if only the same offsets count: in a file that is written into, other blocks are overwritten.
+    /// The answer for a large changed file if pieces may be at other offsets: it contains the sums of the
+    /// older version's blocks. `None` for a file that is written into, since moved blocks may be overwritten
+    /// before they are copied.
     fn blocks(&self, sync: &Sync, size: u64, place: &RelPath, version: &OlderVersion) -> Option<Want> {
         if sync.search == BlockSearch::SamePlaces || sync.inplace {
             return None;
@@ -110,7 +111,7 @@ impl Comparer<'_, '_> {
         is_noted.then_some(Want::Differing { chunk, digests })
     }
 
-    /// Keeps an older version open if it has another name; false if too many are open.
+    /// Keeps an older version with another name open; false if too many are open.
     fn holds(&self, place: &RelPath, version: &OlderVersion) -> bool {
         !version.elsewhere
             || version.file.try_clone().is_ok_and(|file| self.shared.notes.older.hold(place, file))

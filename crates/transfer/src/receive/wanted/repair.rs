@@ -1,4 +1,4 @@
-//! Gives an existing entry the mode, owner, attributes and times that it should have.
+//! Sets the mode, owner, attributes and times of existing entries if they differ from the sender's.
 
 use linerate_wire::control::ProblemKind;
 use linerate_wire::entry::{Entry, Kind};
@@ -18,13 +18,14 @@ use crate::tree::metadata::fake::real_mode;
 use crate::tree::metadata::write::MetadataTarget;
 
 impl Comparer<'_, '_> {
-    /// Repairs an entry whose contents are equal; a directory is repaired after everything below it is in place.
+    /// Repairs the metadata of an entry whose contents are right. A directory is repaired only after
+    /// everything below it is in place.
     pub(super) fn repaired(&self, admitted: &Admitted<'_>, there: &Occupant, changes: &Changes) {
         let (entry, place) = (admitted.entry(), admitted.place());
         if entry.kind == Kind::Directory {
             let more = changes.owner || changes.group || changes.acl || changes.xattrs;
             let more = more || self.is_to_be_stored(there);
-            // Each directory is offered only once.
+            // This can't be a repetition, since each directory is offered only once.
             if let Err(error) = self.shared.keep_directory(admitted, false, !more) {
                 self.tell(place, format!("noting what the directory gets failed: {error}"));
             }
@@ -39,7 +40,8 @@ impl Comparer<'_, '_> {
         }
     }
 
-    /// True if the existing entry is right, but its own permissions must be stored in attributes (`--fake-super`).
+    /// True if the existing entry itself has the right properties, but they must be stored in attributes
+    /// (`--fake-super`).
     fn is_to_be_stored(&self, there: &Occupant) -> bool {
         self.shared.ground.writer.fakes()
             && there.can_store()
@@ -60,7 +62,7 @@ impl Comparer<'_, '_> {
             let is_link = matches!(entry.kind, Kind::Symlink { .. });
             let what = if is_link { MetadataTarget::Link } else { MetadataTarget::Existing };
             let mode = self.shared.settings.keep.perms.then(|| self.shared.settings.mode(entry));
-            // A file that gets a new owner may lose bits of its mode.
+            // A file that gets a new owner may lose set-id bits of its mode.
             let had = Mode::from_raw_mode(there.stat.st_mode & 0o7777);
             let mode = mode.or(Some(self.shared.settings.mode_over(entry, had)));
             for loss in self.shared.ground.writer.give(held.as_fd(), entry, mode, what) {

@@ -1,4 +1,4 @@
-//! The counts of offers, and the lines that are printed about them.
+//! Counts offered entries, and prints a line for each change.
 
 use linerate_wire::control::{Change, EntryFacts, Link, Want};
 use linerate_wire::entry::{Entry, Kind};
@@ -37,7 +37,7 @@ impl Comparer<'_, '_> {
         }
     }
 
-    /// Reports a change; `relinked` if the entry becomes a further hard link.
+    /// Reports the change `item` of an entry; `relinked` states that the entry becomes a further hard link.
     pub(super) fn state(&mut self, entry: &Entry, item: Item, relinked: bool) {
         let link = match &entry.kind {
             Kind::Symlink { target } => Some(Link::Target(self.as_sent(target))),
@@ -46,7 +46,7 @@ impl Comparer<'_, '_> {
         };
         if self.rules.sync.itemize && !self.is_top_again(entry) {
             let directory = entry.kind == Kind::Directory;
-            // For a further hard link that is already right, nothing is printed after the name.
+            // A further hard link that is already right is printed without its target.
             let stays = item.is_unchanged() && matches!(entry.kind, Kind::HardLink { .. }) && !relinked;
             let link = link.filter(|_| !stays);
             let change = change(item, self.shown_path(entry), directory, link);
@@ -60,7 +60,8 @@ impl Comparer<'_, '_> {
         conversion.and_then(|conversion| conversion.back(target)).unwrap_or_else(|| target.to_vec())
     }
 
-    /// Reports that an entry is skipped, and why. Entries inside a directory that isn't created get no line.
+    /// Reports that an entry is skipped, and why. Entries inside a directory that isn't created aren't
+    /// reported.
     pub(super) fn show_left(&mut self, entry: &Entry, place: &RelPath, there: Option<&Occupant>) {
         let is_asked = self.rules.sync.itemize && self.rules.sync.unchanged;
         let item = self.rules.why_left(entry, there.map(|there| &there.stat));
@@ -71,7 +72,7 @@ impl Comparer<'_, '_> {
         self.remover.news.tell(Change { item, path, directory, link: None, facts: self.facts(entry) });
     }
 
-    /// The entry's properties, if the user wants to see them.
+    /// The entry's properties for the printed line, if the user wants to see them.
     pub(super) fn facts(&self, entry: &Entry) -> Option<EntryFacts> {
         let size = match &entry.kind {
             Kind::File { size } => *size,
@@ -85,17 +86,19 @@ impl Comparer<'_, '_> {
         self.rules.sync.facts.then_some(EntryFacts { size, mtime, mode, owner })
     }
 
-    /// True for the destination's own entry if the destination was created for it: rsync prints that before all others.
+    /// True for the destination's own entry, if the destination was created for it. rsync prints this entry
+    /// before all others.
     pub(super) fn is_made_top(&self, entry: &Entry) -> bool {
         self.makes_top() && entry.path.is_root() && entry.kind == Kind::Directory
     }
 
-    /// True unless the destination is created together with its parents, before anything else.
+    /// True if the creation of the destination is reported with the entries, and not before, together with
+    /// its parents.
     pub(super) fn makes_top(&self) -> bool {
         self.shared.ground.landing.is_made && (!self.rules.sync.make_path || self.rules.sync.dry_run)
     }
 
-    /// Reports that the destination is created.
+    /// Reports that the destination directory is created.
     pub(super) fn tell_of_made_top(&mut self) {
         let sync = &self.rules.sync;
         if sync.into && sync.itemize && self.makes_top() {
@@ -105,7 +108,7 @@ impl Comparer<'_, '_> {
         }
     }
 
-    /// True if a source becomes the same directory as an earlier source, which has been reported.
+    /// True if a source becomes the same directory as an earlier source, which was already reported.
     pub(super) fn is_top_again(&self, entry: &Entry) -> bool {
         let places = &self.shared.ground.landing.places;
         let place = places.get(entry.source as usize).filter(|_| entry.path.is_root());
@@ -136,7 +139,7 @@ impl Comparer<'_, '_> {
         }
     }
 
-    /// The first name to which `entry` is a further hard link.
+    /// The first name of the file to which `entry` is a further hard link, if it is known.
     pub(super) fn first_of(&self, entry: &Entry) -> Option<LinkedFirst> {
         let Kind::HardLink { source, path } = &entry.kind else { return None };
         self.linked.get(&self.judge.first_place(entry, *source, path).ok()?)
@@ -149,7 +152,8 @@ impl Comparer<'_, '_> {
         source.map_or_else(|| self.named(entry.source, &entry.path), |source| source.name.clone())
     }
 
-    /// A path with its source's name before it, if sources keep their names as with rsync.
+    /// The path with its source's name before it, if sources keep their names as with rsync; otherwise the
+    /// path itself.
     pub(super) fn named(&self, source: u32, path: &RelPath) -> RelPath {
         let into = self.rules.sync.into;
         let source = self.shared.ground.sources.get(source as usize).filter(|_| into);
@@ -157,7 +161,7 @@ impl Comparer<'_, '_> {
     }
 }
 
-/// A change in the form in which it is reported.
+/// A change for the report.
 pub fn change(item: Item, path: RelPath, directory: bool, link: Option<Link>) -> Change {
     let mut letters = [b' '; 11];
     letters.iter_mut().zip(item.to_string().bytes()).for_each(|(letter, byte)| *letter = byte);

@@ -1,4 +1,5 @@
-//! A file of a similar name in the same directory, which may be an older version of a new one (`--fuzzy`).
+//! `--fuzzy`: finds a file of a similar name in the same directory, which may be an older version of a new
+//! file.
 
 use linerate_wire::entry::{Entry, Kind};
 use linerate_wire::path::RelPath;
@@ -11,14 +12,15 @@ use std::sync::Arc;
 use crate::tree::root::{Directory, Root};
 use crate::tree::stamp::mtime;
 
-/// Names with a greater distance aren't similar.
+/// Two names with a greater distance than this aren't similar.
 const FAR: usize = 25;
-/// The weight of an edit in the suffix.
+/// The weight of an edit in a name's suffix; other edits have the weight 1.
 const SUFFIX: usize = 10;
-/// The most names that are examined in a directory: each is compared with the name of each new file there.
+/// The most names in a directory that are examined, since each is compared with the name of each new file
+/// there.
 const MOST: usize = 10_000;
 
-/// The files of the directory that was searched last.
+/// The files in the directory that was searched last.
 #[derive(Default)]
 pub struct Similar {
     above: Option<RelPath>,
@@ -77,7 +79,8 @@ fn files(root: &Root, above: &RelPath) -> Option<Vec<SimilarFile>> {
     Some(files)
 }
 
-/// The number of edits that turn one name into the other; edits in the suffix count more.
+/// The distance of two names: the number of edits that turn one name into the other. Edits in the suffix
+/// count more.
 fn apart(one: &OsStr, other: &OsStr) -> usize {
     let (one, other) = (one.as_bytes(), other.as_bytes());
     if one.len().abs_diff(other.len()) > FAR {
@@ -90,7 +93,7 @@ fn edits(one: &[u8], other: &[u8]) -> usize {
     strsim::generic_levenshtein(&NameBytes(one), &NameBytes(other))
 }
 
-/// The part of a name after its last dot, unless that is the first byte.
+/// The suffix of a name: the part after its last dot. A dot at the beginning of the name doesn't count.
 fn suffix(name: &[u8]) -> &[u8] {
     let dot = name.iter().rposition(|&byte| byte == b'.').filter(|at| *at > 0);
     dot.map_or(&[], |at| &name[at + 1..])

@@ -1,11 +1,12 @@
-//! Compares times, with the precision that the destination stores.
+//! Compares times with the precision with which the destination's file system stores them.
 
 use linerate_wire::entry::Timestamp;
 use rustix::fs::Stat;
 
 use crate::tree::stamp::mtime;
 
-/// The resolutions of file systems: whole seconds, milliseconds, microseconds, NTFS's 100 ns.
+/// The resolutions of file systems in nanoseconds: seconds, milliseconds, microseconds, and the 100 ns of
+/// NTFS.
 const GRANULES: [u32; 4] = [1_000_000_000, 1_000_000, 1000, 100];
 
 /// True if `stat` has `time` as its modification time, as precisely as its file system can store it.

@@ -1,4 +1,4 @@
-//! Looks up places in a tree.
+//! Looks up existing entries in a tree.
 
 use linerate_wire::entry::{Entry, Kind};
 use linerate_wire::path::RelPath;
@@ -13,7 +13,8 @@ use crate::tree::metadata::read::{At, faked_link};
 use crate::tree::metadata::write::MetadataWriter;
 use crate::tree::root::{Directory, Root};
 
-/// A tree. One directory is kept open, since offers arrive directory by directory.
+/// A tree in which entries are looked up. The last directory is kept open, since offers arrive directory by
+/// directory.
 pub struct View<'a> {
     root: &'a Root,
     writer: &'a MetadataWriter,
@@ -23,11 +24,12 @@ pub struct View<'a> {
 /// The file or directory that is at an entry's place.
 pub struct Occupant {
     pub parent: Arc<Directory>,
-    /// The stat as this end sees it: the file may stand for another kind of entry.
+    /// The stat of the entry as the user means it: a file may stand for an entry of another kind
+    /// (`--fake-super`).
     pub stat: Stat,
-    /// The type and mode of the file itself.
+    /// The type and mode of the file itself, which may stand for another kind of entry.
     pub real: RawMode,
-    /// The file has an attribute that should state what it stands for, but the attribute can't be read as such.
+    /// The file has the attribute of `--fake-super`, but the attribute's value is invalid.
     pub says_nothing: bool,
 }
 
@@ -36,12 +38,12 @@ impl Occupant {
         FileType::from_raw_mode(self.stat.st_mode)
     }
 
-    /// True if the entry can stand for another kind of entry, by its attributes.
+    /// True if the entry, with its attributes, can stand for another kind of entry.
     pub fn can_store(&self) -> bool {
         matches!(self.real_kind(), FileType::RegularFile | FileType::Directory)
     }
 
-    /// True if it is a link, or a file that stands for one, that has the name `name` and points to `target`.
+    /// True if the entry is (or stands for) a link with the name `name` and the target `target`.
     pub fn leads_to(&self, target: &[u8], name: &OsStr) -> bool {
         let text = match self.real_kind() {
             FileType::RegularFile => faked_link(At::In(self.parent.as_fd(), name.as_bytes())),
@@ -50,7 +52,7 @@ impl Occupant {
         text.is_ok_and(|text| text == target)
     }
 
-    /// The kind of the file itself.
+    /// The type of the file itself, not of the entry for which it may stand.
     pub fn real_kind(&self) -> FileType {
         FileType::from_raw_mode(self.real)
     }
@@ -62,7 +64,8 @@ impl<'a> View<'a> {
         Self { root, writer, parent: None }
     }
 
-    /// As [`Self::look`]. For a directory, an existing link to a directory also counts if such links are kept.
+    /// Looks up an entry as [`Self::look`] does. If links to directories are kept, such a link counts as the
+    /// existing directory.
     pub fn look_for(&mut self, entry: &Entry, place: &RelPath) -> Option<Occupant> {
         let mut there = self.look(place)?;
         let is_link = self.root.keeps_links && there.kind() == FileType::Symlink;
@@ -75,12 +78,13 @@ impl<'a> View<'a> {
         Some(there)
     }
 
-    /// Whether the directory of `place` exists.
+    /// Whether the parent directory of `place` exists.
     pub fn has_directory_of(&self, place: &RelPath) -> bool {
         place.parent().is_none_or(|parent| self.root.directory(&parent).is_ok())
     }
 
-    /// The entry at `place`; `None` if there is none, or it can't be examined: the writer then reports the error.
+    /// The entry at `place`; `None` if no entry exists there or it can't be examined. In the latter case,
+    /// writing the entry reports the error.
     pub fn look(&mut self, place: &RelPath) -> Option<Occupant> {
         let Some(name) = place.name() else {
             let top = self.root.top().clone();

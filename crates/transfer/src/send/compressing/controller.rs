@@ -1,10 +1,11 @@
 //! Decides whether a stream's next payload is compressed, and with which level.
 //!
-//! Compression pays if the connection is slower than the compressor. So nothing is compressed until a stream has had to
-//! wait for its connection, or for the user's rate limit. Then a sample of a payload is compressed. Its time and its
-//! resulting size predict the gain for the rest, and the best level. The compressor runs in parallel with the stream.
-//! While the stream still waits for the connection and not for the compressor, the level rises. If it waits only for
-//! the compressor, the level falls, and at the lowest level compression ends.
+//! Compression pays if the connection is slower than the compressor. So nothing is compressed until a stream
+//! has had to wait for its connection, or for the user's rate limit. Then a sample of a payload is
+//! compressed. The time that this takes and the sample's compressed size predict the gain for the rest of the
+//! data, and the best level. The compressor runs in parallel with the stream. While the stream still waits
+//! for the connection and not for the compressor, the level rises. If it waits only for the compressor, the
+//! level falls, and at the lowest level compression ends.
 
 use linerate_wire::control::CompressionLevel;
 use std::time::Duration;
@@ -25,36 +26,41 @@ const RUNGS: [Rung; 7] = [
     Rung { level: 9, time: 3.2, size: 0.81 },
     Rung { level: 12, time: 6.6, size: 0.79 },
 ];
-/// The rung at which a stream that always compresses begins: rsync's level.
+/// The index in [`RUNGS`] of the first level if a stream always compresses: rsync's level.
 const ALWAYS_FROM: usize = 1;
-/// Busy time over which a stream is judged: without compression, when compression begins, and with it.
+/// The busy time after which a stream is judged, if it doesn't compress. `FIRST_PACKING_WINDOW` applies when
+/// compression begins, `PACKING_WINDOW` later.
 const WINDOW: Duration = Duration::from_millis(20);
 const FIRST_PACKING_WINDOW: Duration = Duration::from_millis(40);
 const PACKING_WINDOW: Duration = Duration::from_millis(100);
-/// The share of its time that a stream waits for the connection from which compression may help. `WAITS_STILL` is the
-/// share from which a higher level may help.
+/// If a stream waits for the connection for at least this share of its time, compression may help. From the
+/// share `WAITS_STILL` on, a higher level may help.
 const WAITS: f64 = 0.3;
 const WAITS_STILL: f64 = 0.15;
-/// The compressor works ahead of the connection by what that carries in this time, and by at most `MOST_AHEAD` bytes.
-/// The connection has enough to send while the share `ENOUGH_AHEAD` of that waits, or `LITTLE_AHEAD` and it becomes more.
+/// The compressor works ahead of the connection by the bytes that the connection carries in this time, at
+/// most by `MOST_AHEAD` bytes. The connection has enough to send if the share `ENOUGH_AHEAD` of these bytes
+/// waits, or if the share `LITTLE_AHEAD` waits and the number increases.
 const AHEAD: Duration = Duration::from_millis(250);
 const MOST_AHEAD: f64 = 4e6;
 const ENOUGH_AHEAD: f64 = 0.5;
 const LITTLE_AHEAD: f64 = 0.125;
-/// Below this share of a stream's time, waiting for the connection or for the compressor isn't a limit.
+/// If a stream waits for the connection, or for the compressor, for less than this share of its time, that
+/// isn't a limit.
 const FLOWS: f64 = 0.05;
-/// From this share of its time on, waiting for the compressor limits a stream if nothing else does.
+/// If a stream waits for the compressor for more than this share of its time, and nothing else limits it, the
+/// compressor is the limit.
 const COMPRESSES: f64 = 0.15;
-/// A level is tried at once if the compressor's threads are expected to need at most this share of their time for it.
-/// `FIRST_RUNG` is the highest rung for that, since a level that is too high costs more than one that is too low.
+/// A level is used immediately if the compressor's threads are expected to need at most this share of their
+/// time for it. `FIRST_RUNG` is the highest such level, since a level that is too high costs more than one
+/// that is too low.
 const LOAD: f64 = 0.5;
 const FIRST_RUNG: usize = 4;
 /// The next level may make the stream wait for the compressor for at most this share of its time.
 const FULL: f64 = 0.95;
-/// The share of a probe's result that may remain if repeats are found in all data that was sent, since a probe only
-/// sees a small sample.
+/// A probe sees only a small sample, so repeats in the rest of the data may make the real result smaller: at
+/// the least, to this share of the probe's result.
 const REPEATED: f64 = 0.5;
-/// The time for a byte must fall below this share.
+/// Compression continues only if the time for a byte falls below this share of the time without compression.
 const GAIN: f64 = 0.85;
 /// The first pause after a trial that failed; `LONGEST_REST` is the longest.
 const REST: Duration = Duration::from_millis(500);
@@ -84,59 +90,62 @@ pub enum PackingChoice {
 /// The processors that may compress.
 #[derive(Clone, Copy, Debug)]
 pub struct Processors {
-    /// The number of threads, at least one.
+    /// The number of threads that may compress, at least one.
     pub threads: u32,
     /// The number of processors that a CPU quota allows, if there is one.
     pub quota: Option<f64>,
 }
 
-/// The result of compressing a sample with the first level.
+/// The result of compressing a sample with the lowest level.
 #[derive(Clone, Copy, Debug)]
 pub struct Probed {
-    /// The share of its bytes that is left.
+    /// The size of the compressed sample as a share of the original size.
     pub part: f64,
-    /// Seconds for each byte.
+    /// The compression time in seconds per byte.
     pub each: f64,
 }
 
-/// Decides by the stream's times. It has no clock of its own, so it can be tested in simulated time.
+/// Decides about compression by the times that the stream spends in each stage. The controller has no clock
+/// of its own, so it can be tested in simulated time.
 pub struct CompressionController {
     wanted: CompressionLevel,
     processors: Processors,
     is_packing: bool,
     /// The index of the current or last level in [`RUNGS`].
     rung: usize,
-    /// The stream's times at the start of the window.
+    /// The stream's times at the start of the current window.
     since: StreamTimes,
-    /// Bytes that the compressor had taken when the level changed; their results don't show the effect of the new
-    /// level.
+    /// The number of bytes that the compressor had taken when the level changed. Results for these bytes
+    /// don't show the effect of the new level.
     settles: u64,
     /// The stream's rate has been measured with compression.
     has_looked: bool,
-    /// Seconds for each byte in the last probe of data that becomes smaller.
+    /// The compression time in seconds per byte, from the last probe of compressible data.
     each: f64,
-    /// The highest rate of the connection so far, in bytes a second.
+    /// The highest rate of the connection so far, in bytes per second.
     path: f64,
-    /// Compressed bytes that waited when the stream was last judged.
+    /// The number of compressed bytes that were waiting when the stream was last judged.
     waiting: f64,
-    /// Seconds for each payload byte without compression, if the connection is the limit.
+    /// Seconds per payload byte without compression, while the connection is the limit; `None` if that isn't
+    /// known.
     plain: Option<f64>,
-    /// The busy time of the stream from which on a probe may be made.
+    /// The stream's busy time from which on another probe may be made.
     probes: Duration,
     rest: Duration,
     dull_rest: Duration,
-    /// The busy time from which on a higher level may be tried.
+    /// The stream's busy time from which on a higher level may be tried.
     climbs: Duration,
     climb_rest: Duration,
     /// The level has risen since it last fell.
     has_climbed: bool,
-    /// The busy time from which on it may be tried whether the connection is as fast without compression.
+    /// The stream's busy time from which on the controller may try whether the connection is as fast without
+    /// compression.
     trials: Duration,
     trial_rest: Duration,
 }
 
 impl CompressionController {
-    /// A controller for the user's option, with these processors.
+    /// A controller for the level that the user requests, with these processors.
     pub fn new(wanted: CompressionLevel, processors: Processors) -> Self {
         let rung = if wanted == CompressionLevel::Always { ALWAYS_FROM } else { 0 };
         Self {
@@ -167,7 +176,7 @@ impl CompressionController {
         self.processors.threads
     }
 
-    /// True if the path leaves time for a higher level than the first.
+    /// True if the path is so slow that there is time for a higher level than the lowest.
     pub fn is_slow(&self) -> bool {
         self.level() > RUNGS[0].level
     }
@@ -177,12 +186,12 @@ impl CompressionController {
         self.has_looked
     }
 
-    /// Compressed bytes that may wait to be sent.
+    /// The largest number of compressed bytes that may wait to be sent.
     pub fn most_waiting(&self) -> f64 {
         (self.path * AHEAD.as_secs_f64()).min(MOST_AHEAD)
     }
 
-    /// Another file or other files begin, which may contain data of another kind.
+    /// Records that another file, or a batch of files, begins, which may contain another kind of data.
     pub fn begin(&mut self) {
         if self.plain.is_some() || !self.is_auto() {
             self.probes = self.probes.saturating_sub(self.dull_rest);
@@ -190,7 +199,8 @@ impl CompressionController {
         }
     }
 
-    /// Chooses how the next payload is sent; `so_far` is what the compressor has done.
+    /// Chooses how the next payload is sent; `so_far` are the numbers of bytes that the compressor has
+    /// handled.
     pub fn choose(&mut self, now: &StreamTimes, so_far: Packed) -> PackingChoice {
         if self.is_packing {
             self.look(now, so_far);
@@ -202,7 +212,7 @@ impl CompressionController {
         if may && now.busy >= self.probes { PackingChoice::Probe } else { PackingChoice::Plain }
     }
 
-    /// Takes the result of a probe of the next payload.
+    /// Records the result of a probe of the next payload.
     pub fn probed(&mut self, probed: Probed, now: &StreamTimes) {
         let Probed { part, each } = probed;
         if part > DULL {
@@ -234,16 +244,16 @@ impl CompressionController {
         self.wanted == CompressionLevel::Auto
     }
 
-    /// The highest rung for which the threads have time, on a path of `path` bytes a second, if the first rung leaves
-    /// this `part` of the bytes.
+    /// The index of the highest level for which the threads have enough time, on a path of `path` bytes per
+    /// second. `part` is the share of the bytes that the lowest level leaves.
     fn fitting(&self, path: f64, part: f64) -> usize {
         let processors = self.processors.quota.unwrap_or(f64::INFINITY).min(self.processors.threads.into());
         let load = |rung: &Rung| path / (part * rung.size) * self.each * rung.time / processors;
         RUNGS[..=FIRST_RUNG].iter().rposition(|rung| load(rung) <= LOAD).unwrap_or(0)
     }
 
-    /// Whether the stream waits for the connection. If it waited when compression was last tried, it still counts as
-    /// waiting.
+    /// Whether the stream waits for the connection. If it did when compression was last tried, it still
+    /// counts as waiting.
     fn waits(&mut self, now: &StreamTimes) -> bool {
         let window = now.since(&self.since);
         if self.plain.is_some() {
@@ -259,17 +269,17 @@ impl CompressionController {
         waits
     }
 
-    /// Records that the payload doesn't become smaller; later payloads may.
+    /// Records that a payload doesn't become smaller. Later payloads may.
     fn is_dull(&mut self, now: &StreamTimes) {
         (self.probes, self.since) = (now.busy + self.dull_rest, *now);
         self.dull_rest = (self.dull_rest * 2).min(LONGEST_DULL_REST);
-        // Whether the path still is the limit is measured again.
+        // Whether the connection is still the limit has to be measured again.
         if self.dull_rest == LONGEST_DULL_REST {
             self.plain = None;
         }
     }
 
-    /// Ends a trial: the compressor is slower than the connection.
+    /// Ends a trial of compression, since the compressor is slower than the connection.
     fn rest(&mut self, now: &StreamTimes) {
         (self.is_packing, self.plain, self.rung) = (false, None, 0);
         (self.probes, self.since) = (now.busy + self.rest, *now);
@@ -303,7 +313,8 @@ impl CompressionController {
         self.has_looked = true;
     }
 
-    /// True if the connection has enough compressed bytes, even if the compressor is slower than it for a while.
+    /// True if enough compressed bytes are waiting for the connection, even if the compressor is slower than
+    /// the connection for a while.
     fn is_ahead(&mut self, so_far: Packed) -> bool {
         let (waited, waiting) = (self.waiting, so_far.waiting as f64);
         self.waiting = waiting;
@@ -312,7 +323,7 @@ impl CompressionController {
         waiting > 0.0 && waiting >= least * most
     }
 
-    /// Takes the next level, or a higher one for which the threads should have time.
+    /// Switches to the next level, or directly to a higher one for which the threads should have time.
     fn climb(&mut self, waits: f64, now: &StreamTimes, so_far: Packed) {
         let (rung, next) = (&RUNGS[self.rung], (self.rung + 1).min(RUNGS.len() - 1));
         if now.busy < self.climbs || waits < 1.0 - FULL * rung.time / RUNGS[next].time {
@@ -320,7 +331,8 @@ impl CompressionController {
         }
         let part = so_far.packed as f64 / so_far.plain.max(1) as f64 / rung.size;
         let fitting = if part > 0.0 { self.fitting(self.path, part) } else { next };
-        // A stream that a quota stops appears to wait in whatever stage it is in, also for the path.
+        // If a CPU quota stops a stream, the stream seems to wait in its current stage, which may be the
+        // connection.
         let least = if self.processors.quota.is_some() { 0 } else { next };
         self.rung = fitting.max(least);
         self.has_climbed = true;

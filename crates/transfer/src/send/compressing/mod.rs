@@ -1,4 +1,4 @@
-//! Compression of the data of one stream: whether to compress, and how hard.
+//! Compression of the data of one stream: whether data is compressed, and with which level.
 
 mod controller;
 mod skip;
@@ -20,26 +20,27 @@ use crate::net::clock::{Clock, Stage};
 use crate::net::compress::{Compressor, CompressorSetup, Packed, Prober, longest_window};
 use crate::net::stream::DATA_FRAME;
 
-/// Bytes of a chunk per read if they may be compressed.
+/// Bytes of a chunk that are read at a time if they may be compressed.
 const PACKED_FRAME: usize = 2 * DATA_FRAME;
-/// Bytes that are sent uncompressed before compression may begin. If the receiver knows that, it reads them in larger
-/// pieces.
+/// Bytes that are certainly sent uncompressed before compression may begin. Since the receiver knows this, it
+/// reads them in larger pieces.
 const SURE: u64 = 8 * SURE_UNIT as u64;
 /// Bytes of a payload that are compressed as a sample, in `PIECES` pieces from all parts of the payload.
 const SAMPLE: usize = 16 << 10;
 const PIECES: usize = 4;
-/// While a stream is compressed, up to this many bytes that don't become smaller still pass through the compressor: it
-/// skips them quickly, and stopping it would cost more. In a longer chunk the compression is checked again after each
-/// further such number of bytes.
+/// While compression is on, up to this many incompressible bytes still pass through the compressor: it skips
+/// them quickly, and stopping it would cost more. In a longer chunk, the compression is reconsidered after
+/// each further such number of bytes.
 const PASSED: u64 = 1 << 20;
-/// The window if little data is sent, as a power of two in bytes.
+/// The window if only little data is sent, as a power of two in bytes.
 const SHORT_WINDOW_LOG: u8 = 19;
-/// The most threads that compress on the only stream; if there are several streams, each has one.
+/// The most threads that compress if there is only one stream. With several streams, each has one thread.
 const MOST_THREADS: usize = 4;
-/// A queue exists if the round trip exceeds the shortest one by this share, and by at least this time.
+/// A queue is assumed if the current round-trip time exceeds the shortest one by this share, and by at least
+/// this time.
 const QUEUED: (f64, Duration) = (0.25, Duration::from_micros(500));
 
-/// The user's options, and the data that the streams share.
+/// The user's options for compression, and the data that all streams share.
 pub struct Compressing {
     level: CompressionLevel,
     skipped: SkippedNames,
@@ -47,14 +48,15 @@ pub struct Compressing {
     /// The longest window that both ends support for one stream, as a power of two in bytes.
     window: u8,
     is_window_taken: AtomicBool,
-    /// The user didn't request several streams.
+    /// True if the user didn't request several streams.
     may_be_alone: bool,
-    /// One stream is enough, and all data should be compressed together.
+    /// True if one stream is enough, and should compress all data.
     is_alone: AtomicBool,
 }
 
 impl Compressing {
-    /// The settings by `options`, for a receiver with this `window`; `None` if nothing is ever compressed.
+    /// The settings according to `options`, for a receiver whose longest window is `window`; `None` if data
+    /// is never compressed.
     pub fn new(options: &Options, window: u8) -> Option<Self> {
         let wanted = &options.compression;
         (wanted.level != CompressionLevel::Off).then(|| Self {
@@ -68,21 +70,22 @@ impl Compressing {
         })
     }
 
-    /// True if only one stream should remain.
+    /// True if all streams except one should end.
     pub fn is_alone(&self) -> bool {
         self.is_alone.load(Ordering::Acquire)
     }
 
-    /// Prepares for new streams: none of them has the long window, and none is the only one.
+    /// Prepares for the new streams of a round: no stream has the long window yet, and no stream is the only
+    /// one.
     pub fn begin_round(&self) {
         self.is_window_taken.store(false, Ordering::Release);
         self.is_alone.store(false, Ordering::Release);
     }
 }
 
-/// Facts about the transfer and its path for a compressor.
+/// Facts about the transfer and its path, by which a stream decides about compression.
 pub struct PackingTerms {
-    /// Bytes of the whole transfer, if known.
+    /// The bytes of the whole transfer, if they are known.
     pub total: Option<u64>,
     /// The user limits the rate.
     pub is_limited: bool,
@@ -109,29 +112,29 @@ pub enum Step {
     Pack,
 }
 
-/// One stream's compression.
+/// The compression of one stream.
 pub struct Packing<'a> {
     wanted: &'a Compressing,
     controller: CompressionController,
     compressor: Option<Compressor>,
-    /// Frames are being compressed.
+    /// Frames are being compressed now.
     is_on: bool,
     /// This stream has the long window, and may become the only stream.
     is_first: bool,
     prober: Prober,
     sample: Vec<u8>,
-    /// The name of the file shows that it is already compressed.
+    /// The name of the current file shows that its contents are already compressed.
     is_skipped: bool,
     /// Bytes of the current chunk; 0 for a batch.
     length: u64,
-    /// The offset in the chunk up to which the receiver was promised uncompressed bytes.
+    /// The offset in the current chunk up to which the receiver was promised uncompressed bytes.
     promised: u64,
-    /// Bytes that may pass before the compression is checked again.
+    /// The number of bytes that may pass before the compression is reconsidered.
     unseen: u64,
 }
 
 impl<'a> Packing<'a> {
-    /// A state in which nothing is compressed.
+    /// The compression of a new stream, which is off.
     pub fn new(wanted: &'a Compressing) -> Self {
         Self {
             wanted,
@@ -153,8 +156,8 @@ impl<'a> Packing<'a> {
         self.wanted.skipped.has(name)
     }
 
-    /// Begins a chunk with this offset and length, or a batch. `is_skipped` states whether its names are those of
-    /// compressed files.
+    /// Begins a chunk with this offset and length, or a batch. `is_skipped` states that the names show
+    /// contents that are already compressed.
     pub fn begin(&mut self, (offset, length): (u64, u64), is_skipped: bool) {
         (self.promised, self.length) = (offset, length);
         self.is_skipped = is_skipped && (!self.is_on || length > PASSED);
@@ -167,22 +170,23 @@ impl<'a> Packing<'a> {
         self.is_on
     }
 
-    /// True if this stream should remain when all others end.
+    /// True if this stream should remain when all other streams end.
     pub fn is_alone(&self) -> bool {
         self.is_first && self.wanted.is_alone()
     }
 
-    /// The compressor, while it is on.
+    /// The compressor, if compression is on.
     pub fn compressor(&mut self) -> Option<&mut Compressor> {
         self.compressor.as_mut().filter(|_| self.is_on)
     }
 
-    /// Compressed bytes that may wait to be sent: none if there may be many streams, each with such bytes.
+    /// The largest number of compressed bytes that may wait to be sent; 0 if there may be several streams,
+    /// since each would have such bytes.
     pub fn most_waiting(&self) -> usize {
         if self.is_first { self.controller.most_waiting() as usize } else { 0 }
     }
 
-    /// Switches the compressor off, after all of its data was taken out.
+    /// Ends the compression, after all data was taken out of the compressor.
     pub fn stop(&mut self) {
         self.is_on = false;
     }
@@ -192,7 +196,7 @@ impl<'a> Packing<'a> {
         (at >= self.promised && self.wants(clock)).then(|| PACKED_FRAME.min((end - at) as usize))
     }
 
-    /// The number of bytes after `at` that are promised to the receiver as uncompressed.
+    /// The number of bytes after the offset `at` that the receiver is promised uncompressed.
     pub fn promise(&mut self, at: u64, end: u64, clock: &Clock) -> u64 {
         if !self.wants(clock) {
             self.promised = end.min(at + SURE);
@@ -210,7 +214,7 @@ impl<'a> Packing<'a> {
         self.controller.choose(&clock.times(), so_far)
     }
 
-    /// How `plain` is sent, in a transfer with these `terms`.
+    /// Decides how the payload `plain` is sent, in a transfer with these `terms`.
     ///
     /// # Errors
     /// If there is no memory.
@@ -236,7 +240,8 @@ impl<'a> Packing<'a> {
         Ok(Step::Pack)
     }
 
-    /// In a long chunk, true each time that `PASSED` bytes have passed.
+    /// True each time that another `PASSED` bytes of a long chunk have passed, so that the compression is
+    /// reconsidered.
     fn is_to_be_seen(&mut self, plain: &[u8]) -> bool {
         if self.length <= PASSED {
             return false;
@@ -293,14 +298,15 @@ impl<'a> Packing<'a> {
     }
 }
 
-/// The window for a transfer of `total` bytes: a longer one than these would be of no use.
+/// The window for a transfer of `total` bytes, as a power of two in bytes, at most `longest`. A longer window
+/// would be of no use.
 fn window_for(total: Option<u64>, longest: u8) -> u8 {
     let needed =
         total.and_then(|total| total.max(1).checked_next_power_of_two()).map_or(64, u64::trailing_zeros);
     u8::try_from(needed).unwrap_or(longest).clamp(SHORT_WINDOW_LOG, longest)
 }
 
-/// The processors for the compressor of the only stream.
+/// The processors that may compress if there is only one stream.
 fn processors() -> Processors {
     let threads = available_parallelism().map_or(1, |count| count.get().min(MOST_THREADS)) as u32;
     let quota = QuotaMeter::start(Path::new("/")).since_start();

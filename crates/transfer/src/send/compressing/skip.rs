@@ -1,20 +1,20 @@
-//! Names of files that are already compressed.
+//! Names that show that a file's contents are already compressed.
 
 use std::collections::HashSet;
 
-/// Name extensions of files that aren't compressed, unless the user gives a list: rsync's default.
+/// The default name extensions of files that aren't compressed: the same as in rsync.
 const USUAL: &str = "3g2 3gp 7z aac ace apk avi bz2 deb dmg ear f4v flac flv gpg gz iso jar jpeg jpg lrz lz lz4 lzma lzo \
 m1a m1v m2a m2ts m2v m4a m4b m4p m4r m4v mka mkv mov mp1 mp2 mp3 mp4 mpa mpeg mpg mpv mts odb odf odg odi odm odp ods \
 odt oga ogg ogm ogv ogx opus otg oth otp ots ott oxt png qt rar rpm rz rzip spx squashfs sxc sxd sxg sxm sxw sz tbz \
 tbz2 tgz tlz ts txz tzo vob war webm webp xz z zip zst";
-/// The longest extension.
+/// The length of the longest extension in bytes.
 const LONGEST: usize = 32;
 
-/// Name extensions, in lower case.
+/// The name extensions of files that aren't compressed, in lower case.
 pub struct SkippedNames(HashSet<Vec<u8>>);
 
 impl SkippedNames {
-    /// The user's extensions, or the usual ones.
+    /// The user's extensions if there are any, else the default ones.
     pub fn new(wanted: Option<&[Vec<u8>]>) -> Self {
         let usual = || USUAL.split(' ').map(|ending| ending.as_bytes().to_vec()).collect();
         Self(

@@ -1,4 +1,4 @@
-//! Pieces of files that were read: those that were read last are kept for the other transfers.
+//! Pieces of files. The pieces that were read last are kept for the other transfers.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, OnceLock};
@@ -11,37 +11,38 @@ use crate::tree::digest::{Hashing, of_bytes};
 /// Bytes of a piece, except the last piece of a file: a power of two, so that a piece is a subtree of the file's hash
 /// tree.
 pub const PIECE: u64 = 256 << 10;
-/// Bytes that are kept in memory.
+/// The number of bytes of pieces that are kept in memory.
 pub(super) const KEPT: u64 = 64 << 20;
 
-/// Identifies a piece: the file, the file's state, and the offset.
+/// Identifies a piece by the file, the file's state, and the offset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct PieceKey {
     /// The file's device and inode numbers.
     pub file: (u64, u64),
-    /// The file's last change, and its size when it was found.
+    /// The file's change time, and its size when the scan found it.
     pub state: (i64, u32, u64),
     /// The offset of the piece in bytes.
     pub offset: u64,
 }
 
-/// A piece that was read.
+/// A piece of a file in memory.
 pub struct FanPiece {
     key: PieceKey,
     bytes: Vec<u8>,
     digest: OnceLock<Option<Digest>>,
 }
 
-/// A piece that a transfer is reading or has read.
+/// A slot for a piece, which a transfer is reading or has read.
 type PieceSlot = Arc<Mutex<Option<Arc<FanPiece>>>>;
 
-/// The pieces that were read last.
+/// The pieces of files that were read last.
 #[derive(Default)]
 pub(super) struct KeptPieces {
     pub(super) slots: HashMap<PieceKey, KeptPiece>,
-    /// The keys in the order in which the pieces were read; some of these pieces were already dropped.
+    /// The keys of pieces in the order in which they were read. Some of these pieces may have been dropped
+    /// already.
     pub(super) order: VecDeque<PieceKey>,
-    /// The pieces that have been taken by every transfer that waits for the others.
+    /// The keys of pieces that every transfer has taken, of those that wait for each other.
     had: VecDeque<PieceKey>,
     pub(super) bytes: u64,
 }
@@ -49,13 +50,14 @@ pub(super) struct KeptPieces {
 pub(super) struct KeptPiece {
     slot: PieceSlot,
     bytes: u64,
-    /// A bit for each transfer that has taken the piece.
+    /// A set of the transfers that have taken the piece, with a bit for each.
     by: u64,
 }
 
 impl KeptPieces {
-    /// The slot of a piece, from which the transfer with this bit takes it. A piece without a slot gets one if the transfer
-    /// is one of `together`, the bits of the transfers that wait for each other; older pieces may be dropped for it.
+    /// The slot of a piece, from which the transfer with the bit `bit` takes the piece. `together` are the
+    /// bits of the transfers that wait for each other. If the transfer is one of these, a new slot is created
+    /// for a piece without one, and older pieces may be dropped for it.
     pub(super) fn slot(&mut self, key: PieceKey, bit: u64, together: u64) -> Option<PieceSlot> {
         if let Some(kept) = self.slots.get_mut(&key) {
             let had = kept.by & together == together;
@@ -69,7 +71,7 @@ impl KeptPieces {
             return None;
         }
         let slot = PieceSlot::default();
-        // A small file costs more memory than its bytes.
+        // A small piece takes more memory than its bytes.
         let bytes = key.length().max(1 << 10);
         self.slots.insert(key, KeptPiece { slot: slot.clone(), bytes, by: bit });
         self.order.push_back(key);
@@ -84,7 +86,7 @@ impl KeptPieces {
 
     fn forget(&mut self, key: &PieceKey) {
         self.bytes -= self.slots.remove(key).map_or(0, |kept| kept.bytes);
-        // `order` still contains keys of pieces that were dropped after all transfers had taken them.
+        // `order` still contains the keys of pieces that were dropped.
         if self.order.len() > 2 * self.slots.len() + 1024 {
             self.order.retain(|key| self.slots.contains_key(key));
         }
@@ -98,7 +100,7 @@ impl PieceKey {
         Self { file, state, offset: offset / PIECE * PIECE }
     }
 
-    /// The number of its bytes, if the file still has the size that was found.
+    /// The number of the piece's bytes, if the file still has the size that the scan found.
     pub fn length(&self) -> u64 {
         let (.., size) = self.state;
         size.saturating_sub(self.offset).min(PIECE)
@@ -110,17 +112,18 @@ impl FanPiece {
         Self { key, bytes, digest: OnceLock::new() }
     }
 
-    /// Its key.
+    /// The key of the piece.
     pub fn key(&self) -> PieceKey {
         self.key
     }
 
-    /// Its bytes: fewer than the key states if the file has become shorter.
+    /// The bytes of the piece. If the file has become shorter, they are fewer than the key states.
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
     }
 
-    /// Its chaining value, or the root hash if it is the whole file; `None` if it is shorter than it was.
+    /// The chaining value of the piece, or the root hash if the piece is the whole file; `None` if the file
+    /// has become shorter.
     pub fn digest(&self) -> Option<Digest> {
         let (.., size) = self.key.state;
         *self.digest.get_or_init(|| {

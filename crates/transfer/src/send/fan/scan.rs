@@ -1,7 +1,9 @@
-//! One scan for several transfers: the entries that it finds go into a log, which each transfer reads at its own pace.
+//! One scan for several transfers: the entries that it finds go into a log, which each transfer reads at its
+//! own pace.
 //!
-//! The scan may be ahead of the fastest transfer by a fixed number of entries. Entries that slower transfers have still
-//! to read stay in memory, and beyond a limit in a file without a name, so no transfer waits for the slower ones.
+//! The scan may be ahead of the fastest transfer by a fixed number of entries. Entries that slower transfers
+//! haven't read yet stay in memory and, beyond a limit, in a file without a name. So no transfer has to wait
+//! for slower ones.
 
 use crossbeam_channel::bounded;
 use linerate_wire::control::{Options, Problem, ProblemKind};
@@ -29,11 +31,11 @@ use crate::tree::scan::{Scanner, Seen, Stopped};
 use crate::tree::selection::Selection;
 use crate::tree::source_root::SourceRoot;
 
-/// The approximate limit of the log's bytes in memory.
+/// The approximate limit in bytes for the log's memory.
 const BUDGET: usize = 32 << 20;
 /// The approximate memory of an entry in addition to its path and attributes.
 const AROUND: usize = 256;
-/// The interval of the checks during a wait.
+/// The interval at which a waiting transfer checks whether it must stop.
 const LOOK: Duration = Duration::from_millis(200);
 
 /// The log of everything that the scan has found.
@@ -44,34 +46,35 @@ pub struct ScanLog {
 }
 
 struct LogState {
-    /// The pieces that not all transfers have read; `first` is the number of the first one.
+    /// The pieces of the log that some transfers haven't read yet. `first` is the number of the first of
+    /// these pieces.
     pieces: VecDeque<LogPiece>,
     first: usize,
-    /// For each transfer, the number of the piece that it reads next; `None` if it reads no more.
+    /// For each transfer, the number of the piece of the log that it reads next; `None` if it reads no more.
     readers: Vec<Option<usize>>,
     /// Bytes of the log in memory.
     bytes: usize,
     budget: usize,
     file: Option<Arc<File>>,
-    /// Bytes of the log in the file.
+    /// The length of the file in bytes.
     end: u64,
     is_over: bool,
 }
 
-/// Entries that were found together.
+/// A group of entries that the scan found together.
 #[derive(Clone)]
 enum LogPiece {
     Kept(Arc<LoggedFind>, usize),
     Stored { offset: u64, length: usize },
 }
 
-/// A result of the scan.
+/// One result of the scan: an entry or a problem.
 enum LoggedFind {
     Entries(Gathered),
     Problem(Problem),
 }
 
-/// An entry in the file.
+/// An entry that was moved to the file.
 #[derive(Serialize, Deserialize)]
 struct StoredEntry {
     entry: Entry,
@@ -113,7 +116,7 @@ impl ScanLog {
         self.changed.notify_all();
     }
 
-    /// Does `work` while the transfer with this number reads.
+    /// Runs `work` while the transfer with this number reads the log.
     pub fn read_ahead<T>(
         &self,
         number: usize,
@@ -122,7 +125,7 @@ impl ScanLog {
         problem: &(dyn Fn(Problem) + Sync),
         work: impl FnOnce(Ahead<'_>) -> T,
     ) -> T {
-        // Entries count as found when they are read, and some are read before they are needed.
+        // Entries are counted when they are read from the log, and some are read before they are needed.
         let readers = lock(&self.state).readers.len();
         let (queue, found) = bounded((WAITING / readers.max(1)).max(1));
         let (stop, whole) = (AtomicBool::new(false), AtomicBool::new(true));
@@ -207,19 +210,19 @@ impl ScanLog {
 }
 
 impl LogState {
-    /// True if the scan may continue: it isn't too far ahead of the fastest transfer, and there is memory, or some can
-    /// be freed.
+    /// True if the scan may continue: it isn't too far ahead of the fastest transfer, and memory is available
+    /// or can be freed.
     fn has_room(&mut self) -> bool {
         let fastest = self.readers.iter().flatten().max().copied().unwrap_or(self.first);
         let is_near = self.first + self.pieces.len() < fastest + WAITING;
         if is_near && self.bytes >= self.budget {
-            // If storing fails, the scan waits for the slower transfers.
+            // If moving entries to the file fails, the scan waits for the slower transfers.
             let _ = self.store(fastest);
         }
         is_near && self.bytes < self.budget
     }
 
-    /// Moves entries that only the slower transfers need into the file.
+    /// Moves entries that only the slower transfers still need to the file.
     fn store(&mut self, fastest: usize) -> io::Result<()> {
         let file = match &self.file {
             Some(file) => file.clone(),
@@ -269,7 +272,8 @@ fn nameless() -> io::Result<File> {
     if let Ok(file) = rustix::fs::openat(CWD, &directory, flags | OFlags::TMPFILE, mode) {
         return Ok(File::from(file));
     }
-    // Not every file system has files without names, so this file has one for a moment.
+    // The file is created with a name, which is removed immediately, since not every file system supports
+    // files without a name.
     let name = directory.join(format!("linerate-{:016x}", RandomState::new().hash_one(std::process::id())));
     let file =
         rustix::fs::openat(CWD, &name, flags | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW, mode)?;
@@ -297,7 +301,7 @@ fn load(file: Option<&File>, offset: u64, length: usize) -> io::Result<Gathered>
     Ok(stored.into_iter().map(load).collect())
 }
 
-/// The problem that logged entries are lost: nothing that depends on them is complete.
+/// The problem that entries of the log are lost, so nothing that depends on them is complete.
 fn lost(error: &io::Error) -> Problem {
     let message = format!("what the scan has found can't be read back: {error}");
     problem(std::env::temp_dir(), ProblemKind::Failed, message)

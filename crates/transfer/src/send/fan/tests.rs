@@ -90,7 +90,8 @@ fn pieces_hash_to_the_root_of_their_file() {
     std::mem::forget(member);
 }
 
-/// Several that send through one link, each its part of a turn, until all have this many bytes; returns when each was ready.
+/// Runs several transfers that share one link, until each has sent `all` bytes. In each of its turns,
+/// transfer N sends `turns[N]` bytes. Returns the time at which each transfer was complete.
 fn race(fan: &Arc<FanReading>, turns: &[u64], all: u64) -> Vec<Duration> {
     let stop = AtomicBool::new(false);
     let link = Mutex::new(());
@@ -122,7 +123,7 @@ fn race(fan: &Arc<FanReading>, turns: &[u64], all: u64) -> Vec<Duration> {
 #[test]
 fn those_who_share_a_link_wait_for_each_other_however_unevenly_it_serves_them() {
     let fan = met(4);
-    // One gets a third more of the link than the others: without waits it would end much sooner.
+    // One transfer gets a third more of the link than the others. Without waits it would end much sooner.
     race(&fan, &[4 << 20, 3 << 20, 3 << 20, 3 << 20], 600 << 20);
     (0..4).for_each(|number| assert!(!fan.was_left_behind(number), "{number}"));
 }
@@ -145,7 +146,7 @@ fn what_one_still_needs_is_kept_before_what_all_have_had() {
     let fan = met(2);
     let (one, other) = (fan.member(0), fan.member(1));
     let read = |member: &FanMember, offset| member.piece(key(offset), || Ok(vec![7; 1000])).unwrap();
-    // One of its streams is slower than its others.
+    // One stream of the transfer is slower than its other streams.
     read(&one, 0);
     for number in 1..=4 * KEPT / PIECE {
         read(&one, number * PIECE);

@@ -9,7 +9,8 @@ use crate::tree::blocks::{BlockHash, block_of, block_sum};
 
 const SIZE: usize = 1_000_000_000;
 
-/// Bytes that are sent as sums, bytes that are new, and processor seconds for the older and for the new version.
+/// The cost of a method: bytes sent as sums, bytes sent as new, and processor seconds for the older and for
+/// the new version.
 struct Cost {
     named: usize,
     new: usize,
@@ -63,7 +64,7 @@ fn chosen(older: &[u8], newer: &[u8], mean: u32) -> Cost {
     Cost { named: 19 * there.len(), new, sums: hashed - begun, search: processor() - hashed }
 }
 
-/// `older` after one kind of change.
+/// `older` after a change of the kind `what`.
 fn changed(what: &str, older: &[u8]) -> Vec<u8> {
     let (fresh, mut random) = (noise(SIZE / 1000, 9), fastrand::Rng::with_seed(5));
     match what {

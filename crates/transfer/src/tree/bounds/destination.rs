@@ -1,4 +1,4 @@
-//! The state of a path that will be written to.
+//! The state of a path that will be written to: which entry exists there.
 
 use linerate_wire::path::printable;
 use rustix::fs::{AtFlags, FileType, Mode};
@@ -14,9 +14,9 @@ use crate::tree::root::Root;
 
 /// A path that will be written to. The directory that holds it is kept open.
 pub(crate) struct Destination {
-    /// The file or directory at the path.
+    /// The kind of entry that exists at the path.
     pub there: DestinationState,
-    /// As the user wrote it.
+    /// The path as the user wrote it.
     pub shown: PathBuf,
     /// The directory that holds the last component, and that component; `None` for `/`, `.` and the like.
     place: Option<(Held, OsString)>,
@@ -25,23 +25,23 @@ pub(crate) struct Destination {
 /// The state of a destination.
 pub(crate) enum DestinationState {
     Nothing,
-    /// A directory. If `by_link`, the path's last component is a link to it.
+    /// A directory exists. `by_link` states that the path's last component is a link to it.
     Directory {
         held: Held,
         by_link: bool,
     },
     File,
-    /// A link that doesn't lead to a directory.
+    /// A link exists that doesn't lead to a directory.
     Link,
-    /// A device, a fifo or a socket.
+    /// A device, a fifo or a socket exists.
     Special,
 }
 
 impl Named {
-    /// The file or directory at the path, for writing. Links that other users can change aren't followed.
+    /// Looks up the destination at the path, for writing. Links that other users can change aren't followed.
     ///
     /// # Errors
-    /// If its parent directory can't be reached.
+    /// If the destination's parent directory can't be reached.
     pub(crate) fn destination(&self) -> Result<Destination, TransferError> {
         self.look().map_err(|(path, stop)| {
             let destination = printable(self.shown().as_os_str().as_bytes());
@@ -54,7 +54,7 @@ impl Named {
         })
     }
 
-    /// The reason why the path isn't followed, if that is another user's link in the path.
+    /// The reason why the path isn't followed, if it contains another user's link; otherwise `None`.
     pub(crate) fn strangers_link(&self) -> Option<String> {
         match self.look() {
             Err((_, stop @ Stop::Strange { .. })) => Some(stop.to_string()),
@@ -62,7 +62,7 @@ impl Named {
         }
     }
 
-    /// The state of the destination. An error is returned with the path that it concerns.
+    /// The state of the destination. An error is returned together with the path that it concerns.
     fn look(&self) -> Result<Destination, (PathBuf, Stop)> {
         let shown = self.shown();
         let path = shown.as_os_str().as_bytes();
@@ -86,7 +86,7 @@ impl Named {
     }
 }
 
-/// The kind of `name` in the directory that the walk has reached.
+/// The state of the entry `name` in the directory that the walk has reached.
 fn what_is(mut walk: PathWalk, name: &OsStr) -> Result<DestinationState, Stop> {
     let stat = match walk.stat(name) {
         Ok(stat) => stat,
@@ -105,7 +105,7 @@ fn what_is(mut walk: PathWalk, name: &OsStr) -> Result<DestinationState, Stop> {
         Ok(Some(_)) | Err(Stop::System(Errno::NOENT | Errno::NOTDIR | Errno::LOOP)) if by_link => {
             Ok(DestinationState::Link)
         }
-        // The link itself is replaced by a file; its target isn't touched.
+        // The file replaces the link itself; the link's target isn't touched.
         Err(Stop::Strange { .. }) if !leads_to_directory(&from, name) => Ok(DestinationState::Link),
         Ok(Some(_)) => Err(Errno::NOTDIR.into()),
         Err(stop) => Err(stop),
@@ -133,10 +133,10 @@ impl Destination {
         Ok((root, name))
     }
 
-    /// Creates the missing directory.
+    /// Creates the missing destination directory.
     ///
     /// # Errors
-    /// If it can't be created, or another entry has its name by then.
+    /// If the directory can't be created, or another entry has got its name meanwhile.
     pub fn make(&self, mode: Mode) -> Result<Held, TransferError> {
         let (holder, name) = self.place.as_ref().ok_or_else(|| refused("made", &self.shown, Errno::EXIST))?;
         let made = rustix::fs::mkdirat(&holder.fd, name, mode).and_then(|()| holder.open_directory(name));

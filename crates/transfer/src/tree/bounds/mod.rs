@@ -1,5 +1,5 @@
-//! Bounds of the paths that users write. All such paths are resolved here: code that needs a source, a destination or a
-//! directory calls the [`Named`] path, and gets an open descriptor.
+//! The bounds within which users' paths may lead. All such paths are resolved here: code that needs a source,
+//! a destination or a directory calls a method of [`Named`], which returns an open descriptor.
 
 mod destination;
 #[cfg(test)]
@@ -27,7 +27,7 @@ pub use walk::trust_all_links;
 use walk::{Follow, PathWalk};
 pub(crate) use walk::{Held, Stop};
 
-/// The directories that paths may lead to.
+/// The bounds of paths: the directories to which paths may lead.
 #[derive(Clone, Debug)]
 pub struct Bounds(Extent);
 
@@ -39,28 +39,31 @@ enum Extent {
 }
 
 impl Bounds {
-    /// The client's end. A shell has already expanded the paths, so they are taken literally.
+    /// The bounds at the client's end, which are none. A shell has already expanded the paths, so they are
+    /// taken literally.
     pub fn here() -> Self {
         Self(Extent::Here)
     }
 
-    /// The far end. No shell has expanded the paths, so `~` and patterns are expanded here.
+    /// The bounds at the far end, which are none. No shell has expanded the paths, so `~` and patterns are
+    /// expanded here.
     pub fn anywhere() -> Self {
         Self(Extent::Anywhere)
     }
 
-    /// The far end, restricted to `directory`: `/a`, `~/a` and `a` all mean `a` below it, and links that lead out
-    /// aren't followed. The directory is kept open from now on; links in its own path are followed.
+    /// The bounds at a far end that is restricted to `directory`: the paths `/a`, `~/a` and `a` all mean `a`
+    /// below that directory, and links that lead out of it aren't followed. The directory is opened now and
+    /// kept open; links in its own path are followed.
     ///
     /// # Errors
-    /// If it can't be opened.
+    /// If the directory can't be opened.
     pub fn below(directory: &Path) -> Result<Self, Errno> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let top = rustix::fs::open(directory, flags, Mode::empty())?;
         Ok(Self(Extent::Below(Arc::new(top))))
     }
 
-    /// True if no shell has expanded the paths.
+    /// True at the far end, where no shell has expanded the paths.
     pub fn is_far(&self) -> bool {
         !matches!(self.0, Extent::Here)
     }
@@ -68,7 +71,7 @@ impl Bounds {
     /// The path that `written` means within the bounds.
     ///
     /// # Errors
-    /// If it contains `..` and that isn't allowed.
+    /// If the path contains `..` and that isn't allowed.
     pub fn name(&self, written: &[u8]) -> Result<Named, TransferError> {
         let path = match self.0 {
             Extent::Here => written.to_vec(),
@@ -78,10 +81,11 @@ impl Bounds {
         Ok(Named { bounds: self.clone(), written: written.to_vec(), path, far: self.is_far() })
     }
 
-    /// The file at `path`, which is absolute and may contain links; `None` if no regular file exists there.
+    /// Opens the file at `path`, which is absolute and may contain links; `None` if no regular file exists
+    /// there.
     ///
     /// # Errors
-    /// If it can't be opened, or a link leads out of the bounds.
+    /// If the file can't be opened, or a link leads out of the bounds.
     pub(crate) fn open_file(&self, path: &[u8]) -> io::Result<Option<File>> {
         if !matches!(self.0, Extent::Below(_)) {
             let path = Path::new(OsStr::from_bytes(path));
@@ -97,7 +101,7 @@ impl Bounds {
     }
 }
 
-/// The path relative to the one directory that may be reached.
+/// The path `written`, relative to the one directory that may be reached.
 fn below(written: &[u8]) -> Result<Vec<u8>, TransferError> {
     let path = match written {
         b"~" => b"",
@@ -114,39 +118,39 @@ fn below(written: &[u8]) -> Result<Vec<u8>, TransferError> {
     Ok(if start == path.len() && !written.is_empty() { b".".to_vec() } else { path[start..].to_vec() })
 }
 
-/// A path as it was written, and its meaning.
+/// A path as it was written, and its meaning within the bounds.
 #[derive(Clone, Debug)]
 pub struct Named {
     bounds: Bounds,
-    /// The path as the user wrote it, or as a pattern found it.
+    /// The path as the user wrote it, or as it was found by a pattern.
     pub written: Vec<u8>,
     /// The path's meaning within the bounds.
     path: Vec<u8>,
-    /// In `written`, `~` means the login directory.
+    /// True if `~` in `written` means the login directory.
     far: bool,
 }
 
 impl Named {
-    /// The name that it gets below a destination directory; empty for the login directory.
+    /// The name that the path's entry gets below a destination directory; empty for the login directory.
     pub fn own_name(&self) -> Vec<u8> {
         name_of(&self.written, self.far)
     }
 
-    /// Another path within the same bounds, which a pattern found.
+    /// Another path within the same bounds, which was found by a pattern.
     pub(crate) fn matched(&self, path: Vec<u8>) -> Self {
         Self { bounds: self.bounds.clone(), written: path.clone(), path, far: false }
     }
 
-    /// Another path within the same bounds. It is relative to this path unless it is absolute.
+    /// Another path within the same bounds. `written` is relative to this path unless it is absolute.
     ///
     /// # Errors
-    /// If it contains `..` and that isn't allowed.
+    /// If `written` contains `..` and that isn't allowed.
     pub fn beside(&self, written: &[u8]) -> Result<Self, TransferError> {
         if written.starts_with(b"/") {
             return self.bounds.name(written);
         }
         let (mut above, mut below) = (&self.written[..], written);
-        // A directory that doesn't exist yet has no `..`, but its parent is known from its path.
+        // A directory that doesn't exist yet has no entry `..`, but its parent is known from its path.
         while let (Some((parent, _)), Some(rest)) = (split(above), below.strip_prefix(b"../"))
             && !self.exists(above)
         {
@@ -161,7 +165,8 @@ impl Named {
         &self.path
     }
 
-    /// True if an entry exists at `path` within the same bounds. A link at its end isn't followed.
+    /// True if an entry exists at `path` within the same bounds. If the last component is a link, it isn't
+    /// followed.
     pub(crate) fn exists(&self, path: &[u8]) -> bool {
         let Some((parent, name)) = split(path) else { return self.is_directory(path) };
         self.walk_to(parent).is_ok_and(|walk| walk.stat(name).is_ok())
@@ -186,11 +191,11 @@ impl Named {
         names.filter(|name| name != b"." && name != b"..").collect()
     }
 
-    /// The source at the path, for reading: the directory itself, or the directory that holds the file and the file's
-    /// name in it. All links that the user named are followed.
+    /// The source at the path, for reading: the directory itself, or the directory that holds the file and
+    /// the file's name in it. All links that the user named are followed.
     ///
     /// # Errors
-    /// If no entry exists that may be reached.
+    /// If no entry exists at the path, or it may not be reached.
     pub(crate) fn find(&self) -> Result<(Held, Option<OsString>), Stop> {
         if self.path.is_empty() {
             return Err(Errno::NOENT.into());
@@ -211,7 +216,7 @@ impl Named {
         is_link.then(|| (walk.held(), name.to_owned()))
     }
 
-    /// True if no entry has that name.
+    /// True if no entry exists at the path.
     pub(crate) fn is_missing(&self) -> bool {
         matches!(self.find(), Err(Stop::System(Errno::NOENT))) && self.find_link().is_none()
     }
@@ -235,7 +240,8 @@ impl Named {
         Ok(made)
     }
 
-    /// The last existing directory above the path, and the path below it.
+    /// The path of the last existing directory above this path, and the rest of this path below that
+    /// directory.
     pub(crate) fn above(&self) -> (Self, Vec<u8>) {
         let path = self.path.strip_suffix(b"/").unwrap_or(&self.path);
         let slashes = (1..path.len()).rev().filter(|at| path[*at] == b'/');
@@ -246,10 +252,10 @@ impl Named {
         (Self { path: above.to_vec(), ..self.clone() }, below.to_vec())
     }
 
-    /// The existing directory, whose contents will be changed.
+    /// Opens the existing directory at the path, whose contents will be changed.
     ///
     /// # Errors
-    /// If it doesn't exist, or another user's link leads to it.
+    /// If the directory doesn't exist, or another user's link leads to it.
     pub fn directory(&self) -> Result<Root, TransferError> {
         let opened = match self.destination()?.there {
             DestinationState::Directory { held, .. } => Root::at(held, &self.shown()),
@@ -277,8 +283,8 @@ impl Named {
     }
 }
 
-/// The path of the parent directory, and the last component. `None` if the path has no last component, as `/`, `.` and
-/// `a/..`. Slashes at the end are ignored.
+/// Splits a path into its parent directory and its last component. `None` if it has no last component, such
+/// as `/`, `.` or `a/..`. Slashes at the end are ignored.
 fn split(path: &[u8]) -> Option<(&[u8], &OsStr)> {
     let mut path = path;
     while let Some(rest) = path.strip_suffix(b"/").or_else(|| path.strip_suffix(b"/.")) {

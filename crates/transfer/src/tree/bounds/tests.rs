@@ -1,4 +1,4 @@
-//! Paths that a client wrote, and where they lead below one directory.
+//! Tests of where a client's paths lead, if only one directory may be reached.
 
 use rustix::fs::{CWD, RenameFlags};
 use std::fs;
@@ -10,7 +10,7 @@ use super::*;
 use crate::tree::pattern::expand;
 use crate::tree::source_root::{Finding, SourceRoot};
 
-/// A directory that may be reached, `in`, and one beside it that may not, `out`.
+/// A temporary directory with two directories: `in`, which may be reached, and `out`, which may not.
 struct Yard(tempfile::TempDir);
 
 impl Yard {
@@ -33,7 +33,7 @@ impl Yard {
         Bounds::below(&self.path("in")).unwrap()
     }
 
-    /// The inode of what a source is found to be.
+    /// The inode number of the entry that is found for the source `written`, or the error.
     fn reached(&self, written: &str) -> Result<u64, String> {
         let named = self.bounds().name(written.as_bytes()).map_err(|error| error.to_string())?;
         let source = SourceRoot::find(&named, 0, Finding { recursive: true, ..Finding::default() })
@@ -89,7 +89,7 @@ fn nothing_goes_up() {
         let error = yard.reached(written).unwrap_err();
         assert!(error.contains("goes up") && error.contains("authorized_keys"), "{written}: {error}");
     }
-    // Two dots within a name are a name.
+    // Two dots within a longer name have no special meaning.
     assert!(!yard.reached("..x").unwrap_err().contains("goes up"));
 }
 
@@ -226,7 +226,7 @@ fn a_name_that_turns_under_way_leads_in_or_nowhere() {
     assert!(odd.is_empty(), "{odd:?}");
 }
 
-/// The 3,000 results of `look` while another thread exchanges the two names.
+/// The results of 3,000 calls of `look`, while another thread keeps exchanging the two names.
 pub(crate) fn while_exchanging<T>(one: &Path, other: &Path, mut look: impl FnMut() -> T) -> Vec<T> {
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {

@@ -1,5 +1,6 @@
-//! Files that a command line names in addition to its sources and destination: lists, rules, logs. Another user's link
-//! in such a path could redirect it to any file that only this user can read or write.
+//! Opens files that a command line names in addition to its sources and destination: lists, rules, logs. If
+//! another user's link were followed, it could redirect such a path to any file that only this user can read
+//! or write.
 
 use rustix::fs::{Mode, OFlags};
 use std::fs::File;
@@ -15,7 +16,8 @@ use crate::tree::identity::{Identity, identity};
 /// Opens the file at `path` to read it, if all links in the path belong to root or to this process's user.
 ///
 /// # Errors
-/// The errors of open(2); an error if another user's link is in the path, or the path is changed meanwhile.
+/// The errors of open(2); an error if another user's link is in the path, or if the path is changed
+/// meanwhile.
 pub fn open_trusted(path: &Path) -> io::Result<File> {
     if let Err(stop @ Stop::Strange { .. }) = reached(path) {
         return Err(stop.into());
@@ -24,7 +26,7 @@ pub fn open_trusted(path: &Path) -> io::Result<File> {
     let opened = file.metadata()?;
     match reached(path) {
         Ok(Some(found)) if found == (opened.dev(), opened.ino()) => Ok(file),
-        // A pipe of /dev/fd or the like, whose link text isn't a path.
+        // The file is a pipe of /dev/fd or the like, whose link text isn't a path.
         Err(Stop::System(_)) if !opened.is_file() => Ok(file),
         Ok(None) if opened.is_dir() => Ok(file),
         Err(stop @ Stop::Strange { .. }) => Err(stop.into()),
@@ -34,11 +36,12 @@ pub fn open_trusted(path: &Path) -> io::Result<File> {
     }
 }
 
-/// Opens the file at `path` to write to its end, or makes it, if all links in the path belong to root or to this process's
-/// user. Nothing is made where a link leads that somebody puts there meanwhile. Nobody's reading of a fifo is waited for.
+/// Opens the file at `path` for appending, and creates it if it is missing, if all links in the path belong
+/// to root or to this process's user. If somebody puts a link there meanwhile, no file is created at its
+/// target. Opening a fifo doesn't wait for a reader.
 ///
 /// # Errors
-/// If it can't be opened, or another user's link is in the path.
+/// If the file can't be opened, or another user's link is in the path.
 pub fn append_trusted(path: &Path) -> io::Result<File> {
     let path = path.as_os_str().as_bytes();
     let mut walk = PathWalk::begin(&Bounds::here(), path, Follow::Trusted)?;
@@ -53,7 +56,7 @@ pub fn append_trusted(path: &Path) -> io::Result<File> {
     Ok(file.into())
 }
 
-/// The identity of the file to which trusted links lead; `None` for a directory.
+/// The identity of the file at `path`, whose links must all be trusted; `None` for a directory.
 fn reached(path: &Path) -> Result<Option<Identity>, Stop> {
     let path = path.as_os_str().as_bytes();
     let mut walk = PathWalk::begin(&Bounds::here(), path, Follow::Trusted)?;

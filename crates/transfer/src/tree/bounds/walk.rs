@@ -1,5 +1,5 @@
-//! Resolves paths one component at a time, each from the descriptor of the one before, so the directory that was
-//! checked is the directory that is used.
+//! Resolves paths one component at a time, each from the descriptor of the component before. So the directory
+//! that was checked is the directory that is used.
 
 use linerate_wire::path::{RelPath, printable};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat};
@@ -20,22 +20,25 @@ use crate::tree::metadata::accounts::Accounts;
 const MAX_LINKS: usize = 40;
 /// The longest path in bytes, as in the kernel.
 const MAX_PATH: usize = 4096;
-/// The deepest nesting of directories. If `..` is guarded, each of them is kept open.
+/// The deepest nesting of directories in one path. If moving up with `..` is guarded, a descriptor of each
+/// directory is kept open.
 const MAX_DEPTH: usize = 1024;
 
 const DIRECTORY: OFlags =
     OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
-/// Which links are followed.
+/// Which links a walk follows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Follow {
-    /// All links: data that is read there is sent to the user who named the path.
+    /// All links: the data that is read there is sent to the user who named the path, who could read it
+    /// anyway.
     All,
-    /// Links of root and of this process's user. Another user could choose by a link which file is overwritten.
+    /// Only links of root and of this process's user. With a link, another user could choose which file is
+    /// overwritten.
     Trusted,
 }
 
-/// A directory that was reached, and its path.
+/// An open directory that a walk has reached, and its path.
 #[derive(Debug)]
 pub(crate) struct Held {
     pub fd: OwnedFd,
@@ -44,20 +47,20 @@ pub(crate) struct Held {
     pub bounds: Bounds,
 }
 
-/// Why a path can't be resolved.
+/// The reason why a path can't be resolved.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Stop {
     /// An error of a system call.
     #[error("{0}")]
     System(#[from] Errno),
-    /// A link that another user may change.
+    /// The path contains a link that another user may change.
     #[error(
         "the symbolic link {} belongs to {owner}, who can have it lead anywhere at any time: name the directory that is meant \
          by a path without it, or make the link your own or root's (chown -h)",
         shown(link)
     )]
     Strange { link: PathBuf, owner: String },
-    /// A link that leads out of the bounds.
+    /// The path contains a link that leads out of the bounds.
     #[error(
         "the symbolic link {} leads out of the directory that may be reached here: {BY_WHOM}",
         shown(link)
@@ -74,24 +77,25 @@ impl From<Stop> for io::Error {
     }
 }
 
-/// The state of a path's resolution.
+/// The state of resolving one path.
 pub(super) struct PathWalk {
     held: Held,
-    /// The open parent directories, if `..` is guarded: nobody can lead the walk higher up by moving a directory away.
+    /// Descriptors of the open parent directories, if `..` is guarded, so that nobody can make the walk leave
+    /// the bounds by moving a directory.
     above: Vec<OwnedFd>,
     follow: Follow,
     links: usize,
-    /// The last link that was followed.
+    /// The path of the last link that was followed.
     link: PathBuf,
 }
 
-/// The end of a path.
+/// The entry at the end of a path.
 pub(super) enum PathEnd {
     /// The directory that the walk has reached.
     Directory,
-    /// An entry here that is neither a directory nor a link.
+    /// The last component is an entry that is neither a directory nor a link.
     Other(OsString),
-    /// A name that nothing has here.
+    /// The last component doesn't exist.
     Missing(OsString),
 }
 
@@ -102,20 +106,20 @@ enum PathStep {
 }
 
 impl PathWalk {
-    /// Starts in the directory in which `path` begins.
+    /// A walk that starts in the directory in which `path` begins.
     pub fn begin(bounds: &Bounds, path: &[u8], follow: Follow) -> Result<Self, Stop> {
         let (fd, real) = match &bounds.0 {
             Extent::Below(top) => (top.try_clone().map_err(system)?, PathBuf::from("/")),
             _ if path.starts_with(b"/") => (open("/")?, PathBuf::from("/")),
-            // Only rules use the path of the current directory, which may not have one.
+            // The path of the current directory is used only by rules. The directory may not have a path.
             _ => (open(".")?, std::env::current_dir().unwrap_or_default()),
         };
         let held = Held { fd, real, bounds: bounds.clone() };
         Ok(Self { held, above: Vec::new(), follow, links: 0, link: PathBuf::new() })
     }
 
-    /// Continues along `path` from the current directory; returns the last component if that isn't a directory. A slash
-    /// at the beginning of `path` has no effect here.
+    /// Continues along `path` from the directory that was reached. Returns the last component if that isn't a
+    /// directory. A slash at the beginning of `path` is ignored.
     pub fn along(&mut self, path: &[u8]) -> Result<Option<OsString>, Stop> {
         match self.end_of(path)? {
             PathEnd::Directory => Ok(None),
@@ -124,7 +128,7 @@ impl PathWalk {
         }
     }
 
-    /// Continues along `path` as [`Self::along`] does; the last component may be missing.
+    /// Continues along `path` as [`Self::along`] does, but the last component may be missing.
     pub fn end_of(&mut self, path: &[u8]) -> Result<PathEnd, Stop> {
         if path.len() > MAX_PATH {
             return Err(Errno::NAMETOOLONG.into());
@@ -151,7 +155,7 @@ impl PathWalk {
         Ok(PathEnd::Directory)
     }
 
-    /// The stat of `name` here; a link isn't followed.
+    /// The stat of `name` in the reached directory; a link isn't followed.
     pub fn stat(&self, name: &OsStr) -> Result<Stat, Errno> {
         rustix::fs::statat(&self.held.fd, name, AtFlags::SYMLINK_NOFOLLOW)
     }
@@ -161,7 +165,7 @@ impl PathWalk {
         self.held
     }
 
-    /// A copy of the directory that the walk has reached; the walk can continue.
+    /// A copy of the reached directory, so that the walk can continue.
     pub fn copy(&self) -> Result<Held, Stop> {
         let Held { fd, real, bounds } = &self.held;
         Ok(Held { fd: fd.try_clone().map_err(system)?, real: real.clone(), bounds: bounds.clone() })
@@ -173,7 +177,8 @@ impl PathWalk {
         rustix::fs::openat(&self.held.fd, ".", flags, Mode::empty())
     }
 
-    /// The regular file of that name here; `None` if another kind of entry has the name by now.
+    /// Opens the regular file `name` in the reached directory; `None` if another kind of entry has that name
+    /// by now.
     pub fn open_file(&self, name: &OsStr) -> io::Result<Option<File>> {
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let file = rustix::fs::openat(&self.held.fd, name, flags, Mode::empty())?;
@@ -182,7 +187,7 @@ impl PathWalk {
     }
 
     fn step(&mut self, name: &OsStr) -> Result<PathStep, Stop> {
-        // Tried as a directory first: this triggers an automount.
+        // The name is first opened as a directory, since that triggers an automount.
         match rustix::fs::openat(&self.held.fd, name, DIRECTORY, Mode::empty()) {
             Ok(fd) => return self.down(name, fd),
             Err(Errno::NOTDIR | Errno::LOOP) => {}
@@ -219,7 +224,7 @@ impl PathWalk {
         Ok(())
     }
 
-    /// Follows the link that is held open, not an entry that has its name by now.
+    /// Follows the link that is held open as `fd`, and not an entry that has the link's name by now.
     fn follow(&mut self, name: &OsStr, fd: &OwnedFd, stat: &Stat) -> Result<PathStep, Stop> {
         self.links += 1;
         self.link = self.held.real.join(name);
@@ -245,8 +250,8 @@ impl PathWalk {
 }
 
 impl Held {
-    /// The directory at `path` below this one. Links in the path may lead anywhere within the bounds, but if the bounds
-    /// are a directory, only below this one.
+    /// The directory at `path` below this one. Links in the path may lead anywhere within the bounds, but if
+    /// the bounds are a directory, only below this directory.
     pub fn follow(self, path: &RelPath) -> Result<OwnedFd, Errno> {
         let mut walk =
             PathWalk { held: self, above: Vec::new(), follow: Follow::All, links: 0, link: PathBuf::new() };
@@ -258,7 +263,7 @@ impl Held {
         }
     }
 
-    /// The directory `name` in it; a link isn't followed.
+    /// The directory `name` in this directory; a link isn't followed.
     pub fn open_directory(&self, name: &OsStr) -> Result<Self, Errno> {
         let fd = rustix::fs::openat(&self.fd, name, DIRECTORY, Mode::empty())?;
         Ok(Self { fd, real: self.real.join(name), bounds: self.bounds.clone() })
@@ -269,18 +274,19 @@ fn open(path: &str) -> Result<OwnedFd, Errno> {
     rustix::fs::open(path, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
 }
 
-/// The components in reverse order. A path with a slash at its end also has the directory itself as its last component.
+/// The components of a path in reverse order. If the path ends in a slash, the last component of the path is
+/// the directory itself (`.`).
 fn components(path: &[u8]) -> Vec<Vec<u8>> {
     let end = path.ends_with(b"/").then(|| b".".to_vec());
     let parts = path.split(|&byte| byte == b'/').filter(|part| !part.is_empty()).map(<[u8]>::to_vec);
     end.into_iter().chain(parts.collect::<Vec<_>>().into_iter().rev()).collect()
 }
 
-/// Set only by the user of this process.
+/// True if links of all users are trusted. Set only at the request of this process's user.
 static TRUSTS_ALL: AtomicBool = AtomicBool::new(false);
 
-/// From now on, this process follows all users' links in paths that its user names. Any user who may write to a
-/// directory in such a path can then redirect it.
+/// From now on, this process follows links of all users in paths that its own user names. So any user who may
+/// write to a directory in such a path can redirect the path.
 pub fn trust_all_links() {
     TRUSTS_ALL.store(true, Ordering::Relaxed);
 }

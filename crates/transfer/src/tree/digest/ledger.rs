@@ -1,4 +1,5 @@
-//! The digests of the files that one end of a transfer has read or put in place, reported as soon as they are known.
+//! Collects the digests of the files that one end of a transfer has read or put in place, and reports each
+//! digest as soon as it is known.
 
 use linerate_wire::control::Digest;
 use linerate_wire::entry::{Chunk, Entry, Kind};
@@ -12,18 +13,19 @@ use crate::base::lock::lock;
 /// A report about a file's contents.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Told {
-    /// The digest of its contents.
+    /// The digest of the file's contents.
     Digest(Digest),
     /// The file is a further hard link to the file at this path of this source.
     SameAs(u32, RelPath),
-    /// Earlier reports are no longer valid.
+    /// Earlier reports about this file are no longer valid.
     Withdrawn,
 }
 
-/// Receives the number of each file's source, the path below it, and the report.
+/// A function that receives reports: the number of the file's source, the file's path below it, and the
+/// report.
 pub type Known<'a> = &'a (dyn Fn(u32, &RelPath, Told) + Sync);
 
-/// Joins the digests of parts of the sender's files, which several workers read.
+/// Joins the digests of a sender's files from the digests of their parts, which several workers compute.
 pub struct Ledger<'a> {
     known: Known<'a>,
     open: Mutex<HashMap<u64, Vec<DigestPart>>>,
@@ -35,7 +37,7 @@ impl<'a> Ledger<'a> {
         Self { known, open: Mutex::default() }
     }
 
-    /// Records an entry of a batch that was read; it has a digest if it is a file.
+    /// Records that an entry of a batch was read. `digest` is set if the entry is a file.
     pub fn entry(&self, entry: &Entry, digest: Option<Digest>) {
         let told = match (&entry.kind, digest) {
             (_, Some(digest)) => Told::Digest(digest),
@@ -45,7 +47,7 @@ impl<'a> Ledger<'a> {
         (self.known)(entry.source, &entry.path, told);
     }
 
-    /// Records a part of a large file that was read. The file consists of `count` parts.
+    /// Records that a part of a large file was read. `count` is the number of the file's parts.
     pub fn part(&self, chunk: &Chunk, count: u32, digest: Digest) {
         let Chunk { offset, length, .. } = *chunk;
         let mut open = lock(&self.open);
@@ -63,12 +65,12 @@ impl<'a> Ledger<'a> {
         }
     }
 
-    /// Withdraws earlier reports about a file.
+    /// Reports that earlier reports about a file are no longer valid.
     pub fn withdraw(&self, source: u32, path: &RelPath) {
         (self.known)(source, path, Told::Withdrawn);
     }
 
-    /// Drops the parts of a large file that is given up.
+    /// Forgets the parts of a large file that was given up.
     pub fn forget(&self, file: u64) {
         lock(&self.open).remove(&file);
     }

@@ -1,13 +1,14 @@
-//! A manifest: the digests of files in the format of b3sum, so that `b3sum --check` reads it.
+//! A manifest lists the digests of files in the format that `b3sum --check` reads.
 //!
-//! A line is 64 lower-case hexadecimal digits, two spaces and the name. If the name contains a backslash, a newline or
-//! a carriage return, these are written as `\\`, `\n` and `\r`, and the line begins with a backslash.
+//! A line is 64 lower-case hexadecimal digits, two spaces and the name. If the name contains a backslash, a
+//! newline or a carriage return, these characters are written as `\\`, `\n` and `\r`, and the line begins
+//! with a backslash.
 
 use linerate_wire::control::Digest;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-/// Names and digests, in the order of the names' bytes.
+/// The names and digests of files, sorted by the bytes of the names.
 #[derive(Debug, Default)]
 pub struct Manifest {
     files: BTreeMap<Vec<u8>, Digest>,
@@ -24,8 +25,8 @@ impl Manifest {
         self.files.retain(|name, _| is_there(name));
     }
 
-    /// Its text, and the names that the format can't express. b3sum refuses names that aren't UTF-8, and names with
-    /// U+FFFD, which could replace any invalid bytes.
+    /// The text of the manifest, and the names that its format can't express. b3sum refuses names that aren't
+    /// UTF-8, and names with U+FFFD, which could stand for any invalid bytes.
     pub fn text(&self) -> (String, Vec<&[u8]>) {
         let mut text = String::new();
         let mut unfit = Vec::new();
@@ -39,7 +40,7 @@ impl Manifest {
     }
 }
 
-/// True for the beginning of a manifest.
+/// True if `beginning` looks like the beginning of a manifest.
 #[must_use]
 pub fn begins_manifest(beginning: &[u8]) -> bool {
     let digits = beginning.strip_prefix(b"\\").unwrap_or(beginning);
@@ -56,7 +57,7 @@ fn line(text: &mut String, name: &str, digest: &Digest) {
     }
     // Writing to a string can't fail.
     let _ = write!(text, "{}  ", blake3::Hash::from_bytes(*digest));
-    // b3sum would read a file of this name as its standard input.
+    // b3sum would interpret the name `-` as its standard input.
     text.push_str(if name == "-" { "./" } else { "" });
     match escaped {
         true => text.push_str(&name.replace('\\', "\\\\").replace('\n', "\\n").replace('\r', "\\r")),

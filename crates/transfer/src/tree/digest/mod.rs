@@ -12,11 +12,11 @@ use blake3::hazmat::{self, HasherExt, Mode};
 use linerate_wire::control::Digest;
 use std::io::IoSliceMut;
 
-/// The digest of a file or part of a file that is being read.
+/// Computes the digest of a file, or of a part of a file, while it is read.
 pub struct Hashing {
     hasher: Hasher,
     whole: bool,
-    /// Parts that other code has hashed, in place of bytes.
+    /// Digests of parts that other code has computed; used instead of the bytes.
     parts: Vec<DigestPart>,
 }
 
@@ -37,7 +37,7 @@ impl Hashing {
         self.hasher.update(bytes);
     }
 
-    /// Adds the next `length` bytes, which are in `places`, in order.
+    /// Adds the bytes in `places`, in order, until the file or part is complete.
     pub fn update_from(&mut self, places: &[IoSliceMut<'_>]) {
         places.iter().for_each(|place| self.update(place));
     }
@@ -58,12 +58,13 @@ impl Hashing {
         self.parts.push(DigestPart { offset, length, digest });
     }
 
-    /// This hash as that of a part: the bytes so far are a subtree of the file, and not the whole file.
+    /// Makes this the digest of a part, even if the bytes so far began at the file's beginning: they are a
+    /// subtree, and not the whole file.
     pub fn as_part(self) -> Self {
         Self { whole: false, ..self }
     }
 
-    /// The root hash of a whole file, else the chaining value of the part.
+    /// The root hash if the whole file was added, else the chaining value of the part.
     pub fn finish(self) -> Digest {
         if !self.parts.is_empty() {
             return self.joined().expect("parts of a subtree that follow one another, cut at subtrees");
@@ -80,7 +81,8 @@ impl Hashing {
     }
 }
 
-/// True for a subtree: a power of two of bytes at a multiple of that number, or a shorter range at the end of the file.
+/// True if the range is a subtree of the file's hash tree: its length is a power of two and its offset a
+/// multiple of that length, or it is a shorter range at the end of the file.
 fn is_subtree(offset: u64, length: u64, size: u64) -> bool {
     const CHUNK: u64 = blake3::CHUNK_LEN as u64;
     let Some(end) = offset.checked_add(length) else { return false };
@@ -100,11 +102,11 @@ pub fn of_bytes(bytes: &[u8]) -> Digest {
 /// The digest of a part of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DigestPart {
-    /// Its offset in the file, in bytes.
+    /// The part's offset in the file, in bytes.
     pub offset: u64,
-    /// Its length in bytes.
+    /// The part's length in bytes.
     pub length: u64,
-    /// Its chaining value; the root hash if it is the whole file.
+    /// The part's chaining value, or the root hash if the part is the whole file.
     pub digest: Digest,
 }
 
@@ -119,7 +121,7 @@ pub fn join(mut parts: Vec<DigestPart>, size: u64) -> Option<Digest> {
     Some(*hazmat::merge_subtrees_root(&left, &right, Mode::Hash).as_bytes())
 }
 
-/// The chaining value of the subtree of `length` bytes at `offset`.
+/// The chaining value of the subtree of `length` bytes at `offset`, computed from `parts`.
 fn value(parts: &[DigestPart], offset: u64, length: u64) -> Option<Digest> {
     if let [part] = parts {
         return (part.offset == offset && part.length == length).then_some(part.digest);
@@ -146,7 +148,8 @@ mod tests {
         (0..size).map(|at| (at as u32).wrapping_mul(2_654_435_761).to_le_bytes()[3]).collect()
     }
 
-    /// The parts of `bytes`, cut at multiples of `cut`; each part is hashed in pieces.
+    /// The parts of `bytes`, which is cut at multiples of `cut`. The bytes of each part are added in pieces
+    /// of `piece` bytes.
     fn parts(bytes: &[u8], cut: usize, piece: usize) -> Vec<DigestPart> {
         let size = bytes.len() as u64;
         let of = |(number, part): (usize, &[u8])| {

@@ -1,16 +1,16 @@
-//! Rules for the names of extended attributes: those with the modifier `x`.
+//! Filter rules for the names of extended attributes: the rules with the modifier `x`.
 
 use linerate_wire::filter::{Rule, Rules};
 
 use super::Side;
 use super::rule::{Base, Compiled};
 
-/// The rules of one side for the names of extended attributes, in their order.
+/// The rules for the names of extended attributes that apply on one side, in their order.
 #[derive(Clone, Debug, Default)]
 pub struct AttributeRules(Vec<Compiled>);
 
 impl AttributeRules {
-    /// Those of `rules` for the names of extended attributes that apply on `side`.
+    /// Selects those of `rules` that are for the names of extended attributes and apply on `side`.
     pub fn new(rules: &Rules, side: Side) -> Self {
         let patterns = rules.as_slice().iter().filter_map(|rule| match rule {
             Rule::Pattern(rule) => Some(rule),

@@ -1,4 +1,4 @@
-//! Makes rules from the options of a command line.
+//! Builds filter rules from the options of a command line.
 
 use linerate_wire::filter::{BadRules, MAX_RULES, MergeStyle, PatternRule, Reading, Rule, Rules};
 use linerate_wire::path::printable;
@@ -22,25 +22,27 @@ pub struct Builder {
 }
 
 impl Builder {
-    /// A builder without rules. `reading` applies to all rules, wherever its options are on the command line.
+    /// A builder without rules. `reading` applies to all rules, regardless of the order of the options on the
+    /// command line.
     pub fn new(reading: Reading) -> Self {
         Self { reading, ..Self::default() }
     }
 
-    /// Sets the user's patterns for cvs, words between white space: `$HOME/.cvsignore` and `$CVSIGNORE`.
+    /// Sets the user's patterns for cvs, separated by white space, which come from `$HOME/.cvsignore` and
+    /// `$CVSIGNORE`.
     pub fn cvs_words(&mut self, words: &[u8]) {
         self.cvs_words = words.to_vec();
     }
 
-    /// `--exclude PATTERN`.
+    /// Adds the rule of `--exclude PATTERN`.
     ///
     /// # Errors
-    /// As for every method here: if a rule is invalid or a file can't be read.
+    /// If a rule is invalid, or a file can't be read.
     pub fn exclude(&mut self, pattern: &[u8]) -> Result<(), FilterError> {
         self.option("--exclude", pattern, Prefixes::Old(false))
     }
 
-    /// `--include PATTERN`.
+    /// Adds the rule of `--include PATTERN`.
     ///
     /// # Errors
     /// The errors of [`Builder::exclude`].
@@ -48,7 +50,7 @@ impl Builder {
         self.option("--include", pattern, Prefixes::Old(true))
     }
 
-    /// `--filter RULE`.
+    /// Adds the rule of `--filter RULE`.
     ///
     /// # Errors
     /// The errors of [`Builder::exclude`].
@@ -56,7 +58,7 @@ impl Builder {
         self.option("--filter", rule, Prefixes::All)
     }
 
-    /// `--exclude-from FILE`; `-` is standard input.
+    /// Adds the rules of `--exclude-from FILE`; `-` means standard input.
     ///
     /// # Errors
     /// The errors of [`Builder::exclude`].
@@ -64,7 +66,7 @@ impl Builder {
         self.file(file, Syntax::option(Prefixes::Old(false), self.reading), 0)
     }
 
-    /// `--include-from FILE`; `-` is standard input.
+    /// Adds the rules of `--include-from FILE`; `-` means standard input.
     ///
     /// # Errors
     /// The errors of [`Builder::exclude`].
@@ -72,15 +74,15 @@ impl Builder {
         self.file(file, Syntax::option(Prefixes::Old(true), self.reading), 0)
     }
 
-    /// `--cvs-exclude`: its rules come after all others.
+    /// Requests the rules of `--cvs-exclude`, which come after all others.
     pub fn cvs_exclude(&mut self) {
         self.cvs_exclude = true;
     }
 
-    /// The rules.
+    /// All rules that were added.
     ///
     /// # Errors
-    /// If there are too many of them.
+    /// If there are too many rules.
     pub fn build(mut self) -> Result<Rules, FilterError> {
         if self.cvs_exclude {
             self.filter(b":C")?;
@@ -135,14 +137,14 @@ impl Builder {
         Ok(())
     }
 
-    /// True if the merge file was already named: only its first position counts.
+    /// True if the merge file of this rule was already named. Only the first rule for it counts.
     fn has_merge(&self, rule: &Rule) -> bool {
         let Rule::Merge(new) = rule else { return false };
         self.rules.iter().any(|rule| matches!(rule, Rule::Merge(old) if old.name == new.name))
     }
 
-    /// Adds cvs' own patterns, which are perishable, and the user's words. A single `!` among these only removes the
-    /// words and patterns before it, and no other rule.
+    /// Adds cvs' own patterns, which are perishable, and the user's patterns for cvs. A single `!` among the
+    /// user's patterns only removes the cvs patterns before it, and no other rule.
     fn add_cvs(&mut self, rule: &PatternRule) -> Result<(), FilterError> {
         let own = |word: &[u8]| PatternRule { pattern: word.to_vec(), perishable: true, ..rule.clone() };
         let mut rules: Vec<Rule> = cvs::patterns().map(|word| Rule::Pattern(own(word))).collect();
@@ -160,7 +162,7 @@ impl Builder {
             match said {
                 Said::Clear => rules.clear(),
                 Said::Rule(rule) => rules.push(rule),
-                // Words can't be anything else.
+                // A list of words can't contain such instructions.
                 Said::CvsPatterns(_) | Said::MergeFile(..) => {}
             }
         }

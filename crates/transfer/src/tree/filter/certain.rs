@@ -1,18 +1,19 @@
-//! Those rules of a command line that apply whatever a sender has in its tree. The end that sent the request can hold
-//! the sender to them.
+//! The filter rules of a command line that apply whatever the sender's tree contains. The end that sent the
+//! request can check that the sender obeys them.
 
 use linerate_wire::filter::{Rule, Rules, Sides};
 use linerate_wire::path::RelPath;
 
 use super::rule::{Base, Compiled};
 
-/// Rules that decide without knowledge of the sender's tree. A merge file there may include anything, and so may a rule
-/// that is matched against an absolute path there, so rules after one of these aren't certain.
+/// Rules whose result doesn't depend on the sender's tree. A merge file in that tree may include any entry,
+/// and so may a rule that is matched against an absolute path there. Therefore, rules after such a rule
+/// aren't included.
 #[derive(Clone, Debug, Default)]
 pub struct Certain(Vec<Compiled>);
 
 impl Certain {
-    /// Selects those of `rules` that are certain, and by which a sender leaves entries out.
+    /// Selects those of `rules` whose result is certain, and by which a sender leaves entries out.
     pub fn new(rules: &Rules) -> Self {
         let mut certain = Vec::new();
         for rule in rules.as_slice() {
@@ -27,7 +28,7 @@ impl Certain {
         Self(certain)
     }
 
-    /// True if no entry is certain to be left out.
+    /// True if these rules leave no entry out with certainty.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

@@ -1,4 +1,4 @@
-//! Why rules can't be used.
+//! Errors of filter rules.
 
 use linerate_wire::filter::BadRules;
 use std::io;
@@ -6,15 +6,17 @@ use std::io;
 use super::parse::BadRule;
 use super::{MAX_FILE, MAX_NESTED, MAX_READ};
 
-/// Why rules can't be used. The texts quote no line of a file, since it may be another user's secret.
+/// The reason why filter rules can't be used. The messages quote no line of a file, since the line may be
+/// another user's secret.
 #[derive(Debug, thiserror::Error)]
 pub enum FilterError {
     /// A rule of an option or a file is invalid.
     #[error("reading the filter rule {at} failed: {error}")]
     Rule {
-        /// The rule itself if it was on the command line, else its file and line.
+        /// The location of the rule: the rule itself if it was on the command line, else its file and line
+        /// number.
         at: String,
-        /// The fault.
+        /// The reason why the rule is invalid.
         error: BadRule,
     },
     /// A file with rules can't be read.
@@ -22,7 +24,7 @@ pub enum FilterError {
     Read {
         /// The file's name.
         file: String,
-        /// The reason.
+        /// The reason why the file can't be read.
         error: io::Error,
     },
     /// A file is larger than [`MAX_FILE`].
@@ -31,14 +33,14 @@ pub enum FilterError {
         /// The file's name.
         file: String,
     },
-    /// Merge files name each other more than [`MAX_NESTED`] deep, or more than [`MAX_READ`] files are read for one
-    /// directory's merge file.
+    /// Merge files include each other more than [`MAX_NESTED`] levels deep, or more than [`MAX_READ`] files
+    /// are read for one directory's merge file.
     #[error(
         "reading the filter rules in {file} failed: merge-file include depth limit: merge files name each \
          other more than {MAX_NESTED} deep, or one in a directory names more than {MAX_READ}"
     )]
     Nested {
-        /// The last file that was named.
+        /// The file that was to be read when the limit was exceeded.
         file: String,
     },
     /// The rules exceed a limit.
@@ -47,7 +49,7 @@ pub enum FilterError {
 }
 
 impl FilterError {
-    /// The error of rule `line` of `file`.
+    /// The error of the invalid rule in `file`, with the number of its line.
     pub(super) fn line(file: &str, (line, error): (usize, BadRule)) -> Self {
         Self::Rule { at: format!("in {file}, line {line},"), error }
     }

@@ -1,4 +1,4 @@
-//! A list of files: exactly the paths to send.
+//! A list of files: the exact paths to send (`--files-from`).
 
 use linerate_wire::filter::ListedPath;
 use linerate_wire::path::{BadPath, RelPath, printable};
@@ -8,12 +8,13 @@ use super::parse::lines;
 
 /// The most paths of one list, including their parent directories.
 pub const MAX_LISTED: usize = 4_000_000;
-/// The most memory that the paths of one list may take, in MiB. In a pull both ends keep the list.
+/// The most memory, in MiB, that the paths of one list may take. In a pull, both ends keep the list in
+/// memory.
 pub const MAX_LISTED_MIB: usize = 160;
 /// The approximate memory of a path in addition to its own bytes.
 const AROUND: usize = 64;
 
-/// Why a list isn't accepted.
+/// The reason why a list isn't accepted.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FilesFromError {
     /// A line isn't a path below the source.
@@ -25,10 +26,10 @@ pub enum FilesFromError {
         line: usize,
         /// The line, escaped so that it is safe on a terminal.
         shown: String,
-        /// The fault.
+        /// The reason why the line isn't a valid path.
         error: BadPath,
     },
-    /// More than [`MAX_LISTED`] or [`MAX_LISTED_MIB`].
+    /// The list has more than [`MAX_LISTED`] paths, or takes more than [`MAX_LISTED_MIB`].
     #[error(
         "the list of files has more than {MAX_LISTED} paths, or takes more than {MAX_LISTED_MIB} MiB; send the tree, or lists one \
          after another"
@@ -36,13 +37,13 @@ pub enum FilesFromError {
     TooMany,
 }
 
-/// What a list says about one path.
+/// The result of looking up a path in a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Selected {
     /// The path is sent: it is listed, it is a parent of a listed path, or it is in a directory whose contents are
     /// wanted.
     pub sent: bool,
-    /// If the path is a directory, entries in it are sent.
+    /// If the path is a directory, a walk enters it, since entries in it are sent.
     pub entered: bool,
     /// The path is sent only if it is a directory: it is a parent of a listed path.
     pub as_directory: bool,
@@ -58,7 +59,7 @@ impl Selected {
 /// The paths of a list, separately for each source.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FilesFrom {
-    /// By the sources' numbers on the command line.
+    /// The paths for each source, by the source's number on the command line.
     sources: BTreeMap<u32, ListedSource>,
     /// The number of paths of all sources.
     count: usize,
@@ -69,7 +70,7 @@ pub struct FilesFrom {
 /// The paths of a list that are below one source.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ListedSource {
-    /// Every path that is listed, and its parents.
+    /// All listed paths and their parent directories.
     known: BTreeMap<RelPath, Mention>,
 }
 
@@ -83,9 +84,9 @@ struct Mention {
 }
 
 impl FilesFrom {
-    /// Reads a list of paths below the only source, separated by newlines or by zero bytes. Leading slashes are
-    /// removed. Empty names are ignored. Names that begin with `#` or `;` are ignored too, unless names end with zero
-    /// bytes.
+    /// Reads a list of paths below the only source, which are separated by newlines or (with `nul`) by zero
+    /// bytes. Leading slashes are removed. Empty names are ignored. Names that begin with `#` or `;` are
+    /// ignored too, unless `nul` is set.
     ///
     /// # Errors
     /// If a path contains `..` or is too long, or there are too many paths.
@@ -100,7 +101,7 @@ impl FilesFrom {
     /// Adds the path in `text`, below the source with that number.
     ///
     /// # Errors
-    /// If it contains `..` or is too long, or there are too many paths.
+    /// If the path contains `..` or is too long, or there are too many paths.
     pub fn name(&mut self, argument: u32, text: &[u8]) -> Result<(), FilesFromError> {
         let listed = listed(argument, text);
         self.add(listed.map_err(|error| FilesFromError::Path { line: 1, shown: printable(text), error })?)
@@ -109,7 +110,7 @@ impl FilesFrom {
     /// Adds one path, for example one that the other end has sent.
     ///
     /// # Errors
-    /// If there are too many.
+    /// If there are too many paths.
     pub fn add(&mut self, listed: ListedPath) -> Result<(), FilesFromError> {
         let source = self.sources.entry(listed.argument).or_default();
         let before = source.known.len();
@@ -119,7 +120,7 @@ impl FilesFrom {
         if is_too_much { Err(FilesFromError::TooMany) } else { Ok(()) }
     }
 
-    /// The paths that the list names, sorted by their sources and bytes.
+    /// The listed paths, sorted by the number of their source and then by their bytes.
     pub fn listed(&self) -> impl Iterator<Item = ListedPath> {
         self.sources.iter().flat_map(|(argument, source)| source.listed(*argument))
     }
@@ -131,8 +132,8 @@ impl FilesFrom {
 }
 
 impl FilesFrom {
-    /// The directories that are only parents of listed paths, as all directories above them are. With `whole`, listed
-    /// directories include all their contents.
+    /// The directories that aren't listed themselves but are parents of listed paths. A directory inside a
+    /// listed one isn't included if `whole` is set, since listed directories then include all their contents.
     pub fn implied(&self, whole: bool) -> BTreeSet<RelPath> {
         let mut all = ListedSource::default();
         self.listed().for_each(|listed| {
@@ -147,7 +148,7 @@ impl FilesFrom {
 }
 
 impl FilesFromError {
-    /// This error, with the number of a line of a list.
+    /// Sets the line number of this error.
     #[must_use]
     pub fn in_line(self, line: usize) -> Self {
         match self {
@@ -158,7 +159,7 @@ impl FilesFromError {
 }
 
 impl ListedSource {
-    /// Adds a path with its parents; returns the approximate memory of new paths, in bytes.
+    /// Adds a path and its parent directories; returns the approximate memory of new paths, in bytes.
     fn add(&mut self, listed: ListedPath) -> usize {
         let mut bytes = 0;
         let ancestors = listed.path.ancestors();
@@ -182,13 +183,13 @@ impl ListedSource {
         })
     }
 
-    /// The paths that are named, sorted by their bytes.
+    /// The listed paths, sorted by their bytes.
     pub fn listed(&self, argument: u32) -> impl Iterator<Item = ListedPath> {
         let listed = self.known.iter().filter(|(_, known)| known.listed);
         listed.map(move |(path, known)| ListedPath { path: path.clone(), contents: known.contents, argument })
     }
 
-    /// Whether the list names `path` itself.
+    /// Whether `path` itself is listed.
     pub fn names(&self, path: &RelPath) -> bool {
         self.known.get(path).is_some_and(|known| known.listed)
     }
@@ -198,13 +199,15 @@ impl ListedSource {
         self.known.get(path).is_some_and(|known| known.on_the_way || known.contents)
     }
 
-    /// Whether `path` is sent, and whether a walk has to enter it; `recursive` if the user asked for whole trees.
+    /// Looks up `path`: whether it is sent, and whether a walk has to enter it. `recursive` states that the
+    /// user requested whole trees.
     pub fn wants(&self, path: &RelPath, recursive: bool) -> Selected {
         let is_in_whole = |above: RelPath| self.is_whole(&above);
         self.wants_in(path, recursive && path.ancestors().any(is_in_whole), recursive)
     }
 
-    /// As [`Self::wants`], if it is known whether the parent directory of `path` is sent as a `whole`.
+    /// Looks up a path as [`Self::wants`] does, if the caller knows whether the path's parent directory is
+    /// sent as a whole.
     pub fn wants_in(&self, path: &RelPath, whole: bool, recursive: bool) -> Selected {
         if whole || recursive && self.is_whole(path) {
             return Selected { sent: true, entered: true, as_directory: false };
@@ -218,12 +221,13 @@ impl ListedSource {
         }
     }
 
-    /// Whether the entries directly in it are wanted.
+    /// Whether the entries directly in this directory are wanted.
     pub fn has_contents(&self, directory: &RelPath) -> bool {
         self.known.get(directory).is_some_and(|known| known.contents)
     }
 
-    /// Whether a directory at `path` is sent with all its contents, if the user asked for whole trees.
+    /// Whether the directory at `path` is sent with all its contents, provided that the user requested whole
+    /// trees.
     pub fn is_whole(&self, path: &RelPath) -> bool {
         let known = self.known.get(path);
         known.is_some_and(|known| known.listed && (known.contents || !path.is_root()))

@@ -1,4 +1,4 @@
-//! The beginning of a rule: its name and modifiers.
+//! Parses the head of a rule: its name and modifiers.
 
 use linerate_wire::filter::{MergeStyle, Sides};
 
@@ -18,7 +18,7 @@ pub(super) enum HeadKind {
     Clear,
 }
 
-/// The modifiers: letters after a rule's name.
+/// The modifiers of a rule: letters after its name.
 pub(super) struct Modifiers {
     pub sides: Option<Sides>,
     pub negated: bool,
@@ -27,12 +27,12 @@ pub(super) struct Modifiers {
     pub attributes: bool,
     pub inherited: bool,
     pub excludes_itself: bool,
-    /// How a merge file is read; its sides and similar settings are in the fields above.
+    /// How the rules of a merge file are read. The file's sides and similar settings are in the fields above.
     pub style: MergeStyle,
 }
 
 impl Modifiers {
-    /// The modifiers that a rule inherits from its file.
+    /// The modifiers that a rule inherits from the merge file that contains it.
     pub fn of_file(style: MergeStyle) -> Self {
         Self {
             sides: style.sides,
@@ -100,7 +100,7 @@ const NAMES: [(&[u8], u8); 9] = [
     (b"show", b'S'),
 ];
 
-/// A rule's name and modifiers, and the text after the space or underscore that ends them.
+/// Parses a rule's name and modifiers; also returns the text after the space or underscore that ends them.
 pub(super) fn head_with_modifiers(text: &[u8], file: MergeStyle) -> Result<(Head, &[u8]), BadRule> {
     let (letter, rest) = name(text).ok_or(BadRule::Unknown)?;
     let (what, side) = match letter {
@@ -124,7 +124,7 @@ pub(super) fn head_with_modifiers(text: &[u8], file: MergeStyle) -> Result<(Head
     Ok((Head { what, modifiers }, rest.get(end + 1..).unwrap_or(b"")))
 }
 
-/// The letter of the rule, and its modifiers with the text that follows them.
+/// The letter of the rule's name, and the text after the name, which begins with the modifiers.
 fn name(text: &[u8]) -> Option<(u8, &[u8])> {
     for (long, letter) in NAMES {
         match text.strip_prefix(long) {

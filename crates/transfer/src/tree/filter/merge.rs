@@ -1,4 +1,4 @@
-//! Merge files in directories: how they are found, and the rules that they add.
+//! Merge files in directories: how such files are found and read, and which rules they add.
 
 use linerate_wire::filter::{BadRules, DirMerge, MAX_MERGES, MAX_RULES, MergeStyle, PatternRule, Rule};
 use linerate_wire::path::printable;
@@ -19,21 +19,22 @@ use super::scope::{List, MergeFile, Scope, ScopeItem};
 use super::{MAX_FILE, MAX_NESTED, MAX_READ, cvs};
 use crate::tree::bounds::Bounds;
 
-/// Returns a merge file of the directory by its name; `None` if the directory has no such file.
+/// A function that returns the contents of the directory's merge file with this name; `None` if the directory
+/// has no such file.
 pub type ReadsMergeFile<'a> = dyn FnMut(&OsStr) -> io::Result<Option<Vec<u8>>> + 'a;
 
-/// Reads the merge file `name` in the open directory `fd`, as [`Scope::enter`] requests it. A link isn't followed.
+/// Reads the merge file `name` in the open directory `fd`, for [`Scope::enter`]. A link isn't followed.
 ///
 /// # Errors
-/// If it is a link, can't be read or is larger than [`MAX_FILE`]. Any other entry that isn't a regular file
-/// is treated as if there were no file.
+/// If the file is a link, can't be read or is larger than [`MAX_FILE`]. If the entry is neither a link nor a
+/// regular file, the result is that no merge file exists.
 pub fn merge_file(fd: impl AsFd, name: &OsStr) -> io::Result<Option<Vec<u8>>> {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let file = match rustix::fs::openat(fd, name, flags, Mode::empty()) {
         Ok(fd) => fd,
-        // The last two are a socket, and a device without a driver.
+        // ENXIO and ENODEV are the errors for a socket and for a device without a driver.
         Err(Errno::NOENT | Errno::NXIO | Errno::NODEV) => return Ok(None),
-        // If the link were ignored, entries that the user wanted to keep might be sent or deleted.
+        // If a link were ignored, entries that the user wants to protect could be sent or deleted.
         Err(Errno::LOOP) => {
             return Err(io::Error::other("it is a symbolic link; make it a file, or name another"));
         }
@@ -46,7 +47,7 @@ pub fn merge_file(fd: impl AsFd, name: &OsStr) -> io::Result<Option<Vec<u8>>> {
     limited(File::from(file))?.ok_or_else(too_long).map(Some)
 }
 
-/// Reads one merge file of one directory, and the files that it names.
+/// Reads one merge file of one directory, and the files that it includes.
 pub(super) struct MergeReader<'a, 'b> {
     pub scope: &'a mut Scope,
     pub base: &'a Base,
@@ -58,7 +59,7 @@ pub(super) struct MergeReader<'a, 'b> {
 }
 
 impl MergeReader<'_, '_> {
-    /// Reads `name`, whose lines have this `style`.
+    /// Reads the rules of the file `name`, whose lines have this `style`.
     pub fn file(
         &mut self,
         name: &[u8],
@@ -140,7 +141,7 @@ pub(super) fn components(path: &[u8]) -> Vec<&[u8]> {
     path.split(|&b| b == b'/').filter(|part| !part.is_empty() && *part != b".").collect()
 }
 
-/// The components of the path `above`, which is absolute or relative to `root`.
+/// The components of the absolute path of `above`, which may be relative to `root`.
 pub(super) fn resolved<'a>(root: &[&'a [u8]], above: &'a [u8]) -> Vec<&'a [u8]> {
     let mut way = if above.starts_with(b"/") { Vec::new() } else { root.to_vec() };
     for part in components(above) {
@@ -153,7 +154,8 @@ pub(super) fn resolved<'a>(root: &[&'a [u8]], above: &'a [u8]) -> Vec<&'a [u8]> 
     way
 }
 
-/// Reads a merge file above the transfer. Its path is the user's own, so links in it are followed, within the bounds.
+/// Reads a merge file above the transfer's root. Its path is the user's own, so links in it are followed,
+/// within the bounds.
 pub(super) fn merge_file_above(
     bounds: &Bounds,
     directory: &[u8],

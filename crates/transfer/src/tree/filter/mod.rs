@@ -1,7 +1,8 @@
 //! Selects entries: rsync's filter rules, and lists of files.
 //!
-//! A [`Builder`] reads the user's options into [`Rules`], which are sent to the far end unchanged. Each end makes a
-//! [`Filter`] from them for its side. A walk calls a [`Scope`]; each directory has its own.
+//! A [`Builder`] reads the user's options into [`Rules`], which are sent to the far end unchanged. From the
+//! rules, each end makes a [`Filter`] for its side. A walk uses a [`Scope`] for each directory, with the
+//! rules that apply there.
 //!
 //! ```text
 //! let filter = Filter::new(&rules, Side::Sender, place);
@@ -10,8 +11,9 @@
 //! let inside = top.enter(&path, &mut |name| merge_file(&fd, name))?;   // for what is in that directory
 //! ```
 //!
-//! The time for matching is limited by the length of the pattern times the length of the path, whatever stars a pattern
-//! has, because patterns also come from files in the tree, which other users may have written.
+//! The time for matching is at most proportional to the length of the pattern times the length of the path,
+//! even for patterns with many stars. This is necessary because patterns also come from files in the tree,
+//! which other users may have written.
 
 pub mod attributes;
 mod builder;
@@ -38,9 +40,9 @@ pub use parse::BadRule;
 pub(crate) use pattern::{Pattern, matches_name};
 pub use scope::{Filter, Place, Scope, Side};
 
-/// The largest file with rules in bytes.
+/// The largest size in bytes of a file with rules.
 pub const MAX_FILE: usize = 1 << 20;
-/// How deeply merge files may name each other.
+/// The greatest depth to which merge files may include each other.
 pub const MAX_NESTED: usize = 16;
-/// How many files a merge file in a directory may include, counting itself.
+/// The most files that a merge file in a directory may include, counting itself.
 pub const MAX_READ: usize = 32;

@@ -1,4 +1,4 @@
-//! Parses rules in rsync's syntax: one rule of an option, or the rules of a file.
+//! Parses rules in rsync's syntax: the rule of an option, or all rules of a file.
 
 use linerate_wire::filter::{
     DirMerge, MAX_PATTERN, MAX_RULES, MergeStyle, PatternRule, Reading, Rule, Sides,
@@ -7,43 +7,43 @@ use linerate_wire::filter::{
 use super::cvs;
 use super::head::{Head, HeadKind, Modifiers, head_with_modifiers};
 
-/// How the rules of a text are written.
+/// The syntax of the rules in a text.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Syntax {
-    /// The prefixes that a rule may have.
+    /// The prefixes that each rule may have.
     pub prefixes: Prefixes,
-    /// The defaults of the file's rules; its `patterns` depends on `prefixes`.
+    /// The settings that rules inherit from their file. Its field `patterns` must agree with `prefixes`.
     pub style: MergeStyle,
-    /// How files are read.
+    /// How files with rules are read.
     pub reading: Reading,
 }
 
 /// The prefixes that a rule may have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Prefixes {
-    /// Everything that `--filter` takes.
+    /// All prefixes that `--filter` accepts.
     All,
-    /// `- `, `+ ` or `!`, as `--exclude` and `--include` take them; without a prefix the rule includes (`true`) or
-    /// excludes.
+    /// The prefixes `- `, `+ ` and `!`, as `--exclude` and `--include` accept them. A rule without a prefix
+    /// includes (`true`) or excludes (`false`).
     Old(bool),
-    /// No prefixes: each rule is a pattern that includes (`true`) or excludes.
+    /// No prefixes: each rule is a pattern that includes (`true`) or excludes (`false`).
     None(bool),
 }
 
-/// One instruction of a rule.
+/// One instruction that results from a rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Said {
     /// Add this rule.
     Rule(Rule),
-    /// Add the rules of this file.
+    /// Add the rules in this file.
     MergeFile(Vec<u8>, MergeStyle),
-    /// Add cvs' own patterns, with the user's words for cvs.
+    /// Add cvs' own patterns, and the user's patterns for cvs.
     CvsPatterns(PatternRule),
-    /// Remove the rules so far.
+    /// Remove all earlier rules.
     Clear,
 }
 
-/// Why a rule is invalid.
+/// The reason why a rule is invalid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadRule {
     /// The rule doesn't begin with a rule's name.
@@ -57,48 +57,48 @@ pub enum BadRule {
     /// The pattern or file name is missing.
     #[error("the pattern or file name of the filter rule is missing")]
     Missing,
-    /// Something follows `!`.
+    /// Text follows after `!`.
     #[error("'!' clears the rules and takes nothing behind it")]
     Trailing,
-    /// A rule of a merge file names a side though the merge file already has one.
+    /// A rule in a merge file names a side, although the merge file itself already has one.
     #[error("the rule says for which side it is, which its merge file has said for all")]
     SideTwice,
     /// The pattern is longer than [`MAX_PATTERN`], or has a zero byte.
     #[error("the pattern is longer than {MAX_PATTERN} bytes or has a zero byte")]
     Pattern,
-    /// More than [`MAX_RULES`] in one file.
+    /// A file contains more than [`MAX_RULES`] rules.
     #[error("there are more than {MAX_RULES} rules")]
     TooMany,
-    /// The modifier `x` is used in a file of a directory.
+    /// The modifier `x` is used in a per-directory merge file.
     #[error(
         "a rule for the names of extended attributes ('x') stands on the command line, or in a file that it names, not in a directory's"
     )]
     Xattr,
-    /// A per-directory file names a file in another directory.
+    /// A per-directory merge file includes a file in another directory.
     #[error("a merge file in a directory can only name files in the same directory")]
     Elsewhere,
 }
 
 impl Syntax {
-    /// The rules of an option.
+    /// The syntax of a rule in an option.
     pub fn option(prefixes: Prefixes, reading: Reading) -> Self {
         Self { prefixes, style: MergeStyle::default(), reading }
     }
 
-    /// The rules of a merge file.
+    /// The syntax of the rules in a merge file.
     pub fn merge(style: MergeStyle, reading: Reading) -> Self {
         let prefixes = style.patterns.map_or(Prefixes::All, Prefixes::None);
         Self { prefixes, style, reading }
     }
 
-    /// All rules of one text, such as an option's value.
+    /// Parses all rules of one text, such as an option's value.
     pub fn one(&self, text: &[u8]) -> Result<Vec<Said>, BadRule> {
         let mut said = Vec::new();
         self.rules_of(text, &mut said)?;
         Ok(said)
     }
 
-    /// All rules of a file's `text`.
+    /// Parses all rules in a file's `text`.
     ///
     /// # Errors
     /// The number of the line, from 1, and the fault.
@@ -131,7 +131,7 @@ impl Syntax {
         }
     }
 
-    /// Takes one rule from the front of `text` and returns the remaining text.
+    /// Parses one rule at the beginning of `text`, and returns the rest of the text.
     fn rule<'a>(&self, text: &'a [u8], said: &mut Vec<Said>) -> Result<&'a [u8], BadRule> {
         let (head, rest) = self.head(text)?;
         let (argument, rest) = self.argument(rest);
@@ -191,7 +191,7 @@ impl Syntax {
         if self.reading.delete_excluded { Sides::Sender } else { Sides::Both }
     }
 
-    /// The rule that excludes a merge file itself; it has none of the file's modifiers.
+    /// The rule that excludes a merge file itself, without the modifiers that the file's rules inherit.
     fn exclude(&self, name: &[u8]) -> Rule {
         Rule::Pattern(PatternRule {
             include: false,
@@ -228,7 +228,8 @@ impl Syntax {
     }
 }
 
-/// The lines of a file: they end with a line feed, a carriage return or both, or with zero bytes.
+/// The lines of a file. They end with a line feed, a carriage return or both; with `nul`, they end with zero
+/// bytes.
 pub(super) fn lines(text: &[u8], nul: bool) -> impl Iterator<Item = &[u8]> {
     let mut rest = Some(text);
     std::iter::from_fn(move || {

@@ -7,7 +7,8 @@ pub(crate) struct Pattern {
     reach: PatternReach,
     /// The pattern only matches directories.
     directory_only: bool,
-    /// The pattern ends in `***`: a directory matches with a slash appended.
+    /// The pattern ends in `***`, so it matches a directory itself too, as if the directory's path had a
+    /// slash appended.
     directory_and_contents: bool,
 }
 
@@ -17,7 +18,7 @@ enum Text {
     Wild(Vec<PatternToken>),
 }
 
-/// True if `written` matches a whole name. The name contains no slash and may be empty.
+/// True if the pattern `written` matches the whole of `name`, which contains no slash and may be empty.
 pub(crate) fn matches_name(written: &[u8], name: &[u8]) -> bool {
     if name.is_empty() {
         return written.iter().all(|&byte| byte == b'*');
@@ -25,34 +26,34 @@ pub(crate) fn matches_name(written: &[u8], name: &[u8]) -> bool {
     !written.contains(&b'/') && Pattern::new(written).matches(name, false)
 }
 
-/// The part of a path against which the pattern is matched.
+/// The part of a path that a pattern must match.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum PatternReach {
-    /// The last component.
+    /// The last component of the path.
     Name,
-    /// As many of the last components as the pattern has.
+    /// The last N components of the path, where N is the number of the pattern's components.
     Tail(usize),
-    /// The whole path, from the anchor on.
+    /// The whole path, relative to the rule's base.
     Anchored,
-    /// The whole path with a slash before it, since the pattern begins with `**`.
+    /// The whole path with a slash inserted before it, since the pattern begins with `**`.
     FromAnySlash,
-    /// The whole path, or the part after any slash in it.
+    /// The whole path, or any part of it that begins after a slash.
     BehindAnySlash,
 }
 
 #[derive(Clone, Debug)]
 enum PatternToken {
-    /// This byte.
+    /// Exactly this byte.
     Byte(u8),
-    /// `?`: any byte except a slash.
+    /// `?`: any single byte except a slash.
     One,
-    /// `*`: any bytes except slashes.
+    /// `*`: any number of bytes except slashes.
     Star,
-    /// `**`: any bytes.
+    /// `**`: any number of any bytes.
     Stars,
-    /// `[...]`: a byte of the class, but never a slash.
+    /// `[...]`: a single byte of the class, but never a slash.
     Class(Box<Class>),
-    /// A class that isn't closed or has an unknown name: matches nothing.
+    /// An invalid class, which isn't closed or has an unknown name: matches nothing.
     Nothing,
 }
 
@@ -60,7 +61,7 @@ enum PatternToken {
 struct Class([u64; 4]);
 
 impl Pattern {
-    /// Compiles `written`. Every text is a pattern.
+    /// Compiles the pattern `written`. Every text is a valid pattern.
     pub fn new(written: &[u8]) -> Self {
         let (body, directory_only) = match written {
             [body @ .., b'/'] if !body.is_empty() => (body, true),
@@ -82,12 +83,12 @@ impl Pattern {
         Self { text, reach, directory_only, directory_and_contents: body.ends_with(b"***") }
     }
 
-    /// True if it begins with a slash.
+    /// True if the pattern begins with a slash.
     pub fn is_anchored(&self) -> bool {
         self.reach == PatternReach::Anchored
     }
 
-    /// True if it matches `path`, whose components are separated by single slashes.
+    /// True if the pattern matches `path`, whose components are separated by single slashes.
     pub fn matches(&self, path: &[u8], is_directory: bool) -> bool {
         if path.is_empty() || (self.directory_only && !is_directory) {
             return false;
@@ -119,7 +120,7 @@ fn starts(path: &[u8]) -> impl Iterator<Item = usize> {
 }
 
 impl Text {
-    /// True if it matches the three texts joined together.
+    /// True if the pattern matches the three texts joined together.
     fn matches(&self, front: &[u8], path: &[u8], end: &[u8]) -> bool {
         match self {
             Text::Literal(text) => text == path,
@@ -134,7 +135,8 @@ impl Text {
         }
     }
 
-    /// True if it matches all of `path` followed by `end`, or the part after any slash.
+    /// True if the pattern matches `path` followed by `end`, or a part of this text that begins after a
+    /// slash.
     fn matches_behind_any_slash(&self, path: &[u8], end: &[u8]) -> bool {
         match self {
             Text::Literal(text) => starts(path).any(|at| text == &path[at..]),
@@ -150,11 +152,13 @@ impl Text {
     }
 }
 
-/// The most words of a set of states: a pattern has at most as many tokens as bytes.
+/// The most words of a set of states. A pattern has at most as many tokens as bytes, and each token is a
+/// state.
 const MOST_WORDS: usize = linerate_wire::filter::MAX_PATTERN / 64 + 1;
 
-/// Follows all possible next tokens in parallel, in sets of `WORDS` words: the time is limited by the length of the
-/// pattern times the number of bytes, whatever stars it has. With `begins_anew`, a match may begin after any slash.
+/// Matches by simulating a nondeterministic automaton, whose sets of states have `WORDS` words. The time is
+/// at most proportional to the length of the pattern times the number of bytes. With `begins_anew`, a match
+/// may also begin after any slash.
 fn run<const WORDS: usize>(
     tokens: &[PatternToken],
     bytes: impl Iterator<Item = u8>,
@@ -192,7 +196,7 @@ fn step(next: &mut [u64], tokens: &[PatternToken], at: usize, byte: u8) {
     }
 }
 
-/// Adds a state, and the states after it that need no byte.
+/// Adds a state, and all states after it that can be reached without consuming a byte.
 fn add(states: &mut [u64], tokens: &[PatternToken], mut at: usize) {
     loop {
         states[at / 64] |= 1 << (at % 64);
@@ -249,7 +253,7 @@ impl Class {
     fn add_named<'a>(&mut self, text: &'a [u8]) -> Option<&'a [u8]> {
         let end = text.iter().position(|&b| b == b']')?;
         let Some(name) = text[..end].strip_suffix(b":") else {
-            // Not a class name: the bracket is literal, and the colon is read again.
+            // This isn't a class name, so the bracket is literal, and parsing continues with the colon.
             self.add(b'[');
             self.add(b':');
             return Some(text);

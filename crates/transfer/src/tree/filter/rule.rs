@@ -6,19 +6,20 @@ use std::sync::Arc;
 
 use super::pattern::Pattern;
 
-/// The directory that a rule's leading slash means, relative to the transfer's root.
+/// The directory that a leading slash in a rule's pattern means.
 #[derive(Clone, Debug)]
 pub(super) enum Base {
-    /// This directory below the root; empty means the root itself.
+    /// The directory with this path below the transfer's root; an empty path means the root itself.
     Below(Arc<[u8]>),
-    /// A directory above the root: the path that leads from there to the root, without a leading slash.
+    /// A directory above the transfer's root. The value is the path from there to the root, without a leading
+    /// slash.
     Above(Arc<[u8]>),
 }
 
 /// A rule that is ready to match.
 #[derive(Clone, Debug)]
 pub(super) struct Compiled {
-    /// True if it includes, false if it excludes.
+    /// True if the rule includes entries, false if it excludes them.
     pub include: bool,
     /// The rule doesn't apply in a directory that is being deleted.
     pub perishable: bool,
@@ -35,7 +36,8 @@ impl Base {
 }
 
 impl Compiled {
-    /// Prepares `rule`, which was in a file at `base`; `root` is the absolute path of the transfer's root.
+    /// Prepares `rule`, which comes from a file in the directory `base`; `root` is the absolute path of the
+    /// transfer's root.
     pub fn new(rule: &PatternRule, base: &Base, root: &[u8]) -> Self {
         let pattern = Pattern::new(&rule.pattern);
         let base = match (rule.absolute, pattern.is_anchored()) {
@@ -47,7 +49,7 @@ impl Compiled {
         Self { include, perishable, negated, base, pattern }
     }
 
-    /// True if it decides about `path`, which is below the transfer's root.
+    /// True if the rule matches `path`, which is below the transfer's root.
     pub fn applies(&self, path: &[u8], is_directory: bool) -> bool {
         let matches = match self.seen(path) {
             Some(seen) => self.pattern.matches(&seen, is_directory),
@@ -56,7 +58,7 @@ impl Compiled {
         matches != self.negated
     }
 
-    /// `path` relative to the rule's base; `None` if it isn't below the base.
+    /// The path relative to the rule's base; `None` if the path isn't below the base.
     fn seen<'a>(&self, path: &'a [u8]) -> Option<Cow<'a, [u8]>> {
         match &self.base {
             Base::Below(directory) if directory.is_empty() => Some(path.into()),

@@ -1,4 +1,4 @@
-//! The rules that apply in one directory, including those of its merge files.
+//! Scopes: the rules that apply in one directory, including those of its merge files.
 
 use linerate_wire::filter::{BadRules, DirMerge, MAX_RULES, PatternRule, Reading, Rule, Rules, Sides};
 use linerate_wire::path::RelPath;
@@ -10,20 +10,20 @@ use super::merge::{MergeReader, ReadsMergeFile, components, merge_file_above, re
 use super::rule::{Base, Compiled, joined};
 use crate::tree::bounds::Bounds;
 
-/// The deepest nesting of directories that have a merge file.
+/// The greatest number of nested directories that all have a merge file.
 const MAX_INHERITED: usize = 1024;
 
 /// The end for which rules are evaluated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
-    /// Excluded entries aren't sent.
+    /// The sender: excluded entries aren't sent.
     Sender,
-    /// Excluded entries aren't deleted.
+    /// The receiver: excluded entries aren't deleted.
     Receiver,
 }
 
 impl Side {
-    /// Whether a rule for `sides` applies here.
+    /// Whether a rule for `sides` applies on this side.
     pub(super) fn has(self, sides: Sides) -> bool {
         match sides {
             Sides::Both => true,
@@ -33,19 +33,21 @@ impl Side {
     }
 }
 
-/// The location to which a filter's paths are relative.
+/// The location of a source, to which the paths of a filter are relative.
 #[derive(Clone, Debug)]
 pub struct Place {
-    /// The absolute path of the transfer's root: the directory to which the destination corresponds.
+    /// The absolute path of the transfer's root: the source-side directory that corresponds to the
+    /// destination.
     pub root: Vec<u8>,
-    /// The path from there to the source, to which all paths are relative. It is the source's own name if the
-    /// destination gets a directory of that name; it is empty if the source's contents land in the destination itself.
+    /// The path from the transfer's root to the source. It is the source's own name if the destination gets a
+    /// directory of that name, and empty if the source's contents land in the destination itself.
     pub prefix: RelPath,
-    /// The bounds within which merge files above the transfer may be read. The root's path is relative to them.
+    /// The bounds within which merge files above the transfer's root may be read. The path `root` is relative
+    /// to these bounds.
     pub bounds: Bounds,
 }
 
-/// The rules of one end.
+/// The filter rules of one end of a transfer.
 #[derive(Clone, Debug)]
 pub struct Filter(Arc<Inner>);
 
@@ -63,26 +65,26 @@ pub(super) struct Inner {
 pub struct Scope {
     pub(super) filter: Arc<Inner>,
     pub(super) merges: Vec<MergeFile>,
-    /// The parent directories were searched for merge files.
+    /// True if merge files were searched in the parent directories of the first directory.
     is_inside: bool,
 }
 
 #[derive(Clone, Debug)]
 pub(super) enum ScopeItem {
     Pattern(Compiled),
-    /// The rules of the scope's merge file with this number.
+    /// At this point of the list come the rules of the scope's merge file with this number.
     Merge(usize),
 }
 
-/// A per-directory merge file and its rules here.
+/// A per-directory merge file, and the rules that it has in this scope.
 #[derive(Clone, Debug)]
 pub(super) struct MergeFile {
-    /// `None` if a clearing rule removed it.
+    /// The rule that names the merge file; `None` if a later rule removed it.
     pub spec: Option<Arc<DirMerge>>,
     pub list: Option<Arc<List>>,
 }
 
-/// The rules of one directory's file, and those of its parent directories.
+/// The rules of a merge file in one directory, linked to those in its parent directories.
 #[derive(Debug)]
 pub(super) struct List {
     pub items: Vec<ScopeItem>,
@@ -108,21 +110,22 @@ impl Filter {
         Self(Arc::new(inner))
     }
 
-    /// These rules, for paths below `prefix`.
+    /// The same filter, for paths below `prefix`.
     pub fn below(&self, prefix: &RelPath) -> Self {
         let inner = &*self.0;
         let place = Place { prefix: prefix.clone(), ..inner.place.clone() };
         Self(Arc::new(Inner { place, ..inner.clone() }))
     }
 
-    /// The rules for the source itself, before any merge file was read.
+    /// The scope of the source itself, in which no merge file has been read.
     pub fn scope(&self) -> Scope {
         Scope { filter: self.0.clone(), merges: self.0.merges.clone(), is_inside: false }
     }
 }
 
 impl Inner {
-    /// Compiles the rule if it applies on this side; `base` is the directory that a leading slash means.
+    /// Compiles `rule`, unless it doesn't apply on this side; `base` is the directory that a leading slash
+    /// means.
     pub fn compiled(&self, rule: &PatternRule, base: &Base) -> Option<ScopeItem> {
         let counts = self.side.has(rule.sides) && !rule.attributes;
         counts.then(|| ScopeItem::Pattern(Compiled::new(rule, base, &self.place.root)))
@@ -136,17 +139,18 @@ impl Scope {
         self.asked(path, is_directory, false)
     }
 
-    /// As [`Scope::excludes`], for entries in a directory that is being deleted: perishable rules don't apply.
+    /// Decides as [`Scope::excludes`] does, for entries in a directory that is being deleted: perishable
+    /// rules don't apply there.
     pub fn protects_in_deleted(&self, path: &RelPath, is_directory: bool) -> bool {
         self.asked(path, is_directory, true)
     }
 
-    /// The rules for the entries of `directory`, which this scope's walk found. `read` returns the merge files in it;
-    /// merge files above the transfer are read by their paths.
+    /// The scope for the entries of `directory`, which was found in this scope. `read` returns the contents
+    /// of the directory's merge files; merge files above the transfer are read by their paths.
     ///
     /// # Errors
-    /// If a merge file can't be read or is invalid. The directory's entries must then be neither sent nor deleted,
-    /// since the user's rules aren't known.
+    /// If a merge file can't be read or is invalid. The directory's entries must then be neither sent nor
+    /// deleted, since the user's rules aren't known.
     pub fn enter(&self, directory: &RelPath, read: &mut ReadsMergeFile) -> Result<Scope, FilterError> {
         let mut inside = self.clone();
         if inside.merges.is_empty() {
@@ -182,7 +186,7 @@ impl Scope {
         })
     }
 
-    /// Reads merge files in the parents of the first directory that is entered.
+    /// Reads merge files in the parent directories of the first directory that is entered.
     fn enter_above(&mut self, first: &[u8]) -> Result<(), FilterError> {
         let filter = self.filter.clone();
         let root = components(&filter.place.root);
@@ -212,7 +216,8 @@ impl Scope {
         read: &mut ReadsMergeFile,
     ) -> Result<(), FilterError> {
         let mut number = 0;
-        // A merge file may name further merge files, which are then read in the same directory.
+        // A merge file may name further merge files, which are then searched in the same directory, so
+        // `self.merges` may grow.
         while number < self.merges.len() {
             if let Some(spec) = self.merges[number].spec.clone()
                 && is_asked(&spec)
@@ -237,7 +242,7 @@ impl Scope {
     }
 }
 
-/// The lists of a merge file, that of the deepest directory first.
+/// The rules of a merge file in all directories, beginning with the deepest directory.
 fn lists(merge: &MergeFile) -> impl Iterator<Item = &Arc<List>> {
     std::iter::successors(merge.list.as_ref(), |list| list.inherited.as_ref())
 }

@@ -1,4 +1,4 @@
-//! Rules by table: what each text means, and which texts are none.
+//! Tests of rules by tables: how each text is interpreted, and which texts are invalid.
 
 use linerate_wire::filter::{MAX_MERGES, MAX_PATTERN, MAX_RULES};
 use linerate_wire::path::{MAX_COMPONENTS, RelPath};
@@ -31,7 +31,7 @@ fn scope_of(rules: &[&str], side: Side, prefix: &str) -> Scope {
     Filter::new(&built(rules).unwrap(), side, place).scope()
 }
 
-/// Enters a directory whose files are these.
+/// The scope after entering `directory`, which contains these merge files.
 fn entered(scope: &Scope, directory: &str, files: &[(&str, &str)]) -> Result<Scope, FilterError> {
     let files: HashMap<&OsStr, &str> = files.iter().map(|(name, text)| (OsStr::new(*name), *text)).collect();
     scope.enter(&path(directory), &mut |name| Ok(files.get(name).map(|text| text.as_bytes().to_vec())))
@@ -157,7 +157,7 @@ fn a_bad_merge_file_is_an_error_that_shows_none_of_it() {
         let found = why.trim_start_matches('/').split('|').any(|why| error.contains(why));
         assert!(found && !error.contains("secret") && error.contains("d/"), "{text}: {error}");
     }
-    // Without a bound it would be read 2^16 times.
+    // Without a limit, the file would be read 2^16 times.
     assert!(entered(&top, "d", &[(".r", ". .t\n. .t\n"), (".t", &". .t\n".repeat(2))]).is_err());
     assert!(entered(&top, "d", &[(".r", &"!\n".repeat(MAX_RULES + 1))]).is_err());
     let often: String = ". .t\n".repeat(MAX_READ);
@@ -277,7 +277,7 @@ fn garbage_never_panics() {
     for _ in 0..20_000 {
         let text: Vec<u8> = (0..random.usize(..40)).map(|_| *random.choice(alphabet).unwrap()).collect();
         let mut builder = Builder::default();
-        // No file of rules is read by chance: these are options without a merge file.
+        // These texts contain no merge rules, so they can't cause a file to be read.
         let _ = builder.exclude(&text);
         if !matches!(text.first(), None | Some(b'.')) {
             let _ = builder.filter(&text);

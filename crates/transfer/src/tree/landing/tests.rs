@@ -11,7 +11,7 @@ fn source(name: &str, directory: bool) -> Source {
     Source { argument: 0, name: RelPath::new(name.as_bytes()).unwrap(), directory }
 }
 
-/// Neither root nor whoever runs tests.
+/// A user who is neither root nor the user who runs the tests.
 const STRANGER: u32 = 5005;
 
 fn named(directory: &Path, written: &str) -> Named {
@@ -79,7 +79,7 @@ fn a_file_brings_nothing_below_it() {
     assert!(landing.place(&Entry { kind: Kind::Directory, ..entry(0, "") }).is_none());
 }
 
-/// A link of somebody else's; none where only root could make one.
+/// Creates a link that belongs to another user; `None` if this process may not create one.
 fn strange_link(target: &Path, link: &Path) -> Option<()> {
     symlink(target, link).unwrap();
     lchown(link, Some(STRANGER), Some(STRANGER)).ok()
@@ -154,7 +154,7 @@ fn a_stranger_s_link_is_not_followed_and_named() {
             assert!(error.contains("chown -h"), "{written}: {error}");
         }
     }
-    // It is not followed where it leads to no directory: the file takes its place.
+    // A link that doesn't lead to a directory isn't followed; the file replaces it.
     for target in ["victim", "missing"] {
         strange_link(target.as_ref(), &at(&format!("to-{target}"))).unwrap();
         let landing = find(top.path(), &format!("to-{target}"), &[source("x", false)]).unwrap();

@@ -1,23 +1,24 @@
 //! Names of users and groups, and their numbers.
 //!
-//! The host's files are read first. Users who aren't in them may be known to another service (LDAP, systemd), which
-//! `getent` queries. The C library's own functions would load code that may not be compatible with a static program.
+//! First /etc/passwd and /etc/group are read. Users who aren't listed there may be known to another service
+//! (LDAP, systemd), which the program `getent` queries. The C library's functions aren't used, since they
+//! would load code that may not be compatible with a static program.
 
 use std::collections::HashMap;
 use std::fs;
 use std::io::Read;
 use std::process::{Command, Stdio};
 
-/// The most calls of `getent`, since a peer may name any number of users.
+/// The most calls of the program `getent`, since a peer may name any number of users.
 const MAX_QUESTIONS: usize = 1000;
-/// The most bytes that are read of an answer or of a file.
+/// The most bytes that are read of a file or of `getent`'s output.
 const MAX_TEXT: u64 = 64 << 20;
 
-/// Users, or groups.
+/// The host's users, or its groups.
 #[derive(Debug)]
 pub struct Accounts {
     database: &'static str,
-    /// `None` until the first query.
+    /// The contents of the file; `None` until the first query.
     known: Option<KnownNames>,
     questions: usize,
 }
@@ -25,22 +26,22 @@ pub struct Accounts {
 #[derive(Debug, Default)]
 struct KnownNames {
     names: HashMap<u32, String>,
-    /// The number is `None` for names that don't exist.
+    /// The numbers of names; `None` for names that don't exist.
     numbers: HashMap<String, Option<u32>>,
 }
 
 impl Accounts {
-    /// The host's users.
+    /// A lookup of the host's users.
     pub fn users() -> Self {
         Self { database: "passwd", known: None, questions: 0 }
     }
 
-    /// The host's groups.
+    /// A lookup of the host's groups.
     pub fn groups() -> Self {
         Self { database: "group", known: None, questions: 0 }
     }
 
-    /// The name of `number`; empty if it has none.
+    /// The name of the user or group `number`; empty if it has none.
     pub fn name(&mut self, number: u32) -> String {
         if let Some(name) = self.known().names.get(&number) {
             return name.clone();
@@ -54,7 +55,7 @@ impl Accounts {
         name
     }
 
-    /// The number of `name`, if it exists.
+    /// The number of the user or group `name`; `None` if it doesn't exist.
     pub fn number(&mut self, name: &str) -> Option<u32> {
         if let Some(number) = self.known().numbers.get(name) {
             return *number;
@@ -71,7 +72,7 @@ impl Accounts {
     fn known(&mut self) -> &mut KnownNames {
         let file = format!("/etc/{}", self.database);
         self.known.get_or_insert_with(|| {
-            // Without the file there are no names, which isn't an error.
+            // A missing file isn't an error, and contains no names.
             KnownNames::of(&fs::File::open(file).map(read).unwrap_or_default())
         })
     }
@@ -86,7 +87,7 @@ impl Accounts {
             .spawn()
             .ok()?;
         let answer = asked.stdout.take().map(read).unwrap_or_default();
-        // The exit code doesn't matter: the line was printed or not.
+        // The exit code of `getent` is ignored, since its output already shows whether the name exists.
         let _ = asked.wait();
         answer.lines().find_map(parse)
     }
@@ -118,7 +119,8 @@ fn parse(line: &str) -> Option<(String, u32)> {
     Some((name.to_owned(), number))
 }
 
-/// True for a possible name: it contains nothing that those files, or a command line, would misread.
+/// True if `name` may be a user's or group's name: it contains nothing that could be misread in these files
+/// or on a command line.
 fn is_plain(name: &str) -> bool {
     let odd = |c: char| c == ':' || c.is_control();
     !name.is_empty() && name.len() <= 255 && !name.starts_with(['-', '+', '#']) && !name.contains(odd)
@@ -154,7 +156,7 @@ mod tests {
             ("root", Some(0), Some(0))
         );
         assert_eq!((users.name(3_999_999_999).as_str(), users.number("no such user")), ("", None));
-        // A number isn't taken for a name.
+        // Names that consist of digits, or look like an option, aren't looked up.
         assert_eq!((users.number("0"), users.number("--help"), users.number("a:b")), (None, None, None));
         assert_eq!(users.questions, 3);
     }

@@ -1,5 +1,5 @@
-//! POSIX ACLs in the kernel's format (linux/posix_acl_xattr.h): a version, then tag, permissions and number of each
-//! entry, all little endian.
+//! POSIX ACLs in the kernel's format (linux/posix_acl_xattr.h): a version, and then the tag, permissions and
+//! number of each entry, all little endian.
 
 use linerate_wire::entry::{AclEntry, AclTag};
 use rustix::fs::Mode;
@@ -16,12 +16,12 @@ const GROUP: u16 = 8;
 const MASK: u16 = 16;
 const OTHER: u16 = 32;
 
-/// Whether a number is a user's or a group's.
+/// Whether a number identifies a user or a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Who {
-    /// A user's.
+    /// The number identifies a user.
     User,
-    /// A group's.
+    /// The number identifies a group.
     Group,
 }
 
@@ -78,8 +78,9 @@ pub fn encode(acl: &[AclEntry], mut number: impl FnMut(Who, u32, &str) -> u32) -
     value
 }
 
-/// An ACL whose entries for the owner, for others and for the mask are taken from `mode`, as they always agree on a
-/// file. Such an ACL grants nothing that the mode doesn't permit. Without a mode, the ACL is unchanged.
+/// The ACL, with the entries for the owner, for others and for the mask taken from `mode`, since on a file
+/// these always agree with the mode. The result grants no right that the mode doesn't grant. Without a mode,
+/// the ACL is returned unchanged.
 pub fn within(acl: &[AclEntry], mode: Option<Mode>) -> Vec<AclEntry> {
     let Some(mode) = mode else { return acl.to_vec() };
     let has_mask = acl.iter().any(|entry| entry.tag == AclTag::Mask);
@@ -94,15 +95,15 @@ pub fn within(acl: &[AclEntry], mode: Option<Mode>) -> Vec<AclEntry> {
     acl.iter().map(|entry| AclEntry { permissions: permissions(entry), tag: entry.tag.clone() }).collect()
 }
 
-/// The mode of an entry that can't have this ACL. With the ACL, the mode's group bits would be its mask; without it,
-/// they must give the group no more than the ACL does.
+/// The mode of an entry that should have this ACL but can't have it. With the ACL, the mode's group bits
+/// would be its mask; without it, the group bits must not grant more than the ACL grants to the group.
 pub fn without(acl: &[AclEntry], mode: Mode) -> Mode {
     let group = acl.iter().find(|entry| entry.tag == AclTag::GroupObj);
     let rights = group.map_or(7, |entry| u32::from(entry.permissions & 7));
     mode & !Mode::from_raw_mode((!rights & 7) << 3)
 }
 
-/// The mode's permissions as the ACL determines them.
+/// The mode that corresponds to the ACL.
 pub fn permissions(acl: &[AclEntry]) -> Mode {
     let of =
         |tag: AclTag| acl.iter().find(|entry| entry.tag == tag).map(|entry| u32::from(entry.permissions & 7));
@@ -111,7 +112,8 @@ pub fn permissions(acl: &[AclEntry]) -> Mode {
     Mode::from_raw_mode(user << 6 | group << 3 | other)
 }
 
-/// True if it contains only entries for the owner, the group and others: the mode then says the same.
+/// True if the ACL contains only entries for the owner, the group and others, so that the mode expresses the
+/// same.
 pub fn is_mode(acl: &[AclEntry]) -> bool {
     let plain = |entry: &AclEntry| matches!(entry.tag, AclTag::UserObj | AclTag::GroupObj | AclTag::Other);
     acl.iter().all(plain)
@@ -144,7 +146,7 @@ mod tests {
     #[test]
     fn the_kernels_form_comes_back() {
         let value = encode(&acl(), |_, number, _| number);
-        // As printed by `getfattr -n system.posix_acl_access -e hex`.
+        // The expected bytes are those that `getfattr -n system.posix_acl_access -e hex` prints.
         let expected: Vec<u8> = [
             &[2, 0, 0, 0][..],
             &[1, 0, 7, 0, 255, 255, 255, 255, 2, 0, 5, 0, 232, 3, 0, 0],

@@ -21,23 +21,25 @@ use super::write::{MetadataTarget, MetadataWriter, set_mode};
 
 const ALL: Mode = Mode::from_raw_mode(0o777);
 
-/// Changes to an existing file or directory, in addition to its mode.
+/// Which properties of an existing file or directory change, in addition to its mode.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MetadataChanges {
-    /// Its owner or its group.
+    /// The owner or the group changes.
     pub owner: bool,
-    /// Its ACL: it has or will have one, and the two differ.
+    /// The ACL changes: the entry has an ACL or will have one, and the two differ.
     pub acl: bool,
 }
 
 impl MetadataWriter {
-    /// The mode with which a file is created that will get `mode` in the end. It has no bits that give rights before
-    /// the file is complete. It gives access only to the file's owner if other users than now will have the group's
-    /// rights. And it permits setting attributes, which only root can do if the owner may not write. `may_have_acl`:
-    /// the file may have an ACL that it won't keep.
+    /// The mode with which a file is created that will get the mode `mode` at the end. It grants no rights
+    /// that could be misused before the file is complete. If the group's rights will apply to other users
+    /// later, only the owner has access. Attributes must be settable, which requires write permission for the
+    /// owner unless this user is root. `may_have_acl` states that the file may have an ACL that it won't
+    /// keep.
     pub fn first_mode(&self, entry: &Entry, mode: Mode, may_have_acl: bool) -> Mode {
         if self.fakes {
-            // The file may stand for an entry that its owner can't write, or that belongs to another user.
+            // With `--fake-super`, the file may stand for an entry that its owner can't write, or that
+            // belongs to another user.
             return Mode::RUSR | Mode::WUSR;
         }
         let open = if self.is_private(entry, may_have_acl) { Mode::RWXU } else { ALL };
@@ -46,16 +48,17 @@ impl MetadataWriter {
         mode & open | needed
     }
 
-    /// True if only its owner may access `entry` until its owner, group and ACL are set: until then the mode's group
-    /// bits refer to another group, or are the mask of another ACL.
+    /// True if nobody except its owner may access `entry` until its owner, group and ACL are set. Until then,
+    /// the mode's group bits refer to another group, or are the mask of another ACL.
     pub fn is_private(&self, entry: &Entry, may_have_acl: bool) -> bool {
         let is_given =
             |extra: &Extra| extra.owner.is_some() || !extra.acl.is_empty() || !extra.default_acl.is_empty();
         may_have_acl || entry.extra.as_deref().is_some_and(is_given)
     }
 
-    /// Restricts an existing directory, which will get the mode `last`, to users who may use it both now and at the
-    /// end. This user's own rights stay. `is_right`: its owner, group and ACL already equal those of `entry`.
+    /// Restricts access to an existing directory that will get the mode `last`: only users who have access
+    /// both now and at the end keep it. This user's own rights stay. `is_right` states that the directory's
+    /// owner, group and ACL already equal those of `entry`.
     ///
     /// # Errors
     /// The errors of stat(2) and chmod(2).
@@ -76,9 +79,9 @@ impl MetadataWriter {
         if closed == had { Ok(()) } else { set_mode(fd, closed) }
     }
 
-    /// Called before several of owner, ACL and mode of an existing entry change: reduces its mode to the rights that
-    /// are valid before and after, and returns its former mode. `None` if nothing has to be done, since a single change
-    /// has no intermediate state.
+    /// Called before several of the owner, ACL and mode of an existing entry change. Reduces the mode to the
+    /// rights that apply both before and after the changes, and returns the former mode. `None` if that isn't
+    /// necessary, since a single change has no intermediate state.
     pub(super) fn close(
         &self,
         fd: BorrowedFd<'_>,
@@ -114,9 +117,9 @@ impl MetadataWriter {
     }
 }
 
-/// The most rights that everybody has under both the current mode and the `last` one. If the group changes, members of
-/// the old group will count as others, and members of the new one count as others now. If an ACL changes, the group's
-/// bits are a mask, and the mode doesn't show the rights of named users.
+/// The largest set of rights that grants nobody more than both the mode `had` and the mode `last`. If the
+/// group changes, members of the old group become others, and members of the new group are still others. If
+/// an ACL changes, the group bits are a mask, and the mode doesn't show the rights of named users.
 fn between(had: Mode, last: Mode, changes: MetadataChanges) -> Mode {
     let both = had & last & ALL;
     if changes.acl {

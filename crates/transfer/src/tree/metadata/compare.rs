@@ -1,4 +1,4 @@
-//! How an existing entry differs from the sender's.
+//! Compares the metadata of an existing entry with that of the sender's entry.
 
 use linerate_wire::control::Keep;
 use linerate_wire::entry::{AclEntry, Entry, Extra, Kind};
@@ -8,36 +8,36 @@ use super::read::{At, Faked, Reader};
 use super::write::MetadataWriter;
 use super::{acl, acl::Who};
 
-/// The differences.
+/// The properties that differ.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Differences {
-    /// The owner.
+    /// The owner differs.
     pub owner: bool,
-    /// The group.
+    /// The group differs.
     pub group: bool,
-    /// An ACL.
+    /// The ACL or the default ACL differs.
     pub acl: bool,
-    /// Extended attributes.
+    /// The extended attributes differ.
     pub xattrs: bool,
 }
 
-/// Compares the sender's entries with existing ones, one after the other.
+/// Compares the sender's entries with existing entries, one after the other.
 pub struct Comparing {
     keep: Keep,
     reader: Reader,
 }
 
 impl Comparing {
-    /// Compares the properties in `keep`, but no attributes that the rules of `writer` leave out.
+    /// Compares the properties in `keep`, without the attributes that the rules of `writer` leave out.
     pub fn new(keep: Keep, writer: &MetadataWriter) -> Self {
-        // Only attributes and ACLs need more than the file's stat; ACLs are compared by number.
+        // The other properties are in the entry's stat. ACLs are compared by numbers of users and groups.
         let read = Keep { xattrs: keep.xattrs, acls: keep.acls, numeric_ids: true, ..Keep::NOTHING };
         let reader = Reader::new(read).with_rules(writer.rules().clone());
         Self { keep, reader: reader.with_fakes(writer.fakes().then_some(Faked::Stored)) }
     }
 
-    /// The differences between `entry` and the file `at` its place, whose stat is `there`, as far as `writer` may
-    /// change them.
+    /// The differences between `entry` and the existing file `at` its place, whose stat is `there`. Only
+    /// differences that `writer` may repair count.
     pub fn differences(
         &mut self,
         writer: &MetadataWriter,
@@ -53,7 +53,7 @@ impl Comparing {
             return Differences { owner, group, ..Differences::default() };
         }
         let mut has = Extra::default();
-        // Attributes that can't be read count as missing; the writer reports that.
+        // Attributes that can't be read count as missing. The writer then reports the error.
         let _ = self.reader.attributes(&mut has, there, at);
         Differences {
             owner,
@@ -71,7 +71,7 @@ impl Comparing {
         let there = |acl: &[AclEntry]| acl::encode(acl, |_: Who, number, _| number);
         let differ =
             |wanted: &[AclEntry], has: &[AclEntry]| wanted.len() != has.len() || here(wanted) != there(has);
-        // The part of an ACL that equals the mode is compared with the mode.
+        // The part of an ACL that corresponds to the mode is compared with the mode.
         let mode = Some(Mode::from_raw_mode(entry.mode));
         differ(&acl::within(&wanted.acl, mode), &acl::within(&has.acl, mode))
             || entry.kind == Kind::Directory && differ(&wanted.default_acl, &has.default_acl)

@@ -9,39 +9,39 @@ use rustix::fs::{FileType, Mode, RawMode, Stat};
 use super::acl::Who;
 use super::is_name;
 
-/// The type and mode, device and owner of a file.
+/// The attribute that holds the type, mode, device numbers and owner of the entry for which a file stands.
 pub const STAT: &str = "user.rsync.%stat";
-/// The ACL of a file.
+/// The attribute that holds the ACL.
 pub const ACCESS: &str = "user.rsync.%aacl";
-/// A directory's default ACL.
+/// The attribute that holds a directory's default ACL.
 pub const DEFAULT: &str = "user.rsync.%dacl";
-/// The prefix of stored attributes that only root may set.
+/// The prefix under which attributes are stored that only root could set.
 const PREFIX: &[u8] = b"user.rsync.";
-/// The most bytes that are read of [`STAT`]. Its numbers need no more.
+/// The most bytes of [`STAT`] that are read. Its numbers are never longer.
 pub const MOST: usize = 255;
 
-/// Marks an entry of an ACL whose permissions are in the mode.
+/// Marks an ACL entry as missing, since its permissions are in the mode.
 const NO_ENTRY: u32 = 0x80;
-/// Marks a named entry as a user's and not a group's.
+/// Marks a named ACL entry as that of a user, and not of a group.
 const IS_USER: u32 = 1 << 31;
 const NUMBER: usize = 4;
 
-/// The value of [`STAT`].
+/// The parsed value of [`STAT`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FakeStat {
-    /// Type and permissions.
+    /// The type and permissions of the entry.
     pub mode: u32,
-    /// A device's numbers; zeros for other kinds.
+    /// The device's major and minor number; zeros for other kinds of entries.
     pub device: (u32, u32),
-    /// The owner's number.
+    /// The owner's user number.
     pub uid: u32,
-    /// The group's number.
+    /// The owner's group number.
     pub gid: u32,
 }
 
 impl FakeStat {
-    /// Parses the attribute of a file of the type `real`. `None` if the value isn't something that such a file can
-    /// stand for: a directory stands only for directories.
+    /// Parses the attribute of a file of the type `real`. `None` if the value is invalid for such a file: a
+    /// directory can stand only for a directory.
     pub fn parse(value: &[u8], real: FileType) -> Option<Self> {
         let text = std::str::from_utf8(value).ok()?;
         let mut parts = text.split_ascii_whitespace();
@@ -57,13 +57,13 @@ impl FakeStat {
         (is_possible && parts.next().is_none()).then_some(Self { mode: mode & 0o177_777, device, uid, gid })
     }
 
-    /// The attribute's value.
+    /// The value in the attribute's format.
     pub fn text(&self) -> String {
         let Self { mode, device: (major, minor), uid, gid } = self;
         format!("{mode:o} {major},{minor} {uid}:{gid}")
     }
 
-    /// The stat that the attribute declares for the file.
+    /// The stat that the attribute declares, for a file whose own stat is `real`.
     pub fn apply(&self, real: &Stat) -> Stat {
         let mut seen = *real;
         let (major, minor) = self.device;
@@ -73,12 +73,13 @@ impl FakeStat {
         seen
     }
 
-    /// The mode of the file itself.
+    /// The mode of the file that has this attribute.
     pub fn real_mode(&self) -> Mode {
         real_mode(self.mode)
     }
 
-    /// True if the file itself, with [`FakeStat::real_mode`], has all that this value declares.
+    /// True if the file itself, with the mode [`FakeStat::real_mode`], already has all properties that this
+    /// value declares.
     pub fn is_real(&self, real: &Stat) -> bool {
         let kind = FileType::from_raw_mode(self.mode);
         kind == FileType::from_raw_mode(real.st_mode)
@@ -87,8 +88,8 @@ impl FakeStat {
     }
 }
 
-/// The mode of a file that stands for an entry with this type and mode. Its owner may use it in any case, and it has no
-/// set-id bits.
+/// The mode of a file that stands for an entry with this type and mode. The file's owner has access in any
+/// case, and the file has no set-id bits.
 pub fn real_mode(mode: RawMode) -> Mode {
     let needed = match FileType::from_raw_mode(mode) {
         FileType::Directory => Mode::RWXU,
@@ -102,7 +103,7 @@ fn pair(text: &str, between: char) -> Option<(u32, u32)> {
     Some((first.parse().ok()?, second.parse().ok()?))
 }
 
-/// The type bits of an entry's mode, and the numbers of a device.
+/// The type bits of the mode of an entry of this kind, and its device numbers.
 pub fn kind_of(kind: &Kind) -> (u32, (u32, u32)) {
     let of = |kind: FileType| (kind.as_raw_mode(), (0, 0));
     match kind {
@@ -118,7 +119,7 @@ pub fn kind_of(kind: &Kind) -> (u32, (u32, u32)) {
     }
 }
 
-/// True for attributes that don't stand for an attribute.
+/// True for the attributes of this format that don't store another attribute.
 pub fn is_own(name: &[u8]) -> bool {
     [STAT, ACCESS, DEFAULT].iter().any(|own| own.as_bytes() == name)
 }
@@ -128,10 +129,10 @@ pub fn stored(name: &[u8]) -> Vec<u8> {
     if name.starts_with(b"user.") { name.to_vec() } else { [PREFIX, name].concat() }
 }
 
-/// The name of the attribute for which `stored` stands.
+/// The name of the attribute that is stored under the name `stored`.
 pub fn meant(stored: &[u8]) -> &[u8] {
     let name = stored.strip_prefix(PREFIX).filter(|name| is_name(name) && !name.starts_with(b"%"));
-    // A user attribute is stored under its own name.
+    // Attributes in the namespace `user.` are stored under their own names.
     name.filter(|name| !name.starts_with(b"user.") && !name.starts_with(b"system.")).unwrap_or(stored)
 }
 
@@ -171,8 +172,8 @@ pub fn decode_acl(
     Some(acl)
 }
 
-/// The stored format of an ACL that isn't empty. In an `access` ACL, the mode contains the permissions of the owner and
-/// others.
+/// The stored format of an ACL that isn't empty. With `access`, the permissions of the owner and others
+/// aren't stored, since the mode contains them.
 pub fn encode_acl(acl: &[AclEntry], access: bool, mut number: impl FnMut(Who, u32, &str) -> u32) -> Vec<u8> {
     let (mut own, mut named) = ([NO_ENTRY; 4], Vec::new());
     for AclEntry { tag, permissions } in acl {
@@ -189,7 +190,7 @@ pub fn encode_acl(acl: &[AclEntry], access: bool, mut number: impl FnMut(Who, u3
         }
     }
     if access && own[1] == own[2] {
-        // With a mask, the mode's group bits are the mask.
+        // If the ACL has a mask, the mode's group bits are the mask, so the mask isn't stored.
         own[1] = NO_ENTRY;
     }
     named.sort_unstable();

@@ -1,54 +1,56 @@
-//! Holes of a file: ranges that take no space and read as zeros.
+//! Holes in files: ranges that take no space and are read as zeros.
 
 use rustix::fs::{FallocateFlags, SeekFrom, Stat, seek};
 use rustix::io::Errno;
 use std::ops::Range;
 use std::os::fd::BorrowedFd;
 
-/// The fewest zero bytes that become a hole.
+/// The smallest number of zero bytes that is turned into a hole.
 const BLOCK: usize = 4096;
-/// Bytes per read.
+/// Bytes that are read at a time.
 const READ: usize = 256 << 10;
 
 /// The next range of a file: data or a hole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Run {
-    /// Data of this number of bytes.
+    /// This number of bytes of data.
     Data(u64),
     /// A hole of this number of bytes.
     Hole(u64),
 }
 
 impl Run {
-    /// This run, limited to `most` bytes if it is data.
+    /// The same range if it is a hole; data is limited to `most` bytes.
     pub fn up_to(self, most: u64) -> Self {
         if let Self::Data(length) = self { Self::Data(length.min(most)) } else { self }
     }
 }
 
-/// True if a file takes less space than its size.
+/// True if a file takes less space than its size, so that it has holes.
 pub fn has_holes(stat: &Stat) -> bool {
     stat.st_blocks.saturating_mul(512) < stat.st_size
 }
 
-/// The data or hole at `from`, up to its end or `end`; never empty. A file system without holes has only data.
+/// The range of data, or the hole, that begins at `from`. It ends where the data or hole ends, at most at
+/// `end`, and is never empty. A file system without holes reports only data.
 pub fn next_run(fd: BorrowedFd<'_>, from: u64, end: u64) -> Run {
     let to = |at: u64| at.clamp(from, end) - from;
-    // Several threads move the descriptor's offset, so no read depends on it: all reads state their own.
+    // Several threads move the descriptor's offset, so no read uses it: all reads state their own offset.
     match seek(fd, SeekFrom::Data(from)) {
         Ok(data) if data > from => Run::Hole(to(data)),
         Ok(_) => match seek(fd, SeekFrom::Hole(from)) {
             Ok(hole) if hole > from => Run::Data(to(hole)),
             _ => Run::Data(end - from),
         },
-        // No data follows, unless the file has become shorter, which reading detects.
+        // No data follows. If this is because the file has become shorter, a later read detects that.
         Err(Errno::NXIO) if seek(fd, SeekFrom::End(0)).is_ok_and(|size| size >= end) => Run::Hole(end - from),
         Err(_) => Run::Data(end - from),
     }
 }
 
-/// Turns whole blocks of zeros into holes in a file of `size` bytes. Existing holes are skipped, unless all space
-/// `is_taken`: file systems also report allocated space that was never written as a hole.
+/// Turns whole blocks of zeros into holes in a file of `size` bytes. Existing holes are skipped. If space was
+/// allocated in advance (`is_taken`), nothing is skipped, since file systems report allocated space that
+/// wasn't written as holes.
 ///
 /// # Errors
 /// The errors of pread(2) and fallocate(2): `EOPNOTSUPP` if the file system has no holes.
@@ -85,7 +87,7 @@ fn punch(file: BorrowedFd<'_>, zeros: &mut Range<u64>) -> Result<(), Errno> {
     if start == end {
         return Ok(());
     }
-    // The file's last block is removed as a whole.
+    // The last block of the file is removed as a whole.
     let end = end.next_multiple_of(BLOCK as u64);
     rustix::fs::fallocate(file, FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE, start, end - start)
 }

@@ -1,4 +1,4 @@
-//! `--usermap` and `--groupmap`: mapping of the sender's owners and groups to this host's.
+//! `--usermap` and `--groupmap`: map the sender's owners and groups to users and groups of this host.
 
 use linerate_wire::control::{Details, IdentityFrom, IdentityRule, MAX_IDENTITY_RULES};
 
@@ -6,7 +6,7 @@ use super::accounts::Accounts;
 use super::acl::Who;
 use crate::tree::filter::matches_name;
 
-/// The mapping of owners and groups, with this host's numbers.
+/// The rules that map owners and groups, with the numbers that this host uses.
 #[derive(Debug, Default)]
 pub struct Identities {
     users: Vec<(IdentityFrom, u32)>,
@@ -14,8 +14,8 @@ pub struct Identities {
 }
 
 impl Identities {
-    /// The rules of `details`, without those whose target users or groups this host doesn't have. Those are reported to
-    /// `unknown`.
+    /// The rules in `details`. Rules whose target user or group doesn't exist on this host are left out, and
+    /// reported to `unknown`.
     pub fn find(details: &Details, mut unknown: impl FnMut(&'static str, &str)) -> Self {
         let mut found = |rules: &[IdentityRule], option, mut accounts: Accounts| {
             let rules = rules.iter().take(MAX_IDENTITY_RULES);
@@ -34,7 +34,8 @@ impl Identities {
         }
     }
 
-    /// The number to which `number` is mapped, whose name is `name` at the sender; `None` if no rule matches.
+    /// The number to which the rules map the user or group `number`, which has the name `name` at the sender;
+    /// `None` if no rule matches.
     pub fn of(&self, who: Who, number: u32, name: &str) -> Option<u32> {
         let rules = match who {
             Who::User => &self.users,
@@ -52,7 +53,8 @@ fn fits(from: &IdentityFrom, number: u32, name: &str) -> bool {
     }
 }
 
-/// A number is taken literally, even if a user has it as a name.
+/// The number of the user or group `to`. If `to` consists of digits, it is the number itself, even if a user
+/// has this name.
 fn number(accounts: &mut Accounts, to: &str) -> Option<u32> {
     let is_number = !to.is_empty() && to.bytes().all(|byte| byte.is_ascii_digit());
     if is_number { to.parse().ok() } else { accounts.number(to) }

@@ -17,14 +17,16 @@ use linerate_wire::control::Keep;
 use linerate_wire::entry::{Extra, Kind, MAX_ACL, MAX_XATTRS};
 use std::collections::HashSet;
 
-/// The names of the attributes in which the kernel provides ACLs; ACLs are sent separately.
+/// The attribute in which the kernel provides ACLs; `DEFAULT` is that for default ACLs. ACLs are sent
+/// separately, and not as attributes.
 const ACCESS: &str = "system.posix_acl_access";
 const DEFAULT: &str = "system.posix_acl_default";
 
-/// Attributes that have a meaning only on their own host, and could do harm on another: labels of its security policy
-/// (SELinux, Smack, AppArmor), its measurements and signatures (IMA, EVM), and the locations of its overlays' layers.
-/// With another host's attribute, a file could be run with wrong rights, or a directory could show contents from
-/// elsewhere. XFS also provides each ACL in a format of its own; ACLs are sent separately.
+/// Attributes that make sense only on their own host and could do harm on another one: labels of its security
+/// policy (SELinux, Smack, AppArmor), its measurements and signatures (IMA, EVM), and the locations of its
+/// overlays' layers. With an attribute from another host, a file could be run with wrong rights, or a
+/// directory could show contents from elsewhere. The list also contains the attributes in which XFS provides
+/// ACLs in its own format, since ACLs are sent separately.
 const OF_THE_HOST: [&[u8]; 8] = [
     b"security.apparmor",
     b"security.evm",
@@ -36,19 +38,20 @@ const OF_THE_HOST: [&[u8]; 8] = [
     b"trusted.SGI_ACL_",
 ];
 
-/// Whether an extended attribute is kept, sent, set, removed and compared. Attributes that the kernel computes aren't
-/// kept, and neither are the host's own. An ordinary user may only set user attributes.
+/// Whether an extended attribute is kept, that is, sent, set, removed and compared. Attributes that the
+/// kernel computes, and those of [`OF_THE_HOST`], aren't kept. An ordinary user may only set attributes in
+/// the namespace `user.`.
 pub(crate) fn is_kept(name: &[u8], is_root: bool) -> bool {
     if name.starts_with(b"user.") {
         return true;
     }
-    // Compared by prefixes: Smack has six label names, and overlays have ten attributes.
+    // The names are compared by prefixes, since Smack has six labels and overlays have ten attributes.
     let is_of_the_host = OF_THE_HOST.iter().any(|of| name.starts_with(of));
     is_root && !name.starts_with(b"system.") && !is_of_the_host
 }
 
-/// The reason why an honest sender wouldn't send an entry of this kind, with these extras, under `keep`; `None` if it
-/// would.
+/// The reason why an honest sender, under `keep`, wouldn't send an entry of this kind with these extra
+/// properties; `None` if it would.
 pub fn unasked(kind: &Kind, extra: Option<&Extra>, keep: &Keep) -> Option<&'static str> {
     let asked = match kind {
         Kind::File { .. } | Kind::Directory | Kind::Symlink { .. } => true,
@@ -87,7 +90,7 @@ fn unasked_extra(extra: &Extra, keep: &Keep) -> Option<&'static str> {
     (!all_named).then_some("an extended attribute without a name of its own")
 }
 
-/// True for a namespace, a dot, and at least one more byte (xattr(7)).
+/// True for a valid attribute name: a namespace, a dot, and at least one more byte (xattr(7)).
 fn is_name(name: &[u8]) -> bool {
     let dot = name.iter().position(|&byte| byte == b'.');
     name.len() <= 255 && !name.contains(&0) && dot.is_some_and(|at| at > 0 && at + 1 < name.len())

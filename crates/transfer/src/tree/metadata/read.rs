@@ -1,4 +1,4 @@
-//! The sender's half: the properties of an entry that the scan reads in addition to mode and times.
+//! The sender's half: reads the properties of an entry that aren't in its stat.
 
 use linerate_sys::xattr::list_at;
 use linerate_wire::control::Keep;
@@ -16,9 +16,10 @@ use super::{ACCESS, DEFAULT, fake, is_kept};
 use crate::tree::filter::attributes::AttributeRules;
 use crate::tree::reading::append_from;
 
-/// The most bytes of all names, or of a value, that the kernel returns (limits.h).
+/// The most bytes that the kernel returns for all attribute names of an entry, or for one value (limits.h).
 const LARGEST: usize = 64 << 10;
-/// The size of a buffer that is usually large enough. The kernel allocates the offered size for each call.
+/// The buffer size with which attributes are read first, which is usually enough. For each call, the kernel
+/// allocates memory of the buffer's size.
 const USUAL: usize = 512;
 
 /// The longest text of a symbolic link in bytes (limits.h).
@@ -29,18 +30,18 @@ static NO_LISTXATTRAT: AtomicBool = AtomicBool::new(false);
 /// The location of an entry.
 #[derive(Clone, Copy)]
 pub enum At<'a> {
-    /// A name in an open directory.
+    /// A name in a directory that is open.
     In(BorrowedFd<'a>, &'a [u8]),
-    /// An open descriptor of it, perhaps with `O_PATH`.
+    /// An open descriptor of the entry, perhaps opened with `O_PATH`.
     Open(BorrowedFd<'a>),
 }
 
-/// Which attributes are read if some of them stand for others (`--fake-super`).
+/// Which attributes are read if some attributes stand for other properties (`--fake-super`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Faked {
-    /// All, each as the attribute that it stands for.
+    /// All attributes; a stored attribute is read under the name of the attribute for which it stands.
     All,
-    /// Only the attributes that can be stored.
+    /// Only the attributes that can be stored as attributes of ordinary files.
     Stored,
 }
 
@@ -56,15 +57,15 @@ pub struct Reader {
     names: Vec<u8>,
     value: Vec<u8>,
     path: Vec<u8>,
-    /// Attributes can be read through /proc.
+    /// True if attributes can be read through paths in /proc.
     has_proc: bool,
 }
 
-/// The first name of a file that has several.
+/// The first name of a file with several names.
 struct FirstName {
     source: u32,
     path: RelPath,
-    /// The number of names that haven't been found yet.
+    /// The number of the file's names that haven't been found yet.
     left: u128,
 }
 
@@ -86,23 +87,23 @@ impl Reader {
         }
     }
 
-    /// This reader, without the attributes that `rules` leave out.
+    /// Excludes the attributes that `rules` leave out.
     pub fn with_rules(mut self, rules: AttributeRules) -> Self {
         self.rules = rules;
         self
     }
 
-    /// This reader, with attributes that stand for others as `fakes` states.
+    /// Sets how attributes that stand for other properties are read.
     pub fn with_fakes(mut self, fakes: Option<Faked>) -> Self {
         self.fakes = fakes;
         self
     }
 
-    /// Adds the kept properties of an entry, which may be known to have no attributes (`bare`). If the file was found
-    /// before under another name, the entry becomes a hard link to that name.
+    /// Adds the kept properties to `entry`. `bare` states that the entry is known to have no attributes. If
+    /// the file was found before under another name, the entry becomes a hard link to that name.
     ///
     /// # Errors
-    /// The reason why a property can't be read; the entry is sent without it.
+    /// The reason why a property can't be read. The entry is then sent without this property.
     pub fn complete(&mut self, entry: &mut Entry, stat: &Stat, at: At<'_>, bare: bool) -> Result<(), String> {
         let linked = self.keep.hard_links && stat.st_nlink > 1 && entry.kind != Kind::Directory;
         if linked && let Some(first) = self.first_name(entry, stat) {
@@ -144,10 +145,10 @@ impl Reader {
         Owner { uid, gid, user: self.users.name(uid), group: self.groups.name(gid) }
     }
 
-    /// Adds the extended attributes and ACLs that are requested, of an entry whose stat is `stat`.
+    /// Adds the requested extended attributes and ACLs of an entry whose stat is `stat`.
     ///
     /// # Errors
-    /// The reason why some can't be read.
+    /// The reason why some of them can't be read.
     pub(super) fn attributes(&mut self, extra: &mut Extra, stat: &Stat, at: At<'_>) -> Result<(), String> {
         if self.names.is_empty() {
             return Ok(());
@@ -158,7 +159,7 @@ impl Reader {
         let mut names = std::mem::take(&mut self.names);
         let read = self.list(&mut names, at).and_then(|length| {
             let listed = names[..length].split(|&byte| byte == 0).filter(|name| !name.is_empty());
-            // All are read; the first error is reported.
+            // All attributes are read; the first error is returned.
             listed.map(|name| self.attribute(extra, name, stat, at)).fold(Ok(()), Result::and)
         });
         self.names = names;
@@ -188,7 +189,7 @@ impl Reader {
         Ok(())
     }
 
-    /// Reads an attribute as [`Self::attribute`] does, if attributes are stored in rsync's format.
+    /// Reads an attribute as [`Self::attribute`] does, if some attributes are stored in rsync's format.
     fn faked_attribute(
         &mut self,
         extra: &mut Extra,
@@ -213,7 +214,7 @@ impl Reader {
             return Ok(());
         }
         let other = extra.xattrs.iter().position(|(there, _)| there == name);
-        // The stored attribute takes precedence over the file's own.
+        // If the file has both a stored attribute and a real one of the same name, the stored one is used.
         if other.is_some() && stored == name || !self.get(stored, at)? {
             return Ok(());
         }
@@ -227,7 +228,7 @@ impl Reader {
         self.acl_by(extra, (name, DEFAULT), at, |value, name| acl::decode(value, name))
     }
 
-    /// Adds the ACL in the attribute `name`, or the default ACL if the name is `default`.
+    /// Adds the ACL in the attribute `name`, as the default ACL if the name is that of default ACLs.
     fn acl_by(
         &mut self,
         extra: &mut Extra,
@@ -260,7 +261,8 @@ impl Reader {
         asks.then_some(|at: At<'_>| {
             let mut path = Vec::new();
             write_path(&mut path, at);
-            // No name fits into one byte. A buffer of no bytes would always fit: rustix then returns 0 in any case.
+            // No attribute name fits into one byte, so the call succeeds only if there are none. With an
+            // empty buffer, rustix would return 0 in any case.
             matches!(llistxattr(path.as_slice(), &mut [0; 1]), Ok(0) | Err(Errno::OPNOTSUPP))
         })
     }
@@ -272,7 +274,7 @@ impl Reader {
             listed => listed,
         };
         match listed {
-            // The file system has no attributes; or the entry has vanished, which later code reports.
+            // The file system has no attributes, or the entry has vanished, which is reported later.
             Err(Errno::OPNOTSUPP | Errno::NOENT) => Ok(0),
             listed => listed,
         }
@@ -302,7 +304,7 @@ impl Reader {
         }
     }
 
-    /// Reads an attribute into `self.value`; false if it no longer exists.
+    /// Reads an attribute into `self.value`; false if the attribute no longer exists.
     fn get(&mut self, name: &[u8], at: At<'_>) -> Result<bool, Errno> {
         write_path(&mut self.path, at);
         let (path, value) = (self.path.as_slice(), self.value.as_mut_slice());
@@ -325,13 +327,14 @@ impl Reader {
     }
 }
 
-/// The stat that a file with the stat `real` stands for, by its attribute in the format of rsync's `--fake-super`.
+/// The stat for which a file with the stat `real` stands, according to its attribute in the format of rsync's
+/// `--fake-super`.
 ///
 /// # Errors
 /// The errors of getxattr(2); `EINVAL` if the attribute isn't valid for such a file.
 pub fn seen(at: At<'_>, real: &Stat) -> Result<Stat, Errno> {
     let kind = FileType::from_raw_mode(real.st_mode);
-    // Other entries have no user attributes.
+    // Entries of other types can't have attributes in the namespace `user.`.
     if !matches!(kind, FileType::RegularFile | FileType::Directory) {
         return Ok(*real);
     }
@@ -347,17 +350,17 @@ pub fn seen(at: At<'_>, real: &Stat) -> Result<Stat, Errno> {
             Ok(said.apply(real))
         }
         Err(Errno::RANGE) => Err(Errno::INVAL),
-        // The entry has no such attribute; or it has vanished, which later code reports.
+        // The entry has no such attribute, or it has vanished, which is reported later.
         Err(Errno::NODATA | Errno::OPNOTSUPP | Errno::NOENT) => Ok(*real),
         Err(error) => Err(error),
     }
 }
 
-/// The text of the link for which a file stands: the file's contents.
+/// The text of the link for which a file stands, which is stored as the file's contents.
 ///
 /// # Errors
-/// The errors of open(2) and read(2); `ENAMETOOLONG` if the file is longer than any link's text, `EINVAL` if it is
-/// empty or not a file.
+/// The errors of open(2) and read(2); `ENAMETOOLONG` if the file is longer than any link's text, `EINVAL` if
+/// it is empty or not a file.
 pub fn faked_link(at: At<'_>) -> Result<Vec<u8>, Errno> {
     let mut path = Vec::new();
     write_path(&mut path, at);
@@ -376,7 +379,8 @@ pub fn faked_link(at: At<'_>) -> Result<Vec<u8>, Errno> {
     }
 }
 
-/// Sets `path` to the entry's path below /proc, which leads through the descriptor and so never follows a link.
+/// Sets `path` to the entry's path below /proc. This path leads through the descriptor, so it never follows a
+/// link.
 fn write_path(path: &mut Vec<u8>, at: At<'_>) {
     path.clear();
     let (fd, name) = match at {

@@ -11,7 +11,8 @@ use super::read::{At, seen};
 use super::write::{Loss, MetadataTarget, MetadataWriter, remove_xattr, set_mode, set_xattr, xattr_names};
 
 impl MetadataWriter {
-    /// The stat of an open entry as this end sees it: the stat that the entry stands for.
+    /// The stat of an open entry as the user means it: with `--fake-super`, the stat for which the entry
+    /// stands.
     ///
     /// # Errors
     /// The errors of stat(2).
@@ -19,13 +20,13 @@ impl MetadataWriter {
         Ok(self.seen_at(At::Open(fd), rustix::fs::fstat(fd)?))
     }
 
-    /// The stat that an entry with the stat `real` stands for. An invalid attribute is ignored, since it will be
-    /// replaced.
+    /// The stat for which an entry with the stat `real` stands. An invalid attribute is ignored, since it
+    /// will be replaced.
     pub fn seen_at(&self, at: At<'_>, real: Stat) -> Stat {
         self.seen_as(at, &real).unwrap_or(real)
     }
 
-    /// As [`Self::seen_at`], but an invalid attribute is an error.
+    /// The same as [`Self::seen_at`], but an invalid attribute is an error.
     ///
     /// # Errors
     /// The errors of [`seen`]: `EINVAL` if the attribute is invalid.
@@ -33,7 +34,8 @@ impl MetadataWriter {
         if self.fakes { seen(at, real) } else { Ok(*real) }
     }
 
-    /// Stores owner, mode, attributes and ACLs. The file's own mode lets its owner read and write it, and has no set-id bits.
+    /// Stores the owner, mode, attributes and ACLs of an entry in attributes of the file. The file's own mode
+    /// lets its owner read and write it, and has no set-id bits.
     pub(super) fn store(
         &self,
         fd: BorrowedFd<'_>,
@@ -70,7 +72,7 @@ impl MetadataWriter {
         }
     }
 
-    /// The stat to store for an entry. Properties that aren't kept stay as they are in `there`.
+    /// The stat to store for an entry. Properties that aren't kept are taken from `there`, the existing stat.
     fn said(&self, entry: &Entry, mode: Option<Mode>, there: &Stat) -> FakeStat {
         let owner = entry.extra.as_ref().and_then(|extra| extra.owner.as_ref());
         let given = owner.map(|owner| self.numbers(owner));
@@ -89,7 +91,7 @@ impl MetadataWriter {
             self.remove_stored(fd, extra)?;
         }
         let kept = extra.xattrs.iter().filter(|(name, _)| self.keeps(name));
-        // All are set; the first error is reported.
+        // All attributes are set; the first error is returned.
         kept.map(|(name, value)| set_xattr(fd, &fake::stored(name), value)).fold(Ok(()), Result::and)
     }
 

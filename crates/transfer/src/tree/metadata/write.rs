@@ -20,47 +20,48 @@ use crate::tree::filter::attributes::AttributeRules;
 pub struct Loss(pub(super) &'static str, pub(super) Errno);
 
 impl Loss {
-    /// The error that a link or a special file can't be changed safely.
+    /// The error that a property of a link or special file can't be set without a risk.
     pub fn of_held(error: Errno) -> Self {
         Self("owner, mode and attributes", error)
     }
 
-    /// A message for the user. It is equal for all entries that lost the same property for the same reason.
+    /// The message for the user. It is the same for all entries that lost the same property for the same
+    /// reason.
     pub fn message(&self) -> String {
         format!("its {} could not be kept: {}", self.0, self.1)
     }
 }
 
-/// The entry that gets metadata.
+/// The kind of entry that gets metadata.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum MetadataTarget {
-    /// An entry that this transfer has created with the mode `made`. If it `inherits`, its directory's default ACL has
+    /// An entry that this transfer has created with the mode `made`. If `inherits` is set, a default ACL has
     /// changed that mode.
     New {
-        /// The mode with which it was created.
+        /// The mode with which the entry was created.
         made: Mode,
-        /// The directory has a default ACL.
+        /// The directory that contains the entry has a default ACL.
         inherits: bool,
     },
     /// A link, which has no mode and no ACL.
     Link,
     /// A directory, which may have existed before.
     Directory,
-    /// Another entry that existed before.
+    /// An entry of another kind that existed before.
     Existing,
 }
 
 /// Sets the properties in `keep` on entries.
 pub struct MetadataWriter {
     pub(super) keep: Keep,
-    /// Attributes whose names match stay unchanged.
+    /// Attributes whose names match these rules stay unchanged.
     rules: AttributeRules,
     pub(super) is_root: bool,
     /// Properties that only root could set are stored in attributes.
     pub(super) fakes: bool,
-    /// The groups of an ordinary user.
+    /// The groups to which this process's user belongs, if the user isn't root.
     member_of: Vec<u32>,
-    /// The mapping of users and groups.
+    /// The rules that map users and groups.
     identities: Identities,
     accounts: Mutex<(Accounts, Accounts)>,
 }
@@ -78,7 +79,8 @@ impl MetadataWriter {
         Self { keep, rules, is_root, fakes: false, member_of, identities, accounts }
     }
 
-    /// This writer with the settings in `details`; `unknown` receives the names that this host doesn't know.
+    /// Applies the settings in `details`; `unknown` receives the names of users and groups that this host
+    /// doesn't know.
     pub fn with(mut self, details: &Details, unknown: impl FnMut(&'static str, &str)) -> Self {
         self.identities = Identities::find(details, unknown);
         self.fakes = details.fakes.receiver();
@@ -86,7 +88,7 @@ impl MetadataWriter {
         self
     }
 
-    /// This writer; attributes that `rules` exclude stay unchanged.
+    /// Sets the rules for attributes that stay unchanged.
     pub fn with_rules(mut self, rules: AttributeRules) -> Self {
         self.rules = rules;
         self
@@ -101,7 +103,7 @@ impl MetadataWriter {
     pub(super) fn keeps(&self, name: &[u8]) -> bool {
         is_kept(name, self.is_root)
             && !self.rules.leave_out(name)
-            // The attributes of `--fake-super` describe the file itself.
+            // The attributes of `--fake-super` itself are never sent or changed as ordinary attributes.
             && !(self.fakes && fake::is_own(name))
     }
 
@@ -110,9 +112,9 @@ impl MetadataWriter {
         self.fakes
     }
 
-    /// Sets everything except times: owner, attributes, ACLs, and last the mode, if it is known. A step may destroy the
-    /// result of a later one if the order is changed: a new owner removes setuid and capabilities. [`super::between`]
-    /// describes who has access between two steps.
+    /// Sets all metadata except times: the owner, the attributes, the ACLs, and last the mode, if it is
+    /// known. The order matters, since a step may undo another: for example, a new owner removes setuid bits
+    /// and capabilities. [`super::between`] describes who has access between the steps.
     pub fn give(
         &self,
         fd: BorrowedFd<'_>,
@@ -156,8 +158,8 @@ impl MetadataWriter {
         losses
     }
 
-    /// Sets owner and group as far as this process may, and returns the mode without the bits that would now give
-    /// another user's rights.
+    /// Sets the owner and group as far as this process may. Returns the mode without the bits that would
+    /// grant rights of another user than intended.
     fn give_owner(
         &self,
         fd: BorrowedFd<'_>,
@@ -189,8 +191,8 @@ impl MetadataWriter {
         mode.map(|mode| mode & !lost)
     }
 
-    /// `mode` without the bits that an ordinary user can't set on the entry with the stat `there`: setuid and setgid,
-    /// if it won't have the right owner or group.
+    /// `mode` without the bits that an ordinary user can't set on the entry with the stat `there`: setuid and
+    /// setgid bits are removed if the entry won't have the right owner or group.
     pub fn keepable(&self, entry: &Entry, mode: Mode, there: &Stat) -> Mode {
         let owner = entry.extra.as_ref().and_then(|extra| extra.owner.as_ref());
         let Some(owner) = owner.filter(|_| !self.is_root) else { return mode };
@@ -201,13 +203,14 @@ impl MetadataWriter {
         mode & !lost
     }
 
-    /// The numbers of an owner at this host, by rsync's rules: root is always root; a name that exists here gets its
-    /// number here; otherwise the sender's number is used.
+    /// The user and group number of an owner at this host, by rsync's rules: root is always root; a name that
+    /// exists at this host gets its number here; otherwise the sender's number is used.
     pub(super) fn numbers(&self, owner: &Owner) -> (u32, u32) {
         (self.number(Who::User, owner.uid, &owner.user), self.number(Who::Group, owner.gid, &owner.group))
     }
 
-    /// Whether owner and group differ from what they should be, as far as this process may change them.
+    /// Whether the entry's owner and group differ from the intended ones. Differences that this process may
+    /// not change don't count.
     pub fn differs(&self, owner: &Owner, there: &Stat) -> (bool, bool) {
         let (uid, gid) = self.numbers(owner);
         let may_give_group = self.is_root || self.member_of.contains(&gid);
@@ -217,7 +220,7 @@ impl MetadataWriter {
         )
     }
 
-    /// A user's or group's number here.
+    /// The number of a user or group at this host.
     pub(super) fn number(&self, who: Who, number: u32, name: &str) -> u32 {
         if let Some(other) = self.identities.of(who, number, name) {
             return other;
@@ -241,11 +244,12 @@ impl MetadataWriter {
             self.remove_others(fd, extra)?;
         }
         let kept = extra.xattrs.iter().filter(|(name, _)| self.keeps(name));
-        // All are set; the first error is reported.
+        // All attributes are set; the first error is returned.
         kept.map(|(name, value)| set_xattr(fd, name, value)).fold(Ok(()), Result::and)
     }
 
-    /// Lets an ordinary user write attributes of an existing entry; returns its former mode if that forbade it.
+    /// Gives an ordinary user the permission to write attributes of an existing entry. Returns the entry's
+    /// former mode, if the mode had to be changed.
     fn open_up(&self, fd: BorrowedFd<'_>, what: MetadataTarget) -> Option<Mode> {
         let needed = match what {
             MetadataTarget::Directory => Mode::RWXU,
@@ -258,7 +262,7 @@ impl MetadataWriter {
         let_in(fd, needed).unwrap_or(None)
     }
 
-    /// Removes attributes that an existing directory has and the sender's doesn't.
+    /// Removes attributes of an existing directory that the sender's directory doesn't have.
     fn remove_others(&self, fd: BorrowedFd<'_>, extra: &Extra) -> Result<(), Errno> {
         let names = xattr_names(fd)?;
         let wanted = |name: &[u8]| extra.xattrs.iter().any(|(wanted, _)| wanted == name);
@@ -290,7 +294,7 @@ impl MetadataWriter {
         if !self.keep.acls {
             return false;
         }
-        // Most entries have none, and need no memory here.
+        // Most entries have no ACL, so no memory is allocated before that is known.
         let Ok(length) = rustix::fs::getxattr_query(through_proc(fd), ACCESS) else {
             return !extra.acl.is_empty();
         };
@@ -300,7 +304,7 @@ impl MetadataWriter {
     }
 }
 
-/// False if a new entry already has the mode.
+/// False if a new entry was already created with the mode.
 fn needs_mode(what: MetadataTarget, mode: Mode) -> bool {
     match what {
         MetadataTarget::New { made, inherits } => inherits || made != mode,
@@ -320,20 +324,21 @@ pub fn xattr_names(fd: BorrowedFd<'_>) -> Result<Vec<u8>, Errno> {
     Ok(names)
 }
 
-/// A path that works for descriptors with `O_PATH` too, which the direct system calls refuse.
+/// A path for a descriptor. Unlike the direct system calls, it also works for descriptors opened with
+/// `O_PATH`.
 pub fn through_proc(fd: BorrowedFd<'_>) -> String {
     format!("/proc/self/fd/{}", fd.as_raw_fd())
 }
 
 fn chown(fd: BorrowedFd<'_>, uid: Option<u32>, gid: Option<u32>) -> Result<(), Errno> {
-    // For the kernel, the largest number means "leave unchanged".
+    // For the kernel, the largest number means that the owner or group isn't changed.
     if uid == Some(u32::MAX) || gid == Some(u32::MAX) {
         return Err(Errno::INVAL);
     }
     rustix::fs::chownat(fd, "", uid.map(Uid::from_raw), gid.map(Gid::from_raw), AtFlags::EMPTY_PATH)
 }
 
-/// Sets a mode, also through a descriptor with `O_PATH`.
+/// Sets the mode of a file. `fd` may have been opened with `O_PATH`.
 ///
 /// # Errors
 /// The errors of chmod(2).
@@ -344,7 +349,8 @@ pub fn set_mode(fd: BorrowedFd<'_>, mode: Mode) -> Result<(), Errno> {
     }
 }
 
-/// Adds the `needed` bits to a mode, and returns the earlier mode; `None` if that already had them.
+/// Adds the bits `needed` to the mode of a file. Returns the former mode; `None` if it already had these
+/// bits.
 ///
 /// # Errors
 /// The errors of chmod(2).
@@ -370,7 +376,7 @@ pub(super) fn remove_xattr(fd: BorrowedFd<'_>, name: &[u8]) -> Result<(), Errno>
         other => other,
     };
     match removed {
-        // There is no such attribute, or the file system has none.
+        // The attribute doesn't exist, or the file system has no attributes.
         Err(Errno::NODATA | Errno::OPNOTSUPP) => Ok(()),
         other => other,
     }
@@ -378,7 +384,7 @@ pub(super) fn remove_xattr(fd: BorrowedFd<'_>, name: &[u8]) -> Result<(), Errno>
 
 /// The permissions in a directory's default ACL, from which new entries get an ACL; `None` if there is no default ACL.
 pub fn default_permissions(directory: BorrowedFd<'_>) -> Option<Mode> {
-    // Most entries have none, and need no memory here.
+    // Most directories have no default ACL, so no memory is allocated before that is known.
     let length =
         rustix::fs::getxattr_query(through_proc(directory), DEFAULT).ok().filter(|length| *length > 0)?;
     let mut value = vec![0; length];
@@ -443,7 +449,7 @@ mod tests {
         let made = tempfile::tempdir_in("/var/tmp").unwrap();
         fs::set_permissions(made.path(), PermissionsExt::from_mode(0o555)).unwrap();
         let held = File::open(made.path()).unwrap();
-        // A file system without attributes reports an error; the mode is the same in both cases.
+        // A file system without attributes reports errors, but the resulting mode is the same.
         let losses = writer(ALL, false).give(held.as_fd(), &commented(), None, MetadataTarget::Directory);
         assert!(losses.iter().all(|loss| loss.1 == Errno::OPNOTSUPP), "{losses:?}");
         assert_eq!(made.path().metadata().unwrap().mode() & 0o7777, 0o555);

@@ -1,5 +1,5 @@
-//! Directories that are reached by links: links in the user's list of files, and links at the destination that count as
-//! the directories to which they lead.
+//! Directories that are reached by links: links in the user's list of files, and links at the destination
+//! that count as directories.
 
 use linerate_wire::path::RelPath;
 use rustix::fs::{Mode, OFlags, ResolveFlags};
@@ -16,8 +16,9 @@ use crate::tree::filter::Place;
 use crate::tree::metadata::write::through_proc;
 
 impl Root {
-    /// The directory to which the link at `path` leads, anywhere within the bounds. From now on entries below it can
-    /// also be opened by `path`, since the user has listed them so.
+    /// The directory to which the link at `path` leads; it may be anywhere within the bounds. From now on,
+    /// entries in that directory can be opened with paths below `path`, since the user has listed them in
+    /// this form.
     ///
     /// # Errors
     /// The errors of open(2); `ELOOP` if the link leads out of the bounds.
@@ -34,13 +35,14 @@ impl Root {
         self.hold(path.clone(), reached)
     }
 
-    /// The file or directory at `path` behind a link that was followed.
+    /// Opens the file or directory at `path`, if a link that was followed before is in the path.
     pub(super) fn by_way(&self, path: &RelPath, flags: OFlags) -> Option<Result<OwnedFd, Errno>> {
         let (way, below) = self.ways.on_the_way_to(path)?;
         Some(self.follow_way(&way).and_then(|held| resolve(held.as_fd(), &below, flags)))
     }
 
-    /// The directory at `path` behind links that are only at parents of listed paths.
+    /// The directory at `path`, if links are in the path that are followed because they are parents of listed
+    /// paths.
     pub(super) fn behind_implied(&self, path: &RelPath) -> Option<Result<OwnedFd, Errno>> {
         let (way, below) = self.implied.on_the_way_to(path)?;
         let reached = self.behind_links(&way);
@@ -66,8 +68,8 @@ impl Root {
         Ok(fd)
     }
 
-    /// True if the directory at `path` can also be reached by another path: one with links, or one that has an entry of
-    /// its own.
+    /// True if the directory at `path` can also be reached by another path, which contains a link or has an
+    /// entry of its own.
     pub(crate) fn has_other_paths(
         &self,
         path: &RelPath,
@@ -82,7 +84,7 @@ impl Root {
         !only || self.real_path(held).is_none_or(|real| real != *path && is_own(&real))
     }
 
-    /// The real path of a directory, below this root.
+    /// The path of a directory below this root, without links.
     fn real_path(&self, held: &Directory) -> Option<RelPath> {
         let real = |fd| rustix::fs::readlink(through_proc(fd), Vec::new()).ok().map(CString::into_bytes);
         let (top, real) = (real(self.top.as_fd())?, real(held.as_fd())?);
@@ -92,7 +94,7 @@ impl Root {
     /// True if the directory was reached by a link that counts as a directory.
     pub(crate) fn is_behind_a_link(&self, directory: BorrowedFd<'_>) -> bool {
         let behind = lock(&self.behind_links);
-        // If the limit of remembered directories is reached, any directory may be one.
+        // If too many directories would have to be remembered, any directory may be one of these.
         !behind.is_empty()
             && rustix::fs::fstat(directory).map_or(true, |stat| {
                 behind.len() == MAX_BEHIND_LINKS || behind.contains_key(&(stat.st_dev, stat.st_ino))
@@ -104,7 +106,7 @@ impl Root {
     }
 }
 
-/// The directory at `path`, which contains links; none of them may lead outside `top`.
+/// Opens the directory at `path`, which contains links. None of these links may lead outside `top`.
 ///
 /// # Errors
 /// The errors of openat2(2): `ELOOP` if a link leads outside, or the kernel lacks the call.

@@ -6,17 +6,18 @@ use rustix::io::Errno;
 use crate::tree::metadata::fake::STAT;
 use crate::tree::metadata::read::{At, faked_link, seen};
 
-/// The stat that is sent for an entry with the stat `real`, and whether its kind differs from that of `real`.
+/// The stat to send for an entry with the stat `real`; and true if the entry stands for an entry of another
+/// kind.
 pub fn look(at: At<'_>, real: Result<Stat, Errno>, fakes: bool) -> (Result<Stat, Errno>, bool) {
     let stat = if fakes { real.and_then(|real| seen(at, &real)) } else { real };
     let kind = |stat: Result<Stat, Errno>| stat.map(|stat| FileType::from_raw_mode(stat.st_mode));
     (stat, kind(stat) != kind(real))
 }
 
-/// A link's text; with `fakes`, also that of a file that stands for a link.
+/// The text of a link. With `fakes`, also the text of the link for which a file stands.
 pub fn link_target(at: At<'_>, fakes: bool) -> Result<Vec<u8>, Errno> {
     let At::In(directory, name) = at else {
-        // A link itself is never opened.
+        // A symbolic link itself can't be opened.
         return if fakes { faked_link(at) } else { Err(Errno::LOOP) };
     };
     match rustix::fs::readlinkat(directory, name, Vec::new()) {
@@ -25,7 +26,7 @@ pub fn link_target(at: At<'_>, fakes: bool) -> Result<Vec<u8>, Errno> {
     }
 }
 
-/// Why a file isn't sent.
+/// The message that a file isn't sent because its attribute of `--fake-super` is invalid.
 pub fn stands_for_nothing() -> String {
     format!("can't be read with --fake-super: its attribute {STAT} isn't one that rsync writes")
 }

@@ -1,4 +1,4 @@
-//! The kinds of entries, by how they are sent.
+//! Determines the kinds of entries, and how entries of each kind are sent.
 
 use linerate_wire::control::ProblemKind;
 use linerate_wire::entry::Kind;
@@ -11,7 +11,8 @@ use super::{LINK_NO_FORM, ScanWalk, Taker};
 use crate::tree::metadata::read::At;
 
 impl<T: Taker> ScanWalk<'_, '_, T> {
-    /// The kind of an entry, and whether only its name is sent; `None`, after reporting it, if it isn't sent at all.
+    /// The kind of an entry, and whether only its name is sent. `None` if the entry isn't sent at all; the
+    /// reason has then been reported.
     pub(super) fn kind_of(
         &self,
         source: usize,
@@ -44,7 +45,7 @@ impl<T: Taker> ScanWalk<'_, '_, T> {
         Some((kind, false))
     }
 
-    /// As [`Self::kind_of`], for a link.
+    /// Determines the kind as [`Self::kind_of`] does, for a symbolic link.
     fn link(&self, source: usize, path: &RelPath, at: At<'_>) -> Option<(Kind, bool)> {
         let target = match link_target(at, self.scanner.selection.fakes) {
             Ok(target) => self.scanner.unmunged(target),

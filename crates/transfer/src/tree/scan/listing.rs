@@ -4,16 +4,16 @@ use rustix::fs::{AtFlags, Dir, FileType};
 use rustix::io::Errno;
 use std::os::fd::OwnedFd;
 
-/// The names of a directory, without `.` and `..`.
+/// The names in a directory, without `.` and `..`.
 pub enum Listing {
-    /// In the order of the file system.
+    /// The names in the order of the file system.
     Read(Dir),
-    /// In rsync's order, and then the error that ended the list, if any.
+    /// The names in rsync's order, followed by the error that ended the list, if there was one.
     Sorted(std::vec::IntoIter<Vec<u8>>, Option<Errno>),
 }
 
 impl Listing {
-    /// The next name.
+    /// The next name; `None` at the end.
     pub fn next(&mut self) -> Option<Result<Vec<u8>, Errno>> {
         match self {
             Self::Read(dir) => read_name(dir).map(|read| read.map(|(name, _)| name)),
@@ -21,8 +21,9 @@ impl Listing {
         }
     }
 
-    /// Reads the names: first those of entries that aren't directories, then those of directories, sorted by their
-    /// bytes with a slash appended. A link to a directory counts as a directory if `follows` returns true for its name.
+    /// Reads the names: first those of entries that aren't directories, then those of directories, sorted by
+    /// their bytes with a slash appended. A link to a directory is sorted as a directory if `follows` returns
+    /// true for its name.
     pub fn sorted(mut dir: Dir, fd: &OwnedFd, follows: impl Fn(&[u8]) -> bool) -> Self {
         let (mut found, mut ended) = (Vec::new(), None);
         while let Some(read) = read_name(&mut dir) {

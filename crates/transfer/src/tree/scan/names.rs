@@ -17,7 +17,7 @@ pub(super) struct Looked {
     pub(super) stat: Result<Stat, Errno>,
     /// The entry is a file that stands for another kind of entry.
     pub(super) faked: bool,
-    /// The entry is known to have no attributes.
+    /// The entry is known to have no extended attributes.
     pub(super) bare: bool,
 }
 
@@ -33,7 +33,8 @@ impl<T: Taker> ScanWalk<'_, '_, T> {
             }
             let names: Vec<_> =
                 names.into_iter().filter(|name| selection.may_want(list, &level.path, name)).collect();
-            // If names are looked up one by one, attributes are read after it is known which entries are sent.
+            // If names are looked up one by one, attributes are read only later, for the entries that are
+            // sent.
             let is_bare = if self.several.wait() { self.reader.baring() } else { None };
             let fakes = selection.fakes;
             let look = |name: Vec<u8>| {
@@ -48,7 +49,8 @@ impl<T: Taker> ScanWalk<'_, '_, T> {
         level.ahead.pop_front()
     }
 
-    /// The next name in a directory; `None` at its end, or, after reporting it, if the directory can't be listed.
+    /// The next name in a directory; `None` at the directory's end. If the directory can't be listed, reports
+    /// that and returns `None`.
     fn next_name(&self, source: usize, level: &mut ScanLevel) -> Option<Vec<u8>> {
         match level.listing.next()? {
             Ok(name) => Some(name),

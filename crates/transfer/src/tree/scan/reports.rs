@@ -11,7 +11,7 @@ use crate::base::problem::problem;
 use crate::tree::selection::MissingPath;
 
 impl<T: Taker> ScanWalk<'_, '_, T> {
-    /// Reports listed paths that the walk can't have found.
+    /// Reports listed paths that don't exist, so that the walk hasn't found them.
     pub(super) fn tell_missing(&self, source: usize) {
         let found = &self.scanner.sources[source];
         let argument = found.source.argument;
@@ -25,7 +25,7 @@ impl<T: Taker> ScanWalk<'_, '_, T> {
             };
             match (parent.and_then(|parent| parent.stat(name)), self.scanner.selection.missing) {
                 (Ok(_), _) | (Err(Errno::NOENT), MissingPath::Ignored) => {}
-                // A directory on the way may also have become something else.
+                // A parent directory of the path may also have become another kind of entry.
                 (Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP), MissingPath::Vanished) => {
                     self.tell(
                         source,

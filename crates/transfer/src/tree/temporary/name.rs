@@ -13,11 +13,11 @@ pub const JOURNAL: &str = ".linerate.journal.";
 /// The number of hexadecimal digits at the end of a journal's name.
 pub const JOURNAL_DIGITS: usize = 32;
 
-/// The number of hexadecimal digits of a nonce, and the most digits of a number.
+/// The number of hexadecimal digits of a name's nonce. The number in the name has at most as many digits.
 const DIGITS: usize = 16;
 
-/// A temporary name: the nonce of the transfer that made it, and a number. It can express nothing else, so it can't
-/// name a directory or another file.
+/// A temporary name: the nonce of the transfer that made it, and a number. Values of this type can't express
+/// any other name, so they can't refer to a directory or to another file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "Vec<u8>", into = "Vec<u8>")]
 pub struct Name {
@@ -26,7 +26,7 @@ pub struct Name {
 }
 
 impl Name {
-    /// The temporary name with this number, of the transfer that `nonce` identifies.
+    /// Temporary name `number` of the transfer that has this `nonce`.
     pub fn new(nonce: [u8; 8], number: u64) -> Self {
         Self { nonce, number }
     }
@@ -54,7 +54,7 @@ impl Name {
     }
 }
 
-/// The nonce that all temporary names of one transfer share; `None` for another kind of name.
+/// The nonce in a temporary name; `None` for another kind of name.
 pub fn nonce_of(name: &[u8]) -> Option<[u8; 8]> {
     Name::parse(name).map(|name| name.nonce)
 }
@@ -66,8 +66,9 @@ pub fn is_journal(name: &[u8]) -> bool {
         .is_some_and(|key| key.len() == JOURNAL_DIGITS && key.iter().all(is_digit))
 }
 
-/// True for a name that only this program's temporary files and journals have. Such an entry is neither sent, accepted
-/// from a peer nor deleted. Other names with the same beginning belong to the user.
+/// True for a name that only this program's temporary files and journals have. Entries with such names are
+/// neither sent, nor accepted from a peer, nor deleted. Other names with the same beginning belong to the
+/// user.
 pub fn is_reserved(name: &OsStr) -> bool {
     is_journal(name.as_bytes()) || Name::parse(name.as_bytes()).is_some()
 }

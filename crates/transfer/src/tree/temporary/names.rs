@@ -1,4 +1,4 @@
-//! The temporary names of a transfer.
+//! Makes the temporary names of a transfer.
 
 use rustix::fs::{AtFlags, Mode, OFlags};
 use rustix::io::Errno;
@@ -8,25 +8,26 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use super::Name;
 use crate::tree::root::Directory;
 
-/// Records that temporary names may be left over; if it fails, no name is given.
+/// A function that records that temporary names may remain after this process. If it fails, no temporary name
+/// is used.
 type Announce<'a> = &'a (dyn Fn() -> Result<(), Errno> + Sync);
 
 /// Makes temporary names that no other transfer makes.
 pub struct Names<'a> {
     nonce: [u8; 8],
     next: AtomicU64,
-    /// Set if the destination's file system doesn't support files without a name.
+    /// True if the destination's file system doesn't support files without a name.
     pub(super) named_only: AtomicBool,
-    /// How existing files are opened.
+    /// The access mode with which existing files are opened.
     pub(super) access: OFlags,
-    /// Called before the first name exists in a directory.
+    /// Called before the first temporary name exists in a directory.
     announce: Announce<'a>,
     announced: AtomicBool,
 }
 
 impl<'a> Names<'a> {
-    /// Names of the transfer that the first eight bytes of `nonce` identify. New files are opened for writing and
-    /// reading; existing files are opened for reading only if they are `read_back`.
+    /// Names with a nonce, the first eight bytes of `nonce`, which identify the transfer. New files are
+    /// opened for reading and writing. If `read_back` is set, existing files are also opened for reading.
     pub fn new(nonce: &[u8], read_back: bool) -> Self {
         let mut of_transfer = [0; 8];
         of_transfer.iter_mut().zip(nonce).for_each(|(to, from)| *to = *from);
@@ -42,13 +43,14 @@ impl<'a> Names<'a> {
         }
     }
 
-    /// These names; `announce` is called before the first of them exists in a directory. However this process then
-    /// ends, the next run of the command knows that there may be such names.
+    /// Sets a function that is called before the first of these names exists in a directory. So even if this
+    /// process is killed, the next run of the command knows that such names may exist.
     pub fn announced_by(self, announce: Announce<'a>) -> Self {
         Self { announce, ..self }
     }
 
-    /// An empty file in `directory` for reading and writing. It has no name, or its name was already removed.
+    /// Creates an empty file in `directory` for reading and writing. The file has no name, or its name is
+    /// removed immediately.
     ///
     /// # Errors
     /// The errors of open(2).
@@ -66,7 +68,7 @@ impl<'a> Names<'a> {
         }
     }
 
-    /// A name for an entry that is created now.
+    /// A new name for an entry that is about to be created.
     pub(super) fn given(&self) -> Result<Name, Errno> {
         if !self.announced.load(Ordering::Acquire) {
             (self.announce)()?;

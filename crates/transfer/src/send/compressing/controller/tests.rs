@@ -1,15 +1,17 @@
 use super::*;
 use std::collections::VecDeque;
 
-/// Bytes of a payload, of the socket's buffer, of what is sent at once, and of the compressor's queue.
+/// Bytes of a payload. The next constants are the bytes of the socket's buffer, of one send, and of the
+/// compressor's queue.
 const PAYLOAD: u64 = 128 << 10;
 const BUFFER: f64 = 1e6;
 const AT_ONCE: f64 = 32768.0;
 const QUEUE: f64 = 8e6;
 const STEP: f64 = 0.0005;
 
-/// A stream in simulated time: seconds a byte for reading and encrypting, and for the first level in each of two threads; the connection's
-/// bytes a second; the part of its bytes that the first level leaves.
+/// A stream in simulated time. `own` and `first` are seconds per byte: for reading and encrypting, and for
+/// the lowest level in each of two threads. `rate` is the connection's rate in bytes per second. `part` is
+/// the share of the bytes that the lowest level leaves.
 struct Simulated {
     controller: CompressionController,
     times: StreamTimes,
@@ -17,9 +19,10 @@ struct Simulated {
     first: f64,
     rate: f64,
     part: f64,
-    /// Bytes in the socket.
+    /// Bytes in the socket's buffer.
     waiting: f64,
-    /// Payloads that the compressor has, and their rungs; and what it has ready.
+    /// The payloads in the compressor: their bytes, and the indices of their levels. `ready` are the
+    /// compressed bytes that can be sent.
     queue: VecDeque<(f64, usize)>,
     ready: f64,
     so_far: Packed,
@@ -122,7 +125,8 @@ impl Simulated {
         self.times.wait += Duration::from_secs_f64(wait);
     }
 
-    /// Runs on for a time; payload bytes a second, and the part of them that was compressed.
+    /// Continues the simulation for `seconds` seconds. Returns the rate in payload bytes per second, and the
+    /// share of the payload that was compressed.
     fn run(&mut self, seconds: f64) -> (f64, f64) {
         let (begun, mut packed, mut all) = (self.times, 0.0, 0.0);
         while self.times.since(&begun).busy.as_secs_f64() < seconds {
@@ -139,7 +143,8 @@ fn a_slow_link_brings_a_multiple_by_the_level_that_it_leaves_time_for() {
     let mut slow = Simulated::new(CompressionLevel::Auto, 12.5e6, 0.12);
     slow.run(1.0);
     let (rate, packed) = slow.run(10.0);
-    // By each level: what the link carries of it, or the threads compress.
+    // For each level: the payload rate that the link permits, or that the threads can compress, whichever is
+    // lower.
     let best = RUNGS.iter().map(|rung| (12.5e6 / (0.12 * rung.size)).min(2.0 / (3.0e-9 * rung.time)));
     let best = best.fold(0.0, f64::max);
     assert!(rate > 0.95 * best && packed == 1.0, "{rate} of {best}, {packed}");
@@ -185,7 +190,7 @@ fn processors_that_are_taken_away_make_the_level_fall() {
     assert!(rate > 0.9 * 12.5e6 / 0.12, "{rate}");
 }
 
-/// Whatever the times say, which a quota makes say anything.
+/// The measured times mean nothing under a CPU quota, so the quota itself limits the level.
 #[test]
 fn a_quota_bounds_the_level() {
     for (quota, most) in [(0.25, 1), (0.5, 3), (1.0, 6), (8.0, 9)] {
