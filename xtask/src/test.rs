@@ -18,20 +18,36 @@ struct Failed {
     name: String,
 }
 
-/// Runs them all, and fails if one does, also alone.
+/// Tests that measure time have this in their name.
+const TIMED: &str = "timed_";
+
+/// Runs them all, and fails if one does, also alone: without arguments first those that share the processors, then those that
+/// measure time, one by one.
 ///
 /// # Errors
 /// That the tests can't be built, or that one fails.
 pub fn run(arguments: &[String]) -> anyhow::Result<()> {
     setup::run()?;
-    let mut tests = cargo_test();
-    // Most tests that last wait for a link or a timeout.
-    if std::env::var_os("RUST_TEST_THREADS").is_none() {
-        let processors = thread::available_parallelism().map_or(1, usize::from);
-        tests.env("RUST_TEST_THREADS", (processors + processors.div_ceil(2)).to_string());
-    }
+    let processors = thread::available_parallelism().map_or(1, usize::from);
+    // Most of the tests that last wait for a link or a timeout.
+    let sharing = 2 * processors;
     // Only a run of all programs names all that fail.
-    tests.args(["--workspace", "--no-fail-fast"]).args(arguments);
+    let all = ["--workspace", "--no-fail-fast"];
+    if !arguments.is_empty() {
+        return run_part(all.into_iter().chain(arguments.iter().map(String::as_str)), sharing);
+    }
+    let shared = run_part(all.into_iter().chain(["--", "--skip", TIMED]), sharing);
+    let timed = run_part(all.into_iter().chain(["--bins", "--lib", "--tests", "--", TIMED]), 1);
+    shared.and(timed)
+}
+
+/// Runs the tests that these arguments of cargo's select, that number at a time unless the environment has one.
+fn run_part<'a>(arguments: impl Iterator<Item = &'a str>, threads: usize) -> anyhow::Result<()> {
+    let mut tests = cargo_test();
+    if std::env::var_os("RUST_TEST_THREADS").is_none() {
+        tests.env("RUST_TEST_THREADS", threads.to_string());
+    }
+    tests.args(arguments);
     let (status, failed) = watch(&mut tests)?;
     if status.success() {
         return Ok(());
@@ -39,14 +55,18 @@ pub fn run(arguments: &[String]) -> anyhow::Result<()> {
     if failed.is_empty() || failed.len() > MOST_AGAIN {
         bail!("{}: {status}", show(&tests));
     }
-    for Failed { target, name } in &failed {
+    run_again(&failed)
+}
+
+fn run_again(failed: &[Failed]) -> anyhow::Result<()> {
+    for Failed { target, name } in failed {
         println!("\nonce more, alone: {target} {name}");
         let mut alone = cargo_test();
         alone.args(target.split(' ')).args(["--", "--exact", name]);
         call(&mut alone)?;
     }
     println!("\nfailed beside others and passed alone: {}", failed.len());
-    for Failed { target, name } in &failed {
+    for Failed { target, name } in failed {
         println!("    {target} {name}");
     }
     Ok(())

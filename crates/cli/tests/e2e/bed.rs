@@ -17,7 +17,8 @@ use crate::support::{Run, Running, directory, directory_with_attributes, process
 /// An ordinary user who is on every system, and its group.
 pub const NOBODY: u32 = 65534;
 
-/// Tests that measure time are alone; the others share the processors.
+/// Tests that measure time are alone; the others share the processors. Their names begin with `timed_`, so that `cargo xtask test`
+/// can run them after all others, and no other test has to wait for them.
 static PROCESSORS: RwLock<()> = RwLock::new(());
 static SHARED: Mutex<Weak<Bed>> = Mutex::new(Weak::new());
 
@@ -43,6 +44,15 @@ enum Share {
     All(RwLockWriteGuard<'static, ()>),
 }
 
+impl Share {
+    fn alone() -> Self {
+        let thread = std::thread::current();
+        let test = thread.name().unwrap_or_default();
+        assert!(test.contains("timed_"), "{test}: the name of a test that is alone begins with timed_");
+        Self::All(PROCESSORS.write().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
 /// One test: a directory at each end.
 pub struct Case {
     /// The lab that it runs in.
@@ -63,7 +73,7 @@ pub fn case() -> Option<Case> {
 
 /// The same, with no other test beside it: for those that measure time.
 pub fn case_alone() -> Option<Case> {
-    let share = Share::All(PROCESSORS.write().unwrap_or_else(PoisonError::into_inner));
+    let share = Share::alone();
     Some(Case::new(shared()?, share))
 }
 
@@ -75,7 +85,7 @@ pub fn case_with_attributes() -> Option<Case> {
 
 /// The same with a lab of its own, with this link.
 pub fn case_with_link(link: &str) -> Option<Case> {
-    let share = Share::All(PROCESSORS.write().unwrap_or_else(PoisonError::into_inner));
+    let share = Share::alone();
     Some(Case::new(Arc::new(Bed::up(link, LabOptions::default())?), share))
 }
 
@@ -87,7 +97,7 @@ pub fn case_with_own_link(link: &str) -> Option<Case> {
 
 /// The same with a round trip, such as `20ms`.
 pub fn case_with_path(link: &str, rtt: &str) -> Option<Case> {
-    let share = Share::All(PROCESSORS.write().unwrap_or_else(PoisonError::into_inner));
+    let share = Share::alone();
     let wan = Wan { rtt: rtt.parse().expect("a round trip"), ..Wan::default() };
     Some(Case::new(Arc::new(Bed::up(link, LabOptions { wan: Some(wan), ..LabOptions::default() })?), share))
 }
@@ -101,9 +111,18 @@ pub fn case_with_sites(shape: &str, slurm: SlurmWish) -> Option<Case> {
 
 /// The same with several such links.
 pub fn case_with_links(link: &str, links: u32) -> Option<Case> {
-    let share = Share::All(PROCESSORS.write().unwrap_or_else(PoisonError::into_inner));
-    let options = LabOptions { links: Some(links), ..LabOptions::default() };
-    Some(Case::new(Arc::new(Bed::up(link, options)?), share))
+    let share = Share::alone();
+    Some(Case::new(Arc::new(Bed::up(link, links_of(links))?), share))
+}
+
+/// The same, beside other tests.
+pub fn case_with_own_links(link: &str, links: u32) -> Option<Case> {
+    let share = Share::Some(PROCESSORS.read().unwrap_or_else(PoisonError::into_inner));
+    Some(Case::new(Arc::new(Bed::up(link, links_of(links))?), share))
+}
+
+fn links_of(links: u32) -> LabOptions {
+    LabOptions { links: Some(links), ..LabOptions::default() }
 }
 
 fn shared() -> Option<Arc<Bed>> {

@@ -39,7 +39,7 @@ fn port(case: &Case, end: End) -> String {
 }
 
 #[test]
-fn a_shaper_on_the_port_is_named_and_so_is_the_container() {
+fn timed_a_shaper_on_the_port_is_named_and_so_is_the_container() {
     let Some(case) = case_with_link("1gbit") else { return };
     let all = found(&case, &["--path", "local", "b", "--target", "10gbit"]);
     let limit = finding(&all, "rate-limit");
@@ -55,7 +55,7 @@ fn a_shaper_on_the_port_is_named_and_so_is_the_container() {
 }
 
 #[test]
-fn a_smaller_mtu_at_the_other_end_is_named() {
+fn timed_a_smaller_mtu_at_the_other_end_is_named() {
     let Some(case) = case_with_link("1gbit") else { return };
     let far = port(&case, End::B);
     case.bed.on(End::B, &["ip", "link", "set", &far, "mtu", "1400"]);
@@ -79,7 +79,7 @@ fn black_hole(case: &Case, end: End) {
 }
 
 #[test]
-fn a_black_hole_is_named_in_time_in_either_direction() {
+fn timed_a_black_hole_is_named_in_time_in_either_direction() {
     if !has("ethtool") {
         return;
     }
@@ -96,7 +96,7 @@ fn a_black_hole_is_named_in_time_in_either_direction() {
 
 /// Neither TCP nor ssh gives up then, and no segment counts as sent again.
 #[test]
-fn full_packets_that_this_hosts_own_firewall_drops_are_named_in_time() {
+fn timed_full_packets_that_this_hosts_own_firewall_drops_are_named_in_time() {
     if !has("ethtool") || !has("nft") {
         return;
     }
@@ -111,7 +111,7 @@ fn full_packets_that_this_hosts_own_firewall_drops_are_named_in_time() {
 }
 
 #[test]
-fn an_overlay_is_named_with_its_mtu() {
+fn timed_an_overlay_is_named_with_its_mtu() {
     let Some(case) = case_with_link("1gbit") else { return };
     let below = port(&case, End::A);
     let vxlan = ["ip", "link", "add", "vxlan7", "type", "vxlan", "id", "7", "dev", &below, "dstport", "4789"];
@@ -125,7 +125,7 @@ fn an_overlay_is_named_with_its_mtu() {
 
 /// What is dropped above a rate, by a rule at the far end.
 #[test]
-fn a_policer_is_named_by_what_it_drops_and_by_its_rule() {
+fn timed_a_policer_is_named_by_what_it_drops_and_by_its_rule() {
     let Some(case) = case_with_link("1gbit") else { return };
     if !has("nft") {
         return;
@@ -165,7 +165,7 @@ impl Drop for Limits {
 }
 
 #[test]
-fn limits_of_a_control_group_are_named() {
+fn timed_limits_of_a_control_group_are_named() {
     let Some(case) = case_with_link("1gbit") else { return };
     const MADE: [(&str, &str, [FileLine; 2]); 3] = [
         ("cpu-quota", "cpu", [("cpu.cfs_period_us", "100000"), ("cpu.cfs_quota_us", "20000")]),

@@ -68,7 +68,7 @@ fn a_level_compresses_everything_both_ways() {
 }
 
 #[test]
-fn a_slow_link_is_relieved_and_what_is_compressed_already_is_left_alone() {
+fn timed_a_slow_link_is_relieved_and_what_is_compressed_already_is_left_alone() {
     let Some(case) = case_with_link("100mbit") else { return };
     let bytes = make_text(&case.near.join("tree"));
     let [pushed, pulled] = there_and_back(&case, &[]);

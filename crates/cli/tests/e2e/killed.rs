@@ -11,7 +11,7 @@ use std::time::Duration;
 use linerate_lab::End;
 use rustix::process::Signal;
 
-use crate::bed::{Case, NOBODY, args, case, case_with_link};
+use crate::bed::{Case, NOBODY, args, case, case_with_own_link};
 use crate::mounts::Mounted;
 use crate::support::{PATIENCE, Run, Running, send, within};
 use crate::tree::{assert_alike, assert_real_names_are_whole, names, noise, temporaries, write};
@@ -188,7 +188,7 @@ fn a_terminal_that_closes_is_exit_130_and_is_gone_on_from() {
 
 #[test]
 fn a_link_that_is_cut_can_be_waited_for() {
-    let Some(case) = case_with_link("10gbit") else { return };
+    let Some(case) = case_with_own_link("10gbit") else { return };
     let midway = Midway::begin(&case, Way::Push);
     set_link(&case, "down");
     std::thread::sleep(Duration::from_secs(1));
@@ -202,7 +202,7 @@ fn a_link_that_is_cut_can_be_waited_for() {
 #[test]
 fn behind_a_cut_link_the_client_can_be_interrupted() {
     for way in [Way::Push, Way::Pull] {
-        let Some(case) = case_with_link("10gbit") else { return };
+        let Some(case) = case_with_own_link("10gbit") else { return };
         let midway = Midway::begin(&case, way);
         set_link(&case, "down");
         std::thread::sleep(Duration::from_millis(500));

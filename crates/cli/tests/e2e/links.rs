@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use linerate_lab::End;
 
-use crate::bed::{Case, args, case, case_with_links};
+use crate::bed::{Case, args, case, case_with_links, case_with_own_links};
 use crate::killed::Way;
 use crate::tree::{assert_alike, noise, write};
 
@@ -13,11 +13,10 @@ const NOBODYS_ADDRESS: &str = "02:00:00:00:00:01";
 /// Bytes of a login, of a greeting and of answers.
 const TALK: u64 = 2_000_000;
 
-/// A lab with several links, to whose far end the program has been brought.
-fn linked(link: &str, links: u32) -> Option<Case> {
-    let case = case_with_links(link, links)?;
+/// A lab to whose far end the program has been brought.
+fn brought(case: Case) -> Case {
     case.bring_program();
-    Some(case)
+    case
 }
 
 /// Bytes that each of A's interfaces to B has carried, either way.
@@ -57,8 +56,8 @@ fn copy(case: &Case, way: Way, options: &[&str]) -> (Vec<u64>, String) {
 }
 
 #[test]
-fn all_links_carry_and_are_as_fast_as_one_with_all_their_rates() {
-    let Some(case) = linked("100mbit", 4) else { return };
+fn timed_all_links_carry_and_are_as_fast_as_one_with_all_their_rates() {
+    let Some(case) = case_with_links("100mbit", 4).map(brought) else { return };
     for way in [Way::Push, Way::Pull] {
         let begun = Instant::now();
         let (carried, said) = copy(&case, way, &["--interfaces=all"]);
@@ -73,7 +72,7 @@ fn all_links_carry_and_are_as_fast_as_one_with_all_their_rates() {
 
 #[test]
 fn data_takes_another_link_than_the_login() {
-    let Some(case) = linked("open", 3) else { return };
+    let Some(case) = case_with_own_links("open", 3).map(brought) else { return };
     let name = &names(&case)[2];
     for way in [Way::Push, Way::Pull] {
         for more in ["--streams=auto", "--streams=4", "--no-encrypt"] {
@@ -86,7 +85,7 @@ fn data_takes_another_link_than_the_login() {
 
 #[test]
 fn a_link_over_which_nobody_answers_is_named_and_the_others_carry() {
-    let Some(case) = linked("open", 3) else { return };
+    let Some(case) = case_with_own_links("open", 3).map(brought) else { return };
     let ports = [End::A, End::B].map(|end| case.bed.lab.host(end).ports());
     let (dead, there) = (&ports[0][1].interface, ports[1][1].address.to_string());
     let words =

@@ -23,7 +23,7 @@ struct Link {
 }
 
 #[test]
-fn other_tools_agree_within_one_percent() {
+fn timed_other_tools_agree_within_one_percent() {
     let Some(case) = case_with_link("500mbit") else { return };
     if !has_all(&["sar", "mpstat", "ethtool", "ip"]) {
         return;

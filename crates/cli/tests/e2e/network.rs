@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use linerate_lab::End;
 use linerate_testing::skip;
 
-use crate::bed::{Case, args, case, case_alone, case_with_link};
+use crate::bed::{Case, args, case, case_alone, case_with_link, case_with_own_link};
 use crate::json::{summary_of, u64_at};
 use crate::support::{PATIENCE, Run, Running};
 use crate::tree::{assert_alike, make_mixed, noise, write};
@@ -235,7 +235,7 @@ fn a_measurement_finds_the_same_ways_around_a_firewall() {
 
 #[test]
 fn whoever_gave_no_port_range_is_told_of_it_where_all_ports_are_blocked() {
-    let Some(case) = case_with_link("10gbit") else { return };
+    let Some(case) = case_with_own_link("10gbit") else { return };
     // Without what goes to ssh's port or comes from it.
     let all = "sport 1024-65534 dport 1024-65534 prohibit";
     let _walls = [End::A, End::B].map(|host| Wall::up(&case, host, all));
@@ -343,7 +343,7 @@ fn a_limit_of_the_rate_is_held() {
 }
 
 #[test]
-fn strangers_neither_stop_nor_slow_a_transfer() {
+fn timed_strangers_neither_stop_nor_slow_a_transfer() {
     let Some(case) = case_alone() else { return };
     write(case.near.join("tree/large"), noise(9, 200 << 20));
     // Once for the copy that the far end may need.
@@ -455,7 +455,7 @@ fn fill(case: &Case, options: &[&str]) -> (f64, f64) {
 }
 
 #[test]
-fn a_copy_leaves_no_queue_before_a_full_link() {
+fn timed_a_copy_leaves_no_queue_before_a_full_link() {
     let Some(case) = case_with_link("1gbit") else { return };
     File::create(case.near.join("large")).unwrap().set_len(400 << 20).unwrap();
     fs::create_dir(case.far.join("to")).unwrap();

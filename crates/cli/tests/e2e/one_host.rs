@@ -324,7 +324,11 @@ fn what_cannot_be_read_or_has_no_size_is_as_between_two_hosts() {
     write(tree.join("unreadable"), noise(2, 2 << 20));
     fs::set_permissions(tree.join("unreadable"), PermissionsExt::from_mode(0o000)).unwrap();
     rustix::fs::chown(&case.near, Some(rustix::fs::Uid::from_raw(65534)), None).unwrap();
-    let words = args!["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", case.bed.program()];
+    // The user of `sudo -u` may have another one's home, and no right to look into it.
+    let home = case.aside("home");
+    fs::set_permissions(&home, PermissionsExt::from_mode(0o700)).unwrap();
+    let mut words = args!["env", format!("HOME={}", home.display()), "setpriv"];
+    words.extend(args!["--reuid=65534", "--regid=65534", "--clear-groups", case.bed.program()]);
     let partly = case.start_with(words, args!["cp", "-r", "tree", "copy"]).end();
     partly.exits(3).says(&["tree/unreadable", "Permission denied"]);
     assert_eq!(fs::read(case.near.join("copy/readable")).unwrap(), noise(1, 2 << 20));

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use rustix::process::Signal;
 
-use crate::bed::{Case, NOBODY, args, case, case_with_link};
+use crate::bed::{Case, NOBODY, args, case, case_with_own_link};
 use crate::json::{events, summary_of, u64_at};
 use crate::killed::{Midway, Way, goes_on, set_link};
 use crate::support::{PATIENCE, Running, within};
@@ -207,7 +207,7 @@ fn a_full_disk_is_told_and_gone_on_from_when_there_is_space() {
 
 #[test]
 fn a_cut_link_is_noticed_and_retried() {
-    let Some(case) = case_with_link("10gbit") else { return };
+    let Some(case) = case_with_own_link("10gbit") else { return };
     let source = case.near.join("tree");
     write(source.join("chunked"), noise(1, 40 << 20));
     (0..12).for_each(|number| write(source.join(format!("{number}")), noise(number, 2 << 20)));

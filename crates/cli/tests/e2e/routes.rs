@@ -4,7 +4,7 @@ use linerate_lab::End;
 use linerate_testing::skip;
 use serde_json::Value;
 
-use crate::bed::{Case, args, case_with_links};
+use crate::bed::{Case, args, case_with_own_links};
 
 /// Each end's ports, and the addresses on them.
 struct TwoLinks {
@@ -15,7 +15,7 @@ struct TwoLinks {
 
 impl TwoLinks {
     fn made() -> Option<Self> {
-        let case = case_with_links("open", 2)?;
+        let case = case_with_own_links("open", 2)?;
         let ports = [End::A, End::B].map(|end| {
             case.bed.lab.host(end).ports().into_iter().map(|port| port.interface).collect::<Vec<_>>()
         });

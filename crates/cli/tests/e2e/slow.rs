@@ -90,7 +90,7 @@ fn copy(way: Way, make: impl Fn(&std::path::Path), more: &[&str]) {
 }
 
 #[test]
-fn the_rest_of_a_large_files_part_passes_to_faster_streams() {
+fn timed_the_rest_of_a_large_files_part_passes_to_faster_streams() {
     let one = |source: &std::path::Path| write(source.join("large"), noise(1, 200 << 20));
     copy(Way::Push, one, &[]);
     copy(Way::Push, one, &["--verify"]);
@@ -98,7 +98,7 @@ fn the_rest_of_a_large_files_part_passes_to_faster_streams() {
 }
 
 #[test]
-fn a_file_that_is_one_part_passes_to_faster_streams_in_the_middle() {
+fn timed_a_file_that_is_one_part_passes_to_faster_streams_in_the_middle() {
     let many = |source: &std::path::Path| {
         (0..18).for_each(|number| write(source.join(format!("{number}")), noise(number, (11 << 20) + 1)));
     };
@@ -108,7 +108,7 @@ fn a_file_that_is_one_part_passes_to_faster_streams_in_the_middle() {
 }
 
 #[test]
-fn a_stream_with_a_hundredth_of_the_others_rate_costs_no_time() {
+fn timed_a_stream_with_a_hundredth_of_the_others_rate_costs_no_time() {
     let Some(case) = case_with_link("open") else { return };
     write(case.near.join("large"), noise(1, 300 << 20));
     let seconds = |run: u16, slow: bool| {
@@ -131,7 +131,7 @@ fn a_stream_with_a_hundredth_of_the_others_rate_costs_no_time() {
 }
 
 #[test]
-fn idle_streams_share_a_file_that_one_stream_began() {
+fn timed_idle_streams_share_a_file_that_one_stream_began() {
     let Some(case) = case_with_link("open") else { return };
     write(case.near.join("file"), noise(1, 8 << 20));
     slow_each_of_four(&case, "8mbit");

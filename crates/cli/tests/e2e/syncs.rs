@@ -468,7 +468,7 @@ fn an_archive_is_kept_like_its_original() {
 /// second_sync`.
 #[test]
 #[ignore = "measures, on a quiet machine: 100,000 files"]
-fn a_second_sync_of_100_000_unchanged_files_beside_rsyncs() {
+fn timed_a_second_sync_of_100_000_unchanged_files_beside_rsyncs() {
     let Some(case) = case_alone() else { return };
     let here = case.near.join("tree");
     for number in 0..100_000 {

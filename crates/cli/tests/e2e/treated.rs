@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::thread::sleep;
 use std::time::Duration;
 
-use crate::bed::{Case, args, case_with_link, case_with_path};
+use crate::bed::{Case, args, case_with_own_link, case_with_path};
 use crate::support::{Run, within};
 
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -16,7 +16,7 @@ const FAULTS: &str = "sysctl -qw net.ipv4.tcp_sack=0 net.ipv4.tcp_rmem='4096 131
 
 /// A far host with faults, and the journals' directory there.
 fn ill() -> Option<(Case, PathBuf)> {
-    let case = case_with_link("1gbit")?;
+    let case = case_with_own_link("1gbit")?;
     case.bed.on(End::B, &["sh", "-c", FAULTS]);
     let state = case.aside("state-of-b");
     std::fs::set_permissions(&state, std::os::unix::fs::PermissionsExt::from_mode(0o700)).expect("our own");
@@ -81,7 +81,7 @@ fn a_host_that_is_cut_off_takes_the_changes_back() {
 
 /// The three faults are mended, and what they cost is measured and told; where nothing gains, nothing stays.
 #[test]
-fn a_path_is_treated_at_both_ends_and_kept_where_it_gained() {
+fn timed_a_path_is_treated_at_both_ends_and_kept_where_it_gained() {
     let Some(case) = case_with_path("300mbit", "20ms") else { return };
     let state = case.aside("state");
     std::fs::set_permissions(&state, std::os::unix::fs::PermissionsExt::from_mode(0o700)).expect("our own");

@@ -261,7 +261,7 @@ fn hard_links_arrive_as_files() {
 
 /// The slow one.
 #[test]
-fn a_hundred_thousand_files_arrive_in_little_memory() {
+fn timed_a_hundred_thousand_files_arrive_in_little_memory() {
     let Some(case) = case_alone() else { return };
     for directory in 0..100 {
         let path = case.near.join(format!("tree/{directory}"));
@@ -280,7 +280,7 @@ fn a_hundred_thousand_files_arrive_in_little_memory() {
 }
 
 #[test]
-fn a_file_larger_than_four_gib_arrives_in_little_memory() {
+fn timed_a_file_larger_than_four_gib_arrives_in_little_memory() {
     const SIZE: u64 = (4 << 30) + (5 << 20) + 3;
     let Some(case) = case_alone() else { return };
     let space = rustix::fs::statvfs(&case.far).unwrap();

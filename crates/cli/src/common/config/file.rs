@@ -76,6 +76,7 @@ fn text(path: &Path, owner: ConfigOwner) -> Result<Option<String>, String> {
     let file = match File::options().read(true).custom_flags(flags).open(path) {
         // A link that leads nowhere has a file that is missing.
         Err(error) if error.kind() == io::ErrorKind::NotFound && !path.is_symlink() => return Ok(None),
+        Err(_) if owner == ConfigOwner::User && is_out_of_reach(path) => return Ok(None),
         opened => opened.map_err(|error| format!("it can't be read: {error}"))?,
     };
     let metadata = file.metadata().map_err(|error| format!("it can't be read: {error}"))?;
@@ -91,6 +92,11 @@ fn text(path: &Path, owner: ConfigOwner) -> Result<Option<String>, String> {
         return Err("it is larger than 1 MiB".into());
     }
     String::from_utf8(bytes).map(Some).map_err(|_| "it isn't UTF-8".into())
+}
+
+/// Whether this user may not even see if there is such a file. `sudo -u` can leave `HOME` as that of the user who called it.
+fn is_out_of_reach(path: &Path) -> bool {
+    path.symlink_metadata().is_err_and(|error| error.kind() == io::ErrorKind::PermissionDenied)
 }
 
 /// The file names programs that are run; every user, and root, runs those of the system's file. The rule is that of ssh for

@@ -32,7 +32,7 @@ fn pushed(trio: &Trio) -> f64 {
 }
 
 #[test]
-fn a_gigabit_link_is_as_full_as_with_a_direct_push_and_the_client_carries_no_data() {
+fn timed_a_gigabit_link_is_as_full_as_with_a_direct_push_and_the_client_carries_no_data() {
     let Some(trio) = trio_with_link("1gbit") else { return };
     write(trio.case.near.join("tree/file"), noise(1, BYTES));
     // The first copy brings the program, and fills the caches.

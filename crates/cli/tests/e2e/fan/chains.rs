@@ -151,7 +151,7 @@ fn a_source_that_is_missing_or_can_not_be_read_fails_at_each_host_of_a_chain() {
 }
 
 #[test]
-fn what_breaks_in_a_chain_comes_from_the_source() {
+fn timed_what_breaks_in_a_chain_comes_from_the_source() {
     let Some(fleet) = fleet_with_link(4, "400mbit") else { return };
     let tree = fleet.case.near.join("tree");
     (0..24).for_each(|number| write(tree.join(format!("file {number}")), noise(number, 5 << 20)));
@@ -175,7 +175,7 @@ fn what_breaks_in_a_chain_comes_from_the_source() {
 }
 
 #[test]
-fn a_host_of_a_chain_that_stands_still_is_given_up_and_the_others_have_everything() {
+fn timed_a_host_of_a_chain_that_stands_still_is_given_up_and_the_others_have_everything() {
     let Some(fleet) = fleet_with_link(4, "400mbit") else { return };
     let tree = fleet.case.near.join("tree");
     (0..24).for_each(|number| write(tree.join(format!("file {number}")), noise(number, 5 << 20)));
@@ -228,7 +228,7 @@ fn a_chain_is_for_copies() {
 }
 
 #[test]
-fn a_host_of_a_chain_that_is_very_slow_is_given_up() {
+fn timed_a_host_of_a_chain_that_is_very_slow_is_given_up() {
     let Some(fleet) = fleet_with_link(3, "400mbit") else { return };
     let tree = fleet.case.near.join("tree");
     (0..30).for_each(|number| write(tree.join(format!("file {number}")), noise(number, 10 << 20)));

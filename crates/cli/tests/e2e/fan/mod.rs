@@ -163,7 +163,7 @@ fn a_host_that_was_killed_is_brought_up_by_the_same_command() {
 }
 
 #[test]
-fn a_host_that_stands_still_holds_nobody_up() {
+fn timed_a_host_that_stands_still_holds_nobody_up() {
     let Some(fleet) = fleet_with_link(4, "1gbit") else { return };
     let tree = fleet.case.near.join("tree");
     (0..16).for_each(|number| write(tree.join(format!("file {number}")), noise(number, 10 << 20)));
@@ -185,7 +185,7 @@ fn a_host_that_stands_still_holds_nobody_up() {
 }
 
 #[test]
-fn four_equal_hosts_that_share_a_link_have_each_byte_read_once() {
+fn timed_four_equal_hosts_that_share_a_link_have_each_byte_read_once() {
     let Some(fleet) = fleet_with_link(4, "1gbit") else { return };
     let tree = fleet.case.near.join("tree");
     (0..12).for_each(|number| write(tree.join(format!("file {number}")), noise(number, 10 << 20)));
@@ -199,7 +199,7 @@ fn four_equal_hosts_that_share_a_link_have_each_byte_read_once() {
 }
 
 #[test]
-fn one_of_eight_that_stands_still_costs_the_others_little_time_and_no_memory() {
+fn timed_one_of_eight_that_stands_still_costs_the_others_little_time_and_no_memory() {
     let Some(fleet) = fleet_with_link(8, "1gbit") else { return };
     let tree = fleet.case.near.join("tree");
     (0..8).for_each(|number| write(tree.join(format!("file {number}")), noise(number, 10 << 20)));

@@ -75,7 +75,7 @@ fn people_are_told_who_hands_on_to_whom() {
 }
 
 #[test]
-fn an_inner_host_that_is_killed_takes_only_its_branch_with_it() {
+fn timed_an_inner_host_that_is_killed_takes_only_its_branch_with_it() {
     let Some(fleet) = seven() else { return };
     let running = fleet.start("cp", line("tree"));
     fleet.wait_for_files(&running, 1, "to", 12);
@@ -111,7 +111,7 @@ fn stopped(fleet: &Fleet, stopped: &[usize]) -> (Vec<Value>, Run) {
 }
 
 #[test]
-fn an_inner_host_that_stands_still_is_given_up_with_its_branch_alone() {
+fn timed_an_inner_host_that_stands_still_is_given_up_with_its_branch_alone() {
     let Some(fleet) = seven() else { return };
     let (hosts, run) = stopped(&fleet, &[1]);
     assert_eq!(through_others(&hosts), [0, 2, 5, 6], "{run}");
@@ -119,7 +119,7 @@ fn an_inner_host_that_stands_still_is_given_up_with_its_branch_alone() {
 }
 
 #[test]
-fn two_hosts_that_stand_still_are_given_up_together_and_the_one_before_them_is_not() {
+fn timed_two_hosts_that_stand_still_are_given_up_together_and_the_one_before_them_is_not() {
     let Some(fleet) = seven() else { return };
     let (hosts, run) = stopped(&fleet, &[3, 4]);
     assert_eq!(through_others(&hosts), [0, 1, 2, 5, 6], "{run}");
@@ -130,7 +130,7 @@ fn two_hosts_that_stand_still_are_given_up_together_and_the_one_before_them_is_n
 }
 
 #[test]
-fn one_of_two_hosts_that_is_very_slow_is_given_up_and_not_the_other() {
+fn timed_one_of_two_hosts_that_is_very_slow_is_given_up_and_not_the_other() {
     let Some(fleet) = fleet_with_link(4, "400mbit") else { return };
     let tree = fleet.case.near.join("tree");
     (0..30).for_each(|number| write(tree.join(format!("file {number}")), noise(number, 10 << 20)));
