@@ -1,5 +1,5 @@
-//! The far end of all commands, on its standard input and output. The program `linerate-agent` is nothing else, so that little
-//! has to be brought to a host; `linerate agent` does the same.
+//! The agent: the far end of all commands, on its standard input and output. The program `linerate-agent`
+//! contains only the agent, so that few bytes have to be copied to a host; `linerate agent` does the same.
 
 use linerate_host::facts::usual_paths;
 use linerate_host::sample::{Recorder, SamplerOptions};
@@ -14,16 +14,18 @@ use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// The version, and for a released binary the commit that it was built from, which `cargo xtask dist` passes in.
+/// The program's version. For a released binary, it includes the commit from which the binary was built,
+/// which `cargo xtask dist` passes in.
 pub const VERSION: &str = match option_env!("LINERATE_VERSION") {
     Some(version) => version,
     None => env!("CARGO_PKG_VERSION"),
 };
 
-/// Serves one client, within what it may; `host` answers questions about this host. Failures are reported to it over the control channel.
+/// Serves one client, within the limits of its permit; `host` answers questions about this host. Failures are
+/// reported to the client over the control channel.
 ///
 /// # Errors
-/// The reason why its job ended early; `None` where it had gone before the agent was ready.
+/// The reason why the client's job ended early; `None` if the client had gone before the agent was ready.
 pub fn serve_client(
     host: &dyn HostObserver,
     permit: Result<Permit, TransferError>,
@@ -39,14 +41,14 @@ pub fn serve_client(
     linerate_sys::limits::keep_freed_memory();
     serve(io::stdin(), output, host, permit).map_err(|error| {
         if let TransferError::Version(why) = &error {
-            // The client reports it too, unless it is one that only sees that the agent has gone.
+            // The client reports the reason too, unless it only notices that the agent has gone.
             let _ = writeln!(io::stderr(), "linerate agent: {why}");
         }
         Some(error)
     })
 }
 
-/// Facts, processor times and samples of this host, and no detached jobs.
+/// Provides facts, processor times and samples of this host, but no detached jobs.
 pub struct LocalHost;
 
 impl HostObserver for LocalHost {

@@ -1,4 +1,4 @@
-//! `linerate-agent agent`: the part of linerate that is brought to far hosts.
+//! `linerate-agent agent`: the part of linerate that is copied to far hosts.
 
 use linerate_agent::{LocalHost, VERSION, serve_client};
 use linerate_transfer::permit::Permit;
@@ -20,7 +20,8 @@ fn main() -> ExitCode {
     }
     match serve_client(&LocalHost, Ok(Permit::all())) {
         Ok(()) => ExitCode::SUCCESS,
-        // This end's standard error is the client's terminal, and the client reports.
+        // The reason isn't printed here, since this end's standard error is the client's terminal, and the
+        // client prints it.
         Err(_) => ExitCode::FAILURE,
     }
 }

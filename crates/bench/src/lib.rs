@@ -1,4 +1,5 @@
-//! Runs studies: study file -> cases -> runs -> samples -> results store -> statistics.
+//! Runs studies. The data passes through these stages: study file, cases, runs, samples, results store,
+//! statistics.
 
 pub mod compare;
 pub mod data;

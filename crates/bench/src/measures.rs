@@ -6,47 +6,48 @@ use crate::record::{Cpu, Measures};
 const WARNING: &str = "warning: ";
 
 impl Measures {
-    /// The tool's warnings, for example that the rate and the response times of a closed loop don't agree.
+    /// The tool's warnings, for example that a closed loop's rate and response times don't agree.
     pub fn warnings(&self) -> impl Iterator<Item = &str> {
         self.notes.iter().filter_map(|note| note.strip_prefix(WARNING))
     }
 
-    /// Payload rate over the whole command in Gbit/s.
+    /// The payload rate over the whole command, in Gbit/s.
     pub fn gbit_per_second(&self) -> f64 {
         rate(self.bytes, self.seconds)
     }
 
-    /// Payload rate in Gbit/s over the payload time that the tool reports; over the whole command if it reports
-    /// none.
+    /// The payload rate in Gbit/s over the payload time that the tool reports; if the tool reports none, over
+    /// the whole command.
     pub fn payload_gbit_per_second(&self) -> f64 {
         rate(self.bytes, self.payload_seconds.unwrap_or(self.seconds))
     }
 
-    /// CPU of the sending host over the time in which the bytes were counted.
+    /// The processor time of the sending host, over the time in which the bytes were counted.
     pub fn sender_cpu(&self) -> &Cpu {
         self.window.as_ref().map_or(&self.cpu_a, |window| &window.cpu_a)
     }
 
-    /// CPU of the receiving host over the time in which the bytes were counted.
+    /// The processor time of the receiving host, over the time in which the bytes were counted.
     pub fn receiver_cpu(&self) -> &Cpu {
         self.window.as_ref().map_or(&self.cpu_b, |window| &window.cpu_b)
     }
 
-    /// The length of the time in which the bytes were counted, divided by the length of the window whose CPU is
-    /// known. A receiver that counts until it has everything counts a little longer than that window.
+    /// The length of the time in which the bytes were counted, divided by the length of the window whose CPU
+    /// is known. The ratio is above 1 if the receiver counts until all data has arrived, which is slightly
+    /// longer than the window.
     pub(crate) fn seconds_of_bytes_by_cpu(&self) -> f64 {
         let window = self.window.map(|window| window.end - window.begin).filter(|seconds| *seconds > 0.0);
         self.payload_seconds.zip(window).map_or(1.0, |(bytes, cpu)| bytes / cpu)
     }
 
-    /// Payload bytes in the direction that had more of them, because a link carries both directions at the same
-    /// time.
+    /// The payload bytes in the direction that had more of them. A link carries both directions at the same
+    /// time, so they aren't added.
     pub fn one_way_bytes(&self) -> u64 {
         let back = self.bytes_back.unwrap_or(0).min(self.bytes);
         back.max(self.bytes - back)
     }
 
-    /// Payload rate in Gbit/s of the direction that had more payload.
+    /// The payload rate in Gbit/s of the direction that had more payload.
     pub fn one_way_gbit_per_second(&self) -> f64 {
         rate(self.one_way_bytes(), self.payload_seconds.unwrap_or(self.seconds))
     }

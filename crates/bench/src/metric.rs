@@ -1,5 +1,5 @@
-//! The metrics of a run. [`ABOUT`] is the table of their properties, which expressions, tables, comparisons, the
-//! page and its figures use.
+//! The metrics of a run. [`ABOUT`] is the table of their properties, which is used by expressions, tables,
+//! comparisons, the page and its figures.
 
 use linerate_quantity::{Bytes, plain};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -9,72 +9,74 @@ use crate::record::{Cpu, Latency, Measures};
 /// A metric of a run, in the order in which tables show the metrics.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Metric {
-    /// Payload Gbit/s over the payload time that the tool reports; over the whole command if it reports none.
+    /// The payload rate in Gbit/s over the payload time that the tool reports; if the tool reports none, over
+    /// the whole command.
     #[default]
     PayloadRate,
-    /// Payload Gbit/s over the whole command.
+    /// The payload rate in Gbit/s over the whole command.
     CommandRate,
-    /// Transactions per second.
+    /// The number of transactions per second.
     TransactionRate,
-    /// Median response time in microseconds.
+    /// The median response time in microseconds.
     P50,
-    /// 99th percentile of the response times in microseconds.
+    /// The 99th percentile of the response times in microseconds.
     P99,
-    /// The tool's score.
+    /// The score that the tool computes.
     Score,
-    /// The level that a search found.
+    /// The level of a parameter that a search has found.
     Found,
-    /// Wall seconds of the whole command.
+    /// The wall-clock time of the whole command in seconds.
     Seconds,
-    /// Busy percent of the processors of host a, which sends files and makes requests; if both ends share the
-    /// processors, of those of both.
+    /// The busy share, in percent, of the processors of host a, which sends files or makes requests. If both
+    /// ends share the processors, it includes the work of both ends.
     BusyPercent,
-    /// Busy percent of the processors of host b, which receives files and answers requests.
+    /// The busy share, in percent, of the processors of host b, which receives files or answers requests.
     FarBusyPercent,
-    /// CPU-seconds per 10^9 payload bytes, both ends.
+    /// The processor seconds of both ends per 10^9 payload bytes.
     CpuPerGb,
-    /// Peak resident bytes of the larger end.
+    /// The peak resident memory in bytes, of the end at which it is larger.
     PeakRss,
-    /// Payload bytes.
+    /// The number of payload bytes.
     Bytes,
 }
 
 /// The properties of a metric.
 #[derive(Debug)]
 pub struct About {
-    /// The metric.
+    /// The metric that has these properties.
     pub metric: Metric,
-    /// Its name in expressions and in JSON.
+    /// The metric's name in expressions and in JSON.
     pub name: &'static str,
-    /// Its name as the quantity of a figure, in study files and records; empty if no figure can show it.
+    /// The metric's name as the quantity of a figure, in study files and records; empty if no figure can show
+    /// it.
     pub quantity: &'static str,
-    /// Its name on an axis.
+    /// The metric's name on an axis.
     pub label: &'static str,
-    /// A description of its median, for a figure's caption.
+    /// A description of the metric's median, for a figure's caption.
     pub meaning: &'static str,
-    /// Its name as a column of the page.
+    /// The heading of the metric's column on the page.
     pub heading: &'static str,
-    /// Its unit; empty if it has none.
+    /// The metric's unit; empty if it has none.
     pub unit: &'static str,
-    /// The heading of its column on a terminal, including the unit.
+    /// The heading of the metric's column on a terminal, including the unit.
     pub column: &'static str,
-    /// The words for a better value and for a worse one.
+    /// The words for a better and for a worse value, such as "faster" and "slower".
     pub words: [&'static str; 2],
-    /// True if more is better.
+    /// True if a larger value is better.
     pub more_is_better: bool,
-    /// True if two results of a study are compared by this metric.
+    /// True if the metric is used when two results of a study are compared.
     pub is_compared: bool,
-    /// The number of payload bytes below which the metric is meaningless for a run. With only a few bytes, only the
-    /// time means something.
+    /// The smallest number of payload bytes of a run for which the metric is meaningful. With only a few
+    /// bytes, only the time is meaningful.
     pub least_bytes: u64,
 }
 
-/// The payload in bytes below which neither a rate nor a cost per gigabyte means anything.
+/// The payload in bytes below which neither a rate nor a cost per gigabyte is meaningful.
 const LEAST: u64 = 1_000_000;
 const SPEED: [&str; 2] = ["faster", "slower"];
 const CPU: [&str; 2] = ["less CPU", "more CPU"];
 
-/// Every metric, in the order of [`Metric`].
+/// The properties of every metric, in the order of [`Metric`].
 #[rustfmt::skip]
 pub const ABOUT: [About; 13] = [
     About { metric: Metric::PayloadRate, name: "payload_rate", quantity: "payload-rate", label: "Payload throughput",
@@ -127,7 +129,7 @@ impl Metric {
     /// The main metric of a case is the first of these that the case has.
     pub const MAIN: [Metric; 3] = [Metric::Score, Metric::TransactionRate, Metric::PayloadRate];
 
-    /// Every metric.
+    /// All metrics, in the order of the enum.
     pub fn all() -> impl Iterator<Item = Metric> + Clone {
         ABOUT.iter().map(|about| about.metric)
     }
@@ -143,13 +145,15 @@ impl Metric {
         named.map(|about| (about.quantity, about.metric)).collect()
     }
 
-    /// The value of a run, even if the run moved little. With `counted_once`, host a's processors do the work of
-    /// both ends ([`crate::record::Record::counts_cpu_once`]). `None` if the run has no such value.
+    /// The value of this metric for a run, even if the run moved few bytes. `counted_once` states that host
+    /// a's processor time includes the work of both ends ([`crate::record::Record::counts_cpu_once`]). `None`
+    /// if the run has no such value.
     pub fn of(self, run: &Measures, counted_once: bool) -> Option<f64> {
         let latency = |of: fn(&Latency) -> f64| run.latency.as_ref().map(of);
         let value = match self {
             Metric::PayloadRate => run.payload_gbit_per_second(),
-            // The bytes that moved during the ramp weren't counted, so the rate of the whole command is unknown.
+            // Bytes that moved during the ramp weren't counted, so the rate over the whole command is
+            // unknown.
             Metric::CommandRate if run.window.is_some() => return None,
             Metric::CommandRate => run.gbit_per_second(),
             Metric::TransactionRate => {
@@ -173,14 +177,14 @@ impl Metric {
         value.is_finite().then_some(value)
     }
 
-    /// The value of a run that is shown; `None` if the run moved too little for a meaningful value, or if the value
-    /// is negative.
+    /// The value of this metric that is shown for a run; `None` if the run moved too few bytes for a
+    /// meaningful value, or if the value is negative.
     pub fn shown(self, run: &Measures, counted_once: bool) -> Option<f64> {
         let value = self.of(run, counted_once)?;
         (value >= 0.0 && run.bytes >= self.about().least_bytes).then_some(value)
     }
 
-    /// A value in the format of all tables, without its unit.
+    /// Formats a value as all tables show it, without its unit.
     pub fn text(self, value: f64) -> String {
         match self {
             Metric::BusyPercent | Metric::FarBusyPercent => format!("{value:.0}"),
@@ -197,7 +201,7 @@ impl Serialize for Metric {
     }
 }
 
-/// Reads and writes a metric by the name of the quantity that records use.
+/// Serializes a metric as the name of the quantity, as records contain it.
 pub(crate) mod quantity {
     use super::*;
 
@@ -214,11 +218,11 @@ pub(crate) mod quantity {
 }
 
 impl Cpu {
-    /// Busy share of all processors, in percent; `None` if nothing was counted, because such a host isn't idle but
-    /// unknown.
+    /// The busy share of all processors, in percent; `None` if no time was counted, since that means that the
+    /// share is unknown, and not that it is 0.
     pub fn busy_percent(&self) -> Option<f64> {
         let all = self.busy() + self.steal + self.idle + self.iowait;
-        // The division comes first, so that a share of 1 gives exactly 100.
+        // The division comes first, so that a share of 1 is exactly 100.
         (all > 0.0).then(|| 100.0 * (self.busy() / all))
     }
 }
@@ -264,7 +268,7 @@ mod tests {
             (Metric::CommandRate.of(&whole, false), Metric::CommandRate.of(&run, false)),
             (Some(1.0), None)
         );
-        // The receiver counted until half a second after the window.
+        // The receiver counted until half a second after the end of the window.
         let late = Measures { bytes: 1_250_000_000, payload_seconds: Some(2.5), ..run };
         assert_eq!(Metric::CpuPerGb.of(&late, false), Some(3.0));
     }

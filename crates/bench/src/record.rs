@@ -1,4 +1,5 @@
-//! The result types of a study: the recorded values of its runs, and nothing that is derived from them.
+//! The result types of a study. They contain the values that its runs recorded, and no values that are
+//! computed from these.
 //!
 //! The types are stored as JSON (see `docs/formats.md`), so fields may be added but never renamed.
 
@@ -12,69 +13,69 @@ pub use compared::{Bound, Layer, Limit, Printed, Relation};
 
 use crate::metric::Metric;
 
-/// The version of the stored format. A reader refuses a newer major number.
+/// The version of the stored format. A reader refuses a newer version.
 pub const SCHEMA: u32 = 1;
 
 /// Everything that one invocation of a study recorded.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Record {
-    /// Version of this format: [`SCHEMA`].
+    /// The version of the format, [`SCHEMA`].
     pub schema: u32,
-    /// The version of the program that wrote it.
+    /// The version of the program that wrote the record.
     pub linerate: String,
-    /// The study's name, as `linerate bench NAME` takes it.
+    /// The study's name, as it is given to `linerate bench NAME`.
     pub study: String,
-    /// A title of one line.
+    /// The study's title, one line.
     pub title: String,
-    /// Its purpose, and the real path for which its test bed stands; a sentence or two.
+    /// The study's purpose, and the real path that its test bed represents; a sentence or two.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub about: String,
-    /// The time at which the study began (RFC 3339, UTC).
+    /// The time at which the study began, in UTC (RFC 3339).
     pub started: String,
-    /// The seed of the order of runs and of the data set.
+    /// The seed of the random order of runs and of the generated data.
     pub seed: u64,
-    /// The requested number of blocks. A block runs every case once.
+    /// The requested number of blocks. In each block, every case is run once.
     pub blocks: u32,
     /// The hosts of the study with their facts, sender first.
     pub hosts: Vec<Host>,
     /// True if both ends run on the same processors, as in a lab of namespaces.
     pub shared_processors: bool,
-    /// True if host b is a virtual machine on host a. Then host a's processor time includes host b's.
+    /// True if host b is a virtual machine on host a, so that host a's processor time includes host b's.
     #[serde(default, skip_serializing_if = "is_false")]
     pub b_is_guest_of_a: bool,
-    /// The link, if it is known; the first link if the study has several.
+    /// The link between the hosts, if it is known; if the study has several links, the first.
     pub link: Option<Link>,
-    /// Every link that a case names, by that name ([`Case::link`]).
+    /// All links, by the names that cases use ([`Case::link`]).
     #[serde(default)]
     pub links: Vec<NamedLink>,
-    /// The case with which the table compares the others, if the study names one.
+    /// The ID of the case with which the table compares all others, if the study names one.
     #[serde(default)]
     pub baseline: Option<String>,
-    /// The data sets, by name.
+    /// The data sets that cases move.
     pub datasets: Vec<Dataset>,
     /// The cases, in the order in which the study lists them.
     pub cases: Vec<Case>,
-    /// The bounds that the study must reach, and rows that it only compares.
+    /// The bounds that the results must satisfy, and rows that are only compared.
     #[serde(default)]
     pub bounds: Vec<Bound>,
-    /// The experiments of the five papers that the study runs again, by their number in `docs/papers.md`.
+    /// The experiments of the five papers that the study repeats, by their numbers in `docs/papers.md`.
     #[serde(default)]
     pub rows: Vec<u32>,
-    /// The figures that the report draws; if empty, only bars.
+    /// The figures that the report draws. If the list is empty, the report draws a bar chart.
     #[serde(default)]
     pub figures: Vec<Figure>,
-    /// The values that papers printed for cases.
+    /// The values that papers printed for the cases.
     #[serde(default)]
     pub printed: Vec<Printed>,
-    /// The largest rates of the generators and the paths, measured before the study.
+    /// The highest rates of the generators and the paths, which were measured before the study.
     #[serde(default)]
     pub capacity: Vec<Capacity>,
-    /// The runs, in the order in which they were made.
+    /// The runs, in the order in which they took place.
     pub runs: Vec<Run>,
 }
 
 impl Record {
-    /// True if host a's processor time includes that of both ends.
+    /// True if host a's processor time includes the work of both ends.
     pub fn counts_cpu_once(&self) -> bool {
         self.shared_processors || self.b_is_guest_of_a
     }
@@ -90,69 +91,69 @@ fn is_false(value: &bool) -> bool {
     !*value
 }
 
-/// A figure that the report draws.
+/// A figure of the report.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Figure {
     /// The kind of figure.
     pub kind: FigureKind,
-    /// The line above the figure.
+    /// The figure's title, which is printed above it.
     pub title: String,
     /// The quantity on its axis.
     #[serde(default, with = "crate::metric::quantity")]
     pub quantity: Metric,
-    /// The factor along the x axis (scaling), a key of [`Case::factors`].
+    /// The factor along the x axis of a scaling figure; a key of [`Case::factors`].
     #[serde(default)]
     pub x: Option<String>,
-    /// The factor whose levels are the figure's curves or columns, a key of [`Case::factors`].
+    /// The factor whose levels are the curves or columns of the figure; a key of [`Case::factors`].
     #[serde(default)]
     pub series: Option<String>,
-    /// The cases in the figure; if empty, all cases that have the quantity.
+    /// The IDs of the cases in the figure. If the list is empty, all cases that have the quantity are in it.
     #[serde(default)]
     pub cases: Vec<String>,
 }
 
-/// Kinds of figure.
+/// The kind of figure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum FigureKind {
-    /// Grouped bars with dots of CPU on a second axis.
+    /// Grouped bars, with dots for processor load on a second axis.
     Bars,
-    /// Curves over a factor, with CPU.
+    /// Curves over the levels of a factor, with processor load.
     Scaling,
-    /// A table of differences to the baseline in percent.
+    /// A table of differences from the baseline in percent.
     Differences,
     /// Values over time within a run.
     TimeSeries,
     /// The distribution of response times.
     ResponseTimes,
-    /// Interrupts by processor, as a heat map.
+    /// Interrupts of each processor, as a heat map.
     Interrupts,
-    /// Rungs that each add a stage, with the cost of each stage.
+    /// A ladder: each rung adds a stage to the one before, and shows that stage's cost.
     Ladder,
 }
 
-/// The largest rate of a part of the test bed.
+/// The highest rate of a part of the test bed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Capacity {
-    /// [`Case::link`].
+    /// The name of the link, [`Case::link`].
     pub link: String,
-    /// The tested part: "path", or "generator" with its tool.
+    /// The part that was tested: "path", or "generator".
     pub part: String,
-    /// The tool that was tested by itself, if the part is a generator.
+    /// The name of the tool that was tested alone, if the part is a generator.
     #[serde(default)]
     pub tool: Option<String>,
-    /// Payload in Gbit/s.
+    /// The payload rate in Gbit/s.
     pub gbit_per_second: f64,
 }
 
-/// One end of the path.
+/// A host of the study.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Host {
-    /// The name in the study: `a` sends, `b` receives; other hosts are only watched.
+    /// The host's name in the study. `a` sends and `b` receives; other hosts are only watched.
     pub name: String,
-    /// The host's facts that are compared between results.
+    /// The facts of the host that are compared between results.
     pub facts: linerate_host::Profile,
-    /// All facts of the host, from which the doctor makes its findings; `None` in older records.
+    /// All facts of the host, from which the doctor derives its findings; `None` in older records.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub whole: Option<Box<linerate_host::Facts>>,
 }
@@ -160,18 +161,19 @@ pub struct Host {
 /// The path between the hosts.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Link {
-    /// The rate of the wire in bit/s, by a shaper or by hardware; `None` if nothing limits it.
+    /// The rate of the wire in bits per second, which a shaper or the hardware limits; `None` if nothing
+    /// limits it.
     pub bits_per_second: Option<u64>,
-    /// Layer-3 maximum transmission unit in bytes.
+    /// The layer-3 maximum transmission unit in bytes.
     pub mtu: u32,
-    /// A description of the link: "veth with tbf".
+    /// A description of the link, such as "veth with tbf".
     pub kind: String,
-    /// Bytes that the rate counts for each packet in addition to its layer-3 length: 38 on a physical
-    /// Ethernet (preamble 8, header 14, checksum 4, gap 12), 14 if a kernel's shaper counts frames as it sees
-    /// them.
+    /// Bytes that the rate counts for each packet in addition to the packet's layer-3 length: 38 on physical
+    /// Ethernet (preamble 8, header 14, checksum 4, gap 12), 14 with a shaper in the kernel, which counts
+    /// frames without the other parts.
     #[serde(default = "ethernet_overhead")]
     pub frame_overhead_bytes: u32,
-    /// Bytes that may pass at once before the rate limit applies; 0 on a physical link.
+    /// The bytes that may pass at once before the rate limit applies; 0 on a physical link.
     #[serde(default)]
     pub burst_bytes: u64,
 }
@@ -179,7 +181,7 @@ pub struct Link {
 /// A link and the name by which cases refer to it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct NamedLink {
-    /// The name in [`Case::link`].
+    /// The name that cases use in [`Case::link`].
     pub name: String,
     /// The link.
     pub link: Link,
@@ -192,36 +194,39 @@ fn ethernet_overhead() -> u32 {
 /// A set of files that cases move.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Dataset {
-    /// Its name in the study.
+    /// The set's name in the study.
     pub name: String,
     /// The number of regular files.
     pub files: u64,
     /// The payload bytes in these files.
     pub bytes: u64,
-    /// The origin of the data: "generated, log-normal, mean 1.6 MB, seed 7" or a path.
+    /// Where the data comes from: a description such as "generated, log-normal, mean 1.6 MB, seed 7", or a
+    /// path.
     pub origin: String,
 }
 
 /// A case: one bar of a figure.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Case {
-    /// Unique within the study.
+    /// The case's ID, which is unique in the study.
     pub id: String,
-    /// The label under the bar.
+    /// The text under the case's bar.
     pub label: String,
-    /// The group; its bars are drawn together: "memory", "linerate", "scp", "rsync".
+    /// The group of the case, such as "memory", "linerate", "scp" or "rsync". Bars of one group are drawn
+    /// together.
     pub group: String,
-    /// The tool file's name.
+    /// The name of the tool file.
     pub tool: String,
-    /// The version that the tool printed, if the tool was asked for it.
+    /// The version that the tool printed, if its tool file has a command for that.
     pub version: Option<String>,
-    /// Parallel streams or copies; `None` if the tool chooses.
+    /// The number of parallel streams or copies; `None` if the tool chooses it.
     pub streams: Option<u32>,
-    /// The cipher that encrypts the payload on the wire ("aes128-gcm"); `None` is clear text.
+    /// The cipher that encrypts the payload on the wire, such as "aes128-gcm"; `None` if the payload isn't
+    /// encrypted.
     pub cipher: Option<String>,
-    /// The name of the data set; `None` for memory to memory.
+    /// The name of the data set; `None` if data moves from memory to memory.
     pub dataset: Option<String>,
-    /// The name of the link on which the case ran: "10gbit", "open".
+    /// The name of the link on which the case ran, such as "10gbit" or "open".
     pub link: String,
     /// The levels of all factors of the study: streams, variant, dataset, link, parameters of the tool,
     /// settings.
@@ -232,20 +237,20 @@ pub struct Case {
 /// One execution of one case.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Run {
-    /// [`Case::id`].
+    /// The ID of the case, [`Case::id`].
     pub case: String,
-    /// The block it belongs to, from 0.
+    /// The number, from 0, of the block to which the run belongs.
     pub block: u32,
-    /// The position in the order of all runs, from 0.
+    /// The position of the run in the order of all runs, from 0.
     pub order: u32,
-    /// The time at which the run began (RFC 3339, UTC).
+    /// The time at which the run began, in UTC (RFC 3339).
     pub started: String,
-    /// The outcome.
+    /// The result of the run.
     #[serde(flatten)]
     pub outcome: Outcome,
 }
 
-/// The outcome of a run.
+/// The result of a run.
 #[expect(
     clippy::large_enum_variant,
     reason = "a study has some hundred runs: their size in memory doesn't matter, and a box would be in every reader's way"
@@ -253,16 +258,16 @@ pub struct Run {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(tag = "outcome", rename_all = "snake_case")]
 pub enum Outcome {
-    /// The run succeeded, and the destination was correct.
+    /// The run succeeded and the destination was correct; these are its values.
     Measured(Measures),
-    /// The run failed, or the destination was wrong.
+    /// The run failed, or the destination was not correct.
     Failed {
-        /// The reason for the failure, as a message.
+        /// The reason for the failure.
         reason: String,
     },
-    /// The tool isn't installed, or the path isn't the case's link.
+    /// The run wasn't possible, since the tool isn't installed or the path isn't the case's link.
     Unavailable {
-        /// The missing program, and the package to install; or how the path differs.
+        /// The missing program and the package to install, or how the path differs from the link.
         reason: String,
     },
 }
@@ -270,111 +275,117 @@ pub enum Outcome {
 /// The values of one good run.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Measures {
-    /// Payload bytes delivered.
+    /// The number of payload bytes delivered.
     pub bytes: u64,
-    /// The part of `bytes` that went from the receiving end to the sending end, if the tool moves data in
-    /// both directions.
+    /// The payload bytes that went from the receiving to the sending end, which are included in `bytes`, if
+    /// the tool moves data in both directions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bytes_back: Option<u64>,
-    /// Files delivered; 0 for memory to memory.
+    /// The number of files delivered; 0 for data from memory.
     pub files: u64,
-    /// Wall time of the whole command in seconds, including the login.
+    /// The wall-clock time of the whole command in seconds, including the login.
     pub seconds: f64,
     /// The time for the payload in seconds, without the login, if the tool reports it.
     pub payload_seconds: Option<f64>,
-    /// CPU of the sending host over `seconds`.
+    /// The processor time of the sending host during the whole command (`seconds`).
     pub cpu_a: Cpu,
-    /// CPU of the receiving host over `seconds`. Equal to `cpu_a` if both ends share the processors.
+    /// The processor time of the receiving host during the whole command. Equal to `cpu_a` if both ends share
+    /// the processors.
     pub cpu_b: Cpu,
-    /// The part of the run in which the tool counted, if there was a ramp before that, and the CPU over that
-    /// part.
+    /// The part of the run in which the tool counted, if there was a ramp before it, with the processor time
+    /// of that part.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub window: Option<CountedWindow>,
-    /// Peak resident memory of the tool's process in bytes, at the end at which it is larger, if the tool
+    /// The peak resident memory of the tool's process in bytes, at the end at which it is larger, if the tool
     /// reports it.
     pub peak_rss_bytes: Option<u64>,
-    /// The limiter that the tool reported, if any.
+    /// The limiter that the tool reported; `None` if it reported none.
     pub limiter: Option<String>,
-    /// Streams in use at the end, if the tool reports them.
+    /// The number of streams at the end of the run, if the tool reports it.
     pub streams: Option<u32>,
-    /// The reason why the run counts as disturbed (steal, pressure, CPU of other processes); `None` for a
-    /// quiet run.
+    /// The reason why the run counts as disturbed (steal, pressure, other processes); `None` if it wasn't
+    /// disturbed.
     pub disturbed: Option<String>,
-    /// The number of more disturbed runs of the same case and block that this run replaces.
+    /// The number of runs of the same case and block that were disturbed more than this one, and were
+    /// replaced by it.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub set_aside: u32,
-    /// The number of processors that were busy on the host just before the run, while the study was idle.
+    /// The number of processors that were busy on the host just before the run, while the study itself was
+    /// idle.
     #[serde(default)]
     pub foreign_processors: Option<f64>,
-    /// Wall seconds of the run in which at least one task waited for a processor (pressure stall
+    /// The wall-clock seconds of the run in which at least one task waited for a processor (pressure stall
     /// information).
     #[serde(default)]
     pub pressure_seconds: Option<f64>,
-    /// Transactions (requests with their replies), if the tool makes any.
+    /// The number of transactions (requests with their replies), if the tool makes any.
     #[serde(default)]
     pub transactions: Option<u64>,
-    /// The response times of these transactions.
+    /// The response times of the transactions.
     #[serde(default)]
     pub latency: Option<Latency>,
-    /// Connections of the load, by the address to which they went.
+    /// The connections of the load, by the address to which they were made.
     #[serde(default)]
     pub connections: Vec<Connections>,
-    /// The tool's score, if it has one.
+    /// The score that the tool computes, if it computes one.
     #[serde(default)]
     pub score: Option<f64>,
-    /// The result of the search before the run, if the case has `auto` for a parameter that its tool can
-    /// search.
+    /// The result of the search before the run, if the case requests a search (the level `auto`) for a
+    /// parameter.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub found: Option<Found>,
-    /// The samplers' series over the run, for each host.
+    /// The series of the samplers during the run, for each host.
     #[serde(default)]
     pub series: Vec<Series>,
-    /// Interrupts during the run, by host, source and processor.
+    /// The interrupts during the run, by host, source and processor.
     #[serde(default)]
     pub interrupts: Vec<Interrupts>,
-    /// Files with the samplers' raw text of `a` and `b`, relative to the directory of results.
+    /// The names of the files with the samplers' raw text of `a` and `b`, relative to the directory of
+    /// results.
     #[serde(default)]
     pub recordings: Vec<String>,
-    /// The part of the test bed to whose limit the run came within 10 %. Such a run doesn't measure the tool.
+    /// The part of the test bed whose limit the run reached to within 10 %. Such a run doesn't measure the
+    /// tool.
     #[serde(default)]
     pub limited_by_bed: Option<String>,
-    /// Further values that the tool reports and its tool file names, such as "retransmits: 12".
+    /// Further values that the tool reports and that its tool file names, such as "retransmits: 12".
     #[serde(default)]
     pub notes: Vec<String>,
 }
 
-/// The part of a run in which its tool counted.
+/// The part of a run in which its tool counted bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct CountedWindow {
-    /// Its start, in seconds since the sending host's sampler began.
+    /// The beginning of this part, in seconds since the sending host's sampler began.
     pub begin: f64,
-    /// Its end.
+    /// The end of this part, in the same unit.
     pub end: f64,
-    /// CPU of the sending host over this part.
+    /// The processor time of the sending host during this part.
     pub cpu_a: Cpu,
-    /// CPU of the receiving host over this part. Equal to `cpu_a` if both ends share the processors.
+    /// The processor time of the receiving host during this part. Equal to `cpu_a` if both ends share the
+    /// processors.
     pub cpu_b: Cpu,
 }
 
-/// Response times in microseconds.
+/// The distribution of response times, in microseconds.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Latency {
-    /// Transactions.
+    /// The number of transactions.
     pub count: u64,
-    /// Mean.
+    /// The mean response time.
     pub mean_us: f64,
-    /// Median.
+    /// The median response time.
     pub p50_us: f64,
-    /// 90th percentile.
+    /// The 90th percentile of the response times.
     pub p90_us: f64,
-    /// 99th percentile.
+    /// The 99th percentile of the response times.
     pub p99_us: f64,
-    /// 99.9th percentile.
+    /// The 99.9th percentile of the response times.
     pub p999_us: f64,
     /// The longest response time.
     pub max_us: f64,
-    /// A histogram in ascending order: the upper bound of a class in microseconds, and the transactions in
-    /// the class.
+    /// The histogram of response times, in ascending order: for each class, its upper bound in microseconds
+    /// and the number of transactions in it.
     #[serde(default)]
     pub histogram: Vec<(f64, u64)>,
 }
@@ -382,84 +393,84 @@ pub struct Latency {
 /// The best level of a parameter that a search before the run found.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Found {
-    /// The parameter: "users".
+    /// The name of the parameter, such as "users".
     pub parameter: String,
-    /// The level that the run used.
+    /// The level that the search found and the run used.
     pub level: u32,
-    /// The tries of the search in their order; empty if the tool doesn't report them.
+    /// The steps of the search in their order; empty if the tool doesn't report them.
     #[serde(default)]
     pub steps: Vec<Step>,
 }
 
-/// A try of a search.
+/// One step of a search, in which one level was tried.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Step {
-    /// The level.
+    /// The level that was tried.
     pub count: u32,
-    /// The result of the try, in the tool's own unit: payload bits a second, or a score.
+    /// The result at this level, in the tool's own unit: payload bits per second, or a score.
     pub reached: f64,
 }
 
-/// TCP connections to one address.
+/// The TCP connections to one address.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Connections {
-    /// Address and TCP port.
+    /// The address and TCP port number.
     pub port: String,
-    /// Connections that were attempted.
+    /// The number of connections that were attempted.
     pub attempted: u64,
-    /// Connections that were established.
+    /// The number of connections that were established.
     pub made: u64,
-    /// Connections that were refused, timed out or broke before they were established.
+    /// The number of connections that were refused, timed out, or broke before they were established.
     pub failed: u64,
 }
 
-/// One quantity of one host over the time of a run.
+/// One quantity of a host over the time of a run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Series {
     /// The host's name in the study.
     pub host: String,
-    /// The subject: "cpu busy", "veth0 in".
+    /// What the values describe, such as "cpu busy" or "veth0 in".
     pub name: String,
-    /// "percent", "Gbit/s", "1/s".
+    /// The unit of the values: "percent", "Gbit/s", "1/s".
     pub unit: String,
-    /// Pairs of seconds since the run began and the value of the interval that ended then.
+    /// The points: seconds since the run began, and the value for the interval that ended then.
     pub points: Vec<(f64, f64)>,
 }
 
-/// Interrupts of one source.
+/// The interrupts of one source during a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Interrupts {
     /// The host's name in the study.
     pub host: String,
-    /// The device, or the kind of soft interrupt: "eth0-rx-1", "NET_RX".
+    /// The device or the kind of soft interrupt, such as "eth0-rx-1" or "NET_RX".
     pub source: String,
-    /// Counts by processor, from processor 0.
+    /// The number of interrupts on each processor, from processor 0 on.
     pub per_processor: Vec<u64>,
 }
 
-/// Processor time of a whole host over a run, in seconds summed over its processors (`/proc/stat`).
+/// The processor time of a whole host during a run, in seconds summed over its processors (`/proc/stat`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Cpu {
     /// The number of online processors.
     pub processors: u32,
-    /// Time in user mode, including niced processes.
+    /// Seconds in user mode, including niced processes.
     pub user: f64,
-    /// Time in the kernel.
+    /// Seconds in the kernel.
     pub system: f64,
-    /// Hard interrupts.
+    /// Seconds in hard interrupts.
     pub irq: f64,
-    /// Soft interrupts.
+    /// Seconds in soft interrupts.
     pub softirq: f64,
-    /// Given to other guests by the hypervisor.
+    /// Seconds that the hypervisor gave to other guests.
     pub steal: f64,
-    /// Idle.
+    /// Idle seconds.
     pub idle: f64,
-    /// Idle with I/O outstanding.
+    /// Idle seconds with I/O outstanding.
     pub iowait: f64,
 }
 
 impl Cpu {
-    /// Seconds in which processors worked for this host: user, system and both kinds of interrupts.
+    /// The seconds for which processors worked for this host: user, system, and both kinds of interrupts.
     pub fn busy(&self) -> f64 {
         self.user + self.system + self.irq + self.softirq
     }

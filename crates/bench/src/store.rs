@@ -1,8 +1,9 @@
-//! The results store: a directory for each invocation. Each run is written to it as soon as the run has ended.
+//! The results store has a directory for each invocation of a study. Each run is written to this directory as
+//! soon as the run has ended.
 //!
-//! `study.toml` is a copy of the study file, `invocation.json` holds the arguments, `record.json` the [`Record`]
-//! without its runs, `runs.jsonl` one [`Run`] in each line, `warmups.jsonl` the untimed runs, and `raw/` the
-//! compressed output of each run's commands.
+//! `study.toml` is a copy of the study file, `invocation.json` holds the arguments, `record.json` the
+//! [`Record`] without its runs, `runs.jsonl` one [`Run`] in each line, `warmups.jsonl` the untimed runs, and
+//! `raw/` the compressed output of each run's commands.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Write};
@@ -14,10 +15,10 @@ use serde::{Deserialize, Serialize};
 use crate::record::{Record, Run, SCHEMA};
 use crate::spec::MOST_BLOCKS;
 
-/// The file of disturbed runs that were replaced by other runs. It only exists if there is such a run.
+/// The file of disturbed runs that were replaced by other runs. It exists only if there are such runs.
 const DISTURBED: &str = "disturbed.jsonl";
 
-/// A directory of results that is being written.
+/// A directory of results to which runs are being written.
 #[derive(Debug)]
 pub struct Store {
     dir: PathBuf,
@@ -25,38 +26,39 @@ pub struct Store {
     warmups: File,
 }
 
-/// The arguments of a study that affect what it does. With them, an interrupted study can be continued.
+/// The arguments of a study that affect its results. An interrupted study is continued with the same
+/// arguments.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Invocation {
-    /// The study file's name, for errors in it.
+    /// The name of the study file, for error messages.
     pub file: String,
-    /// Bytes of generated data, in place of the number in the study.
+    /// The number of bytes of generated data, if it replaces the study's own number.
     pub size: Option<u64>,
-    /// The user's own tree, in place of generated data.
+    /// The user's own tree, if it replaces generated data.
     pub tree: Option<PathBuf>,
-    /// True for a quick run.
+    /// True if the study uses its quick settings.
     pub quick: bool,
-    /// Directories of tool files.
+    /// Directories with additional tool files.
     pub tools: Vec<PathBuf>,
-    /// The hosts, as the user named them; `None` for a lab.
+    /// The hosts as the user wrote them; `None` for a lab.
     pub hosts: Option<String>,
-    /// The remote shell that the user named.
+    /// The remote shell that the user requested.
     pub rsh: Option<String>,
-    /// The address of the receiving end that the user named.
+    /// The address of the receiving end that the user requested.
     pub address_b: Option<String>,
 }
 
-/// Results of an interrupted study, opened again.
+/// The results of an interrupted study, opened to add the missing runs.
 #[derive(Debug)]
 pub struct Resumed {
-    /// The store for further runs.
+    /// The store to which the missing runs are written.
     pub store: Store,
-    /// The stored runs.
+    /// The record with the runs so far.
     pub record: Record,
     /// The number of untimed runs that are already stored.
     pub warmups: usize,
-    /// The number of runs that were disturbed and repeated.
+    /// The number of stored runs that were disturbed and repeated.
     pub disturbed: usize,
 }
 
@@ -66,7 +68,7 @@ pub enum StoreError {
     /// A file can't be read or written.
     #[error("{action} {path}: {cause}")]
     Io {
-        /// The action that failed.
+        /// The action that failed, for the error message.
         action: &'static str,
         /// The file or directory.
         path: PathBuf,
@@ -80,7 +82,7 @@ pub enum StoreError {
         path: PathBuf,
         /// The line, from 1.
         line: usize,
-        /// The error message.
+        /// The error of the JSON parser.
         cause: serde_json::Error,
     },
     /// Another process is writing in the directory.
@@ -93,17 +95,17 @@ pub enum StoreError {
     Newer {
         /// The file.
         path: PathBuf,
-        /// The version of its format.
+        /// The version of the file's format.
         found: u32,
     },
 }
 
-/// Results that were read.
+/// Results that were read from a store.
 #[derive(Debug)]
 pub struct Loaded {
     /// The record with its runs.
     pub record: Record,
-    /// True if the last run was cut off while it was being written. That run is left out.
+    /// True if the last run was cut off while it was being written. Such a run is omitted.
     pub torn: bool,
 }
 
@@ -142,7 +144,7 @@ impl Store {
     /// # Errors
     /// The errors of [`load`]; also if another process is still writing to the directory.
     pub fn resume(dir: &Path) -> Result<Resumed, StoreError> {
-        // Reading comes first, because appending would create missing files.
+        // The results are read first, since opening the files for appending would create missing ones.
         load(dir)?;
         let store = Store {
             runs: append_to(&dir.join("runs.jsonl"))?,
@@ -156,7 +158,7 @@ impl Store {
         Ok(Resumed { record: load(dir)?.record, warmups, disturbed, store })
     }
 
-    /// Locks the directory against other writers, as long as this store exists.
+    /// Locks the directory, as long as this store exists, so that no other process writes to it.
     fn claim(&self) -> Result<(), StoreError> {
         match self.runs.try_lock() {
             Ok(()) => Ok(()),
@@ -167,7 +169,7 @@ impl Store {
         }
     }
 
-    /// Removes a last line without a line end, and returns the number of lines.
+    /// Removes an incomplete last line from a file, and returns the number of complete lines.
     fn cut(&self, name: &str, file: &File) -> Result<usize, StoreError> {
         let text = read(&self.dir.join(name))?;
         let whole = whole(&text);
@@ -177,7 +179,8 @@ impl Store {
         Ok(text[..whole].iter().filter(|byte| **byte == b'\n').count())
     }
 
-    /// The number of disturbed runs that were replaced by other runs. Removes a partial last line.
+    /// The number of disturbed runs that were replaced by other runs. An incomplete last line of their file
+    /// is removed.
     fn disturbed(&self) -> Result<usize, StoreError> {
         let path = self.dir.join(DISTURBED);
         if path.exists() { self.cut(DISTURBED, &append_to(&path)?) } else { Ok(0) }
@@ -197,14 +200,14 @@ impl Store {
         let path = self.dir.join("record.json");
         let json = serde_json::to_vec_pretty(&head).map_err(io::Error::other);
         let json = json.map_err(|cause| StoreError::Io { action: "writing", path: path.clone(), cause })?;
-        // The file is replaced in one step, so that a reader, even after a crash, finds either the old or the new
-        // contents.
+        // The file is replaced in one step, so that a reader finds either the old or the new contents, even
+        // after a crash.
         let partial = self.dir.join("record.json.new");
         write(&partial, &json)?;
         fs::rename(&partial, &path).map_err(|cause| StoreError::Io { action: "writing", path, cause })
     }
 
-    /// Appends a run. When this function returns, the run is on disk.
+    /// Appends a run. When this method returns, the run is on stable storage.
     ///
     /// # Errors
     /// If the run can't be written.
@@ -315,7 +318,7 @@ pub fn invocation(dir: &Path) -> Result<(Invocation, String), StoreError> {
     Ok((made, study))
 }
 
-/// The length of the complete lines. Text after the last newline was cut off by a crash.
+/// The length of the complete lines in bytes. Text after the last newline was cut off by a crash.
 fn whole(text: &[u8]) -> usize {
     text.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1)
 }
@@ -352,8 +355,8 @@ fn append_to(path: &Path) -> Result<File, StoreError> {
     opened.map_err(|cause| StoreError::Io { action: "making", path: path.to_owned(), cause })
 }
 
-/// Appends a line. The line and its end are written at once, so that a crash leaves either the whole line or a part
-/// without a line end.
+/// Appends a line. The line and its newline are written with one call, so that a crash leaves either the
+/// whole line or a part without a newline.
 fn append_line(file: &mut File, run: &Run) -> io::Result<()> {
     let mut line = serde_json::to_vec(run)?;
     line.push(b'\n');
@@ -361,7 +364,7 @@ fn append_line(file: &mut File, run: &Run) -> io::Result<()> {
     file.sync_data()
 }
 
-/// The name without characters that have a meaning in a path.
+/// The name without characters that have a special meaning in a path.
 fn file_name(name: &str) -> String {
     let plain = |c: char| if c.is_ascii_alphanumeric() || "-_.".contains(c) { c } else { '_' };
     let name: String = name.chars().map(plain).collect();
@@ -370,8 +373,8 @@ fn file_name(name: &str) -> String {
 
 impl Drop for Store {
     fn drop(&mut self) {
-        // A child process that was just forked may hold the file, and with it the lock, until it executes its own
-        // program.
+        // A child process that was just forked may still have the file open, and so hold the lock, until it
+        // executes its own program.
         let _ = self.runs.unlock();
     }
 }

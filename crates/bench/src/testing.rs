@@ -1,8 +1,8 @@
-//! Records for tests.
+//! Makes records for tests.
 
 use crate::record::{Case, Cpu, Measures, Outcome, Record, Run, SCHEMA};
 
-/// A record of cases with these ids.
+/// A record with cases that have these IDs.
 pub(crate) fn record(cases: &[&str], blocks: u32, runs: Vec<Run>) -> Record {
     Record {
         schema: SCHEMA,
@@ -19,12 +19,12 @@ pub(crate) fn record(cases: &[&str], blocks: u32, runs: Vec<Run>) -> Record {
     }
 }
 
-/// A run of a case.
+/// A run of a case with this outcome.
 pub(crate) fn run(case: &str, block: u32, outcome: Outcome) -> Run {
     Run { case: case.into(), block, order: 0, started: "2026-01-01T00:00:00Z".into(), outcome }
 }
 
-/// A good run at a rate in Gbit/s.
+/// A good run with this rate in Gbit/s and this duration in seconds.
 pub(crate) fn measured(gbit: f64, seconds: f64) -> Outcome {
     let cpu = Cpu { processors: 2, user: seconds, idle: seconds, ..Cpu::default() };
     let bytes = (gbit * 1.25e8 * seconds) as u64;

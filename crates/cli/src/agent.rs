@@ -54,10 +54,10 @@ impl AgentArgs {
     }
 }
 
-/// Serves one client. Failures are reported to it over the control channel.
+/// Serves one client. Failures are reported to the client over the control channel.
 ///
 /// # Errors
-/// None: the client reports the failure, and this end's standard error is its terminal.
+/// None: the client prints the failure, since this end's standard error is the client's terminal.
 pub fn run(args: AgentArgs) -> Result<Code, Failure> {
     if args.id {
         say!("{}", linerate_wire::identity::IDENTITY);
@@ -73,7 +73,7 @@ pub fn run(args: AgentArgs) -> Result<Code, Failure> {
     })
 }
 
-/// Detached jobs need the whole program; every agent can do the rest.
+/// Provides everything that an agent can do. Detached jobs need the whole program; any agent can do the rest.
 struct HostWithJobs;
 
 impl HostObserver for HostWithJobs {
@@ -103,7 +103,7 @@ impl HostObserver for HostWithJobs {
     }
 }
 
-/// Every job of this account, as JSON.
+/// The records of all jobs of this account, each as JSON.
 fn told(records: Vec<crate::jobs::JobRecord>) -> Vec<Vec<u8>> {
     records.iter().map(crate::jobs::JobRecord::json).collect()
 }

@@ -1,4 +1,4 @@
-//! `linerate bench`: studies from the command line.
+//! `linerate bench`: runs studies.
 
 use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
@@ -170,7 +170,7 @@ struct StudyArgs {
 /// Carries out `linerate bench`.
 ///
 /// # Errors
-/// If the study can't be run: the reason. Runs that fail are rows of the table.
+/// If the study can't be run. Runs that fail are only rows of the table.
 pub fn run(args: BenchArgs) -> Result<Code, Failure> {
     match args.action {
         Some(BenchAction::Report(report)) => report_again(&report),
@@ -203,7 +203,7 @@ fn run_study(args: &StudyArgs) -> Result<Code, Failure> {
         provide_packages(args, &study, &tools)?;
         linerate_lab::ensure_privileges().map_err(anyhow::Error::from)?;
     }
-    // Settings that a killed study had changed are restored before this one reads them.
+    // If a killed study has left changed settings, they are restored before this study reads them.
     linerate_lab::sweep_and_tell().map_err(anyhow::Error::from)?;
     let stop = stop_on_signals()?;
     let (record, dir) = measure(args, &study, &tools, blocks, &stop)?;
@@ -253,10 +253,11 @@ fn measure(
     Ok((runner.run(&mut watch)?, dir))
 }
 
-/// On a terminal, the next line replaces a passing line; elsewhere only lasting lines are written.
+/// Prints a progress line on standard error. On a terminal, each line replaces a temporary one before it;
+/// elsewhere, only lasting lines are written.
 fn tell(line: &Line) {
     let mut err = std::io::stderr().lock();
-    // Progress that can't be written is no reason to end a study.
+    // If progress can't be written, the study continues.
     let _ = match (line, err.is_terminal()) {
         (Line::Passing(text), true) => write!(err, "\r\x1b[K{}", fit(text)).and_then(|()| err.flush()),
         (Line::Passing(_), false) => Ok(()),

@@ -1,4 +1,4 @@
-//! `linerate clean`: lists and removes the remains of abandoned transfers.
+//! `linerate clean`: lists and removes the files that abandoned transfers have left.
 
 use clap::Args;
 use linerate_transfer::bounds::Bounds;
@@ -70,7 +70,7 @@ pub struct CleanArgs {
     destination: Option<OsString>,
 }
 
-/// The remains found so far.
+/// The leftovers that were found so far.
 #[derive(Default)]
 struct CleanedUp {
     leftovers: u64,
@@ -142,7 +142,7 @@ impl CleanArgs {
 
     fn show(&self, output: &Output, left: &Leftover, found: &mut CleanedUp) {
         found.leftovers += 1;
-        // A far end may send any numbers.
+        // The far end may send any numbers, so the sum must not overflow.
         found.bytes = found.bytes.saturating_add(left.size);
         let (path, kind, bytes) = (printable_path(&left.path), leftover_name(left.kind), left.size);
         match (self.json, self.quiet) {

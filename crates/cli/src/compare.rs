@@ -1,4 +1,4 @@
-//! `linerate compare`: two results of one study side by side.
+//! `linerate compare`: compares two results of one study.
 
 use std::path::{Path, PathBuf};
 
@@ -14,7 +14,7 @@ use crate::common::failure::Failure;
 use crate::exit::{Code, Meaning, USAGE, table};
 use crate::say::json;
 
-/// The version of both objects.
+/// The version of both JSON objects.
 const SCHEMA: u32 = 1;
 
 const EXAMPLES: &str = "\
@@ -103,7 +103,7 @@ fn say_limit(args: &CompareArgs, comparison: &Comparison) {
     say!("\nWORSE by more than {limit} %, or failing now: {}", cases.join(", "));
 }
 
-/// The object of `--json`.
+/// The object that `--json` prints.
 #[derive(Serialize)]
 struct ComparisonLine<'a> {
     schema: u32,
@@ -117,7 +117,7 @@ struct ComparisonLine<'a> {
     ok: bool,
 }
 
-/// The object of `--equal --json`.
+/// The object that `--equal --json` prints.
 #[derive(Serialize)]
 struct EqualLine<'a> {
     schema: u32,
@@ -145,7 +145,7 @@ fn read(path: &Path) -> anyhow::Result<Record> {
     Ok(loaded.record)
 }
 
-/// `5%` or `5`.
+/// Parses a percentage: `5%` or `5`.
 fn percent(text: &str) -> Result<f64, String> {
     let number: Option<f64> = text.strip_suffix('%').unwrap_or(text).trim().parse().ok();
     number

@@ -1,5 +1,5 @@
-//! `linerate complete`: the paths of a far host for a shell that completes a word; started by the scripts of `linerate
-//! completions`.
+//! `linerate complete`: prints paths of a far host for a shell that completes a word. It is called by the
+//! scripts that `linerate completions` prints.
 
 use std::ffi::{OsStr, OsString};
 use std::io::{Read, Write};
@@ -23,16 +23,16 @@ use crate::exit::{Code, Meaning, USAGE, table};
 
 const MEANINGS: [Meaning; 2] = [(Code::Done, "what was found was printed, perhaps nothing"), USAGE];
 
-/// ssh asks no questions and doesn't wait long, because a person waits for the shell.
+/// The options with which ssh asks no questions and soon gives up, since a user is waiting for the shell.
 const AT_ONCE: [&str; 2] = ["BatchMode=yes", "ConnectTimeout=5"];
 
-/// The longest time for the whole command, since a person waits for the shell.
+/// The time limit of the whole command, since a user is waiting for the shell.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// The most bytes of a far list that are read.
+/// The most bytes of a far host's list that are read.
 const MOST_BYTES: usize = 1 << 20;
 
-/// The most names that are offered.
+/// The most names that are printed.
 const MOST_NAMES: usize = 10_000;
 
 /// Arguments of `linerate complete`.
@@ -47,10 +47,11 @@ pub struct CompleteArgs {
     before: Vec<OsString>,
 }
 
-/// Prints each path of the far host that begins with the word, with the host; a directory gets a slash at its end.
+/// Prints each path of the far host that begins with the word, preceded by the host. A directory's path ends
+/// in a slash.
 ///
 /// # Errors
-/// None: a host that can't be reached without a question has nothing to offer.
+/// None: for a host that can't be reached without a question, nothing is printed.
 pub fn run(args: &CompleteArgs) -> Result<Code, Failure> {
     let Spec::Remote(host, path) = Spec::parse(&args.word) else { return Ok(Code::Done) };
     let cut = path.iter().rposition(|byte| *byte == b'/').map_or(0, |at| at + 1);
@@ -58,13 +59,13 @@ pub fn run(args: &CompleteArgs) -> Result<Code, Failure> {
     let listed = list(&host, directory, &args.before).unwrap_or_default();
     let mut out = std::io::stdout().lock();
     for name in offered(&listed, beginning).take(MOST_NAMES) {
-        // A shell that has gone away needs nothing more.
+        // A shell that has ended needs no more output.
         let _ = out.write_all(&[host.as_bytes(), b":", directory, name, b"\n"].concat());
     }
     Ok(Code::Done)
 }
 
-/// The output of `ls` there: one name for each line, with a slash after directories.
+/// The output of `ls` on the far host: one name per line, with a slash after directories.
 fn list(host: &OsStr, directory: &[u8], before: &[OsString]) -> Option<Vec<u8>> {
     let before = words_of(before)?;
     if reads_configuration(&before) {
@@ -75,7 +76,7 @@ fn list(host: &OsStr, directory: &[u8], before: &[OsString]) -> Option<Vec<u8>> 
         reach.option.extend(AT_ONCE.map(OsString::from));
     }
     let far = reach.far_end(host, true).ok()?;
-    // The login begins in the home directory.
+    // A login begins in the home directory, so the prefix isn't needed.
     let directory = directory.strip_prefix(b"~/").unwrap_or(directory);
     let mut argv: Vec<OsString> = ["ls", "-1ap", "--"].map(OsString::from).to_vec();
     argv.push(OsString::from_vec(if directory.is_empty() { b".".to_vec() } else { directory.to_vec() }));
@@ -83,13 +84,14 @@ fn list(host: &OsStr, directory: &[u8], before: &[OsString]) -> Option<Vec<u8>> 
     printed(place.command(&argv).ok()?)
 }
 
-/// Runs a command that can't ask questions, and returns the lines of its first [`MOST_BYTES`]; none if those take
-/// longer than [`PATIENCE`].
+/// Runs a command that can't ask questions, and returns the complete lines in its first [`MOST_BYTES`];
+/// `None` if the command takes longer than [`PATIENCE`].
 fn printed(mut command: Command) -> Option<Vec<u8>> {
-    // An ssh to a jump host doesn't get BatchMode, but without a terminal and a window it can't ask either.
+    // An ssh that is started for a jump host doesn't get BatchMode, but without a terminal and a display it
+    // can't ask questions either.
     new_session(&mut command);
     command.env_remove("SSH_ASKPASS").env("SSH_ASKPASS_REQUIRE", "never");
-    // A person who presses Ctrl-C ends only this process.
+    // Ctrl-C only reaches this process, so the command must end with it.
     die_with_parent(&mut command, Signal::TERM);
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
     let mut child = command.spawn().ok()?;
@@ -97,12 +99,13 @@ fn printed(mut command: Command) -> Option<Vec<u8>> {
     let (sender, read) = mpsc::channel();
     thread::spawn(move || sender.send(all_of(output)));
     let read = read.recv_timeout(PATIENCE).ok().flatten();
-    // A command that has printed everything ends by itself. A process that it leaves may be meant to stay, as with ssh's ControlPersist.
+    // A command that has printed everything ends by itself. A process that it leaves behind may be meant to
+    // continue, as with ssh's ControlPersist.
     if read.as_ref().is_none_or(|bytes| bytes.len() == MOST_BYTES) {
         kill(&mut child);
     }
     let mut bytes = read?;
-    // A name that was cut off doesn't count.
+    // An incomplete last name is ignored.
     bytes.truncate(bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1));
     Some(bytes)
 }
@@ -112,22 +115,23 @@ fn all_of(mut output: impl Read) -> Option<Vec<u8>> {
     output.read_to_end(&mut bytes).ok().map(|_| bytes)
 }
 
-/// Ends a session's leader and its children.
+/// Ends the leader of a session and all its children.
 fn kill(child: &mut Child) {
-    // If the group is gone already, there is nothing to end.
+    // If the group has already ended, there is nothing to do.
     let _ = kill_process_group(Pid::from_child(child), Signal::KILL);
     let _ = child.wait();
 }
 
-/// The words before. A single one is a line as the user typed it, since bash splits and joins words by its own rules. `None` if its
-/// quotes don't match.
+/// The words before the one to complete. A single word is a whole line as the user typed it, which is
+/// necessary because bash splits and joins words by its own rules. `None` if the line's quotes don't match.
 fn words_of(before: &[OsString]) -> Option<Vec<OsString>> {
     let [line] = before else { return Some(before.to_vec()) };
     let words = shlex::bytes::split(line.as_bytes())?;
     Some(words.into_iter().map(OsString::from_vec).collect())
 }
 
-/// True if the command of these words reads the configuration files. A plan of a fleet is for commands that do.
+/// True if the command that these words call reads the configuration files. Commands with a plan of a fleet
+/// don't.
 fn reads_configuration(before: &[OsString]) -> bool {
     fn has_option(command: &clap::Command) -> bool {
         command.get_arguments().any(|arg| arg.get_id() == "no_config")
@@ -139,7 +143,7 @@ fn reads_configuration(before: &[OsString]) -> bool {
         && options.all(|word| word != "--no-config")
 }
 
-/// ssh's options among the words before.
+/// The options for ssh among the words before the one to complete.
 fn reach_of(before: &[OsString]) -> Reach {
     let mut reach = Reach::default();
     let with_value = with_value(before.get(1).and_then(|command| command.to_str()));
@@ -165,13 +169,13 @@ fn reach_of(before: &[OsString]) -> Reach {
     reach
 }
 
-/// A path whose ~ ssh leaves to the shell, which hasn't read the line yet.
+/// The path, with a leading `~` expanded. ssh leaves that to the shell, which hasn't processed the line yet.
 fn expanded(path: OsString) -> OsString {
     path.into_string().map_or_else(|path| path, |path| at_home(path).into())
 }
 
-/// The options of one letter that take a value. In rsync's words -P, -i and -S mean other things than in scp's, and only
-/// scp has -S PROGRAM.
+/// The one-letter options of a command that take a value. The options -P, -i and -S differ between rsync and
+/// scp, and only scp has -S PROGRAM.
 fn with_value(command: Option<&str>) -> &'static [u8] {
     match command {
         Some("rsync") => b"eBMTf",
@@ -180,12 +184,12 @@ fn with_value(command: Option<&str>) -> &'static [u8] {
     }
 }
 
-/// The options in a word.
+/// The one-letter options in a word.
 #[derive(Default)]
 struct OptionWord<'a> {
-    /// The letters of those without a value.
+    /// The letters of the options without a value.
     flags: &'a [u8],
-    /// The last one's letter if it takes a value, and the value if it is in the same word.
+    /// The letter of the last option if it takes a value, and the value if it is in the same word.
     valued: Option<(u8, Option<OsString>)>,
 }
 
@@ -215,8 +219,8 @@ impl<'a> OptionWord<'a> {
     }
 }
 
-/// The names with this beginning; hidden ones only if the beginning has a dot. A name that would change
-/// or deceive the terminal isn't offered.
+/// The listed names that begin with `beginning`. Hidden names are included only if it begins with a dot.
+/// Names that could change the terminal's state or deceive the user aren't offered.
 fn offered<'a>(listed: &'a [u8], beginning: &'a [u8]) -> impl Iterator<Item = &'a [u8]> {
     listed.split(|byte| *byte == b'\n').filter(move |name| {
         let is_itself = matches!(*name, b"" | b"./" | b"../");

@@ -1,4 +1,5 @@
-//! The completions of a shell: those of clap, with the kinds of options' values and the paths of far hosts.
+//! The completion scripts for shells: those that clap generates, extended by the kinds of options' values and
+//! by the paths of far hosts.
 
 use clap::builder::PossibleValuesParser;
 use clap::{Arg, ValueEnum, ValueHint};
@@ -7,17 +8,18 @@ use clap_complete::Shell;
 /// The first line of zsh's completion function.
 const ZSH_BEGINS: &str = "\n_linerate() {\n";
 
-/// The line of clap's bash function that offers files, without escapes, and the line that stands for it: if a function offers nothing,
-/// readline offers names itself.
+/// The line of clap's bash function that offers files, without escapes; and the line that replaces it: if a
+/// function offers no names, readline offers file names itself.
 const BASH_FILES: (&str, &str) = ("COMPREPLY=($(compgen -f \"${cur}\"))", "COMPREPLY=()");
 
-/// The function that clap's zsh function calls for a word that may be a path, and the function that stands for it.
+/// The function that clap's zsh function calls for a word that may be a path, and the function that replaces
+/// it.
 const ZSH_PATHS: (&str, &str) = (":_default'", ":_linerate_near'");
 
-/// Words that options take beside numbers.
+/// The words that options accept in addition to numbers.
 const WORDS: [(&str, &[&str]); 2] = [("compress", &["auto", "off"]), ("streams", &["auto"])];
 
-/// Values are paths if one of these is in their name.
+/// Parts of value names. If a value's name contains one of them, the value is a path.
 const PATHS: [&str; 13] = [
     "FILE", "DIR", "PATH", "SRC", "DST", "PLAN", "BASE", "NEW", "STUDY", "PATTERN", "CMD", "COMMAND",
     "ARGUMENT",
@@ -31,7 +33,7 @@ pub enum CompletedShell {
     Fish,
 }
 
-/// The completions of the commands in `shown`.
+/// The completion script for the commands in `shown`.
 pub fn script(shell: CompletedShell, shown: clap::Command) -> String {
     let shell = match shell {
         CompletedShell::Bash => Shell::Bash,
@@ -56,7 +58,7 @@ pub fn script(shell: CompletedShell, shown: clap::Command) -> String {
 
 const FAR_ZSH: &str = include_str!("completions/far.zsh");
 
-/// Adds to each option whether its values are words, hosts, or nothing that a shell could offer.
+/// Adds hints to each option: whether its values are words, hosts, or texts that a shell can't complete.
 fn with_hints(command: clap::Command) -> clap::Command {
     command.mut_args(with_hint).mut_subcommands(with_hints)
 }
@@ -77,7 +79,7 @@ fn with_hint(arg: Arg) -> Arg {
     arg.value_hint(hint)
 }
 
-/// fish's lines for commands whose arguments are no paths, for which clap writes none.
+/// The lines of the fish script for commands whose arguments aren't paths; clap writes no such lines.
 fn fish_arguments(told: &clap::Command) -> String {
     let mut lines = String::new();
     for command in told.get_subcommands().filter(|command| command.get_name() != "help") {
@@ -100,7 +102,7 @@ fn fish_arguments(told: &clap::Command) -> String {
     lines
 }
 
-/// The line of one command, if none of its arguments is a path.
+/// The line of the fish script for one command, if none of the command's arguments is a path.
 fn fish_argument(condition: &str, command: &clap::Command) -> Option<String> {
     let first = command.get_positionals().next()?;
     if command.get_positionals().any(is_path) {

@@ -1,4 +1,4 @@
-//! `linerate cp`: scp's rules, at the line rate.
+//! `linerate cp`: copies by scp's rules.
 
 use clap::Args;
 use linerate_transfer::sender::Selection;
@@ -16,7 +16,7 @@ use crate::exit::{Code, FAILED, FAR_END, INTERRUPTED, Meaning, USAGE, VERSION, t
 use crate::keep::KeepArgs;
 use crate::sync::selecting::Filtering;
 
-// No line has more than 79 characters, so that it stays as it is on a terminal of 80 columns.
+// No line is longer than 79 characters, so that the text isn't wrapped on a terminal with 80 columns.
 const EXAMPLES: &str = "\
 Examples:
   linerate cp -r tree host:/data/
@@ -41,7 +41,7 @@ Examples:
       one argument, to a shell there
 ";
 
-/// One list of arguments holds both.
+/// The sources and the destination are one list of arguments for clap, so the synopsis is written by hand.
 const LINES: &str = "linerate cp [OPTIONS] SRC... DST\n       linerate cp [OPTIONS] SRC... --to HOST:PATH...";
 
 const MEANINGS: [Meaning; 8] =

@@ -1,4 +1,4 @@
-//! `linerate data`: a study's work with the files and commands of a far host; started by `linerate bench`.
+//! `linerate data`: handles a study's files and commands on a far host. It is started by `linerate bench`.
 
 use std::ffi::OsString;
 use std::io::Write;
@@ -34,7 +34,7 @@ enum DataAction {
 /// Carries out `linerate data`.
 ///
 /// # Errors
-/// If the command can't be started. The failure of a task is a part of the answer.
+/// If the command can't be started. A task that fails isn't an error; the answer contains its failure.
 pub fn run(args: DataArgs) -> Result<Code, Failure> {
     match args.action {
         DataAction::Hold { command } => {

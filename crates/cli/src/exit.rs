@@ -1,12 +1,13 @@
-//! Exit codes: a number means the same for every command, whose help lists its own.
+//! The exit codes. A code has the same meaning for every command. Each command's help lists the codes that it
+//! uses.
 
 use linerate_transfer::problem::TransferError;
 use std::process::ExitCode;
 
-/// A code and its meaning, as a command's help shows it.
+/// An exit code and its meaning, as the help of a command shows it.
 pub type Meaning = (Code, &'static str);
 
-/// The meanings that codes have for every command.
+/// Meanings that some codes have for every command.
 pub const FAILED: Meaning = (Code::Failed, "it failed as a whole, or its output could not be written");
 pub const USAGE: Meaning = (Code::Usage, "the arguments can't be served");
 pub const FAR_END: Meaning =
@@ -16,51 +17,52 @@ pub const NOT_RUN: Meaning = (Code::NotRun, "COMMAND can't be run");
 pub const NOT_FOUND: Meaning = (Code::NotFound, "there is no such COMMAND");
 pub const INTERRUPTED: Meaning = (Code::Interrupted, "interrupted");
 
-/// The end of a command's help: its exit codes.
+/// The list of exit codes at the end of a command's help.
 pub fn table(meanings: &[Meaning]) -> String {
     let lines = meanings.iter().map(|(code, meaning)| format!("\n  {:<4} {meaning}", code.number()));
     format!("Exit codes:{}", lines.collect::<String>())
 }
 
-/// The end of a command.
+/// The result of a command, which determines the exit code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Code {
-    /// The command did everything.
+    /// Everything succeeded.
     Done,
     /// The command failed as a whole, or its output could not be written.
     Failed,
-    /// The command failed as a whole because another run of it is at work; a later try may help.
+    /// The command failed as a whole, since another run of it holds what it needs. It may succeed later.
     Busy,
-    /// The arguments can't be served.
+    /// The arguments are invalid.
     Usage,
-    /// None of the sources exists. The number is that of `Usage`.
+    /// None of the sources exists. The exit code is that of `Usage`.
     NoSource,
-    /// Some entries failed, or lost something.
+    /// Some entries failed, or lost metadata.
     Some,
     /// Some sources changed.
     Changed,
-    /// The far end could not be started or went away.
+    /// The far end could not be started, or was lost.
     FarEnd,
-    /// The remote shell ended by itself, with this code. The number is that of `FarEnd`.
+    /// The remote shell ended by itself with this exit code. The exit code of the command is that of
+    /// `FarEnd`.
     Shell(u8),
-    /// A doctor's finding is as severe as the user said.
+    /// A finding of the doctor has at least the severity that the user stated.
     Found,
     /// The two ends' versions don't match.
     Version,
-    /// Something that was to be deleted is still there; rsync's code.
+    /// An entry that was to be deleted still exists; this is rsync's code.
     NotDeleted,
-    /// The user's command can't be run; a shell's code.
+    /// The user's command can't be run; this is a shell's code.
     NotRun,
-    /// The user's command doesn't exist; a shell's code.
+    /// The user's command doesn't exist; this is a shell's code.
     NotFound,
-    /// Ctrl-C.
+    /// The user interrupted the command with Ctrl-C.
     Interrupted,
-    /// The exit code of the user's command, which was run.
+    /// The user's command was run, and this is its exit code.
     Command(u8),
 }
 
 impl Code {
-    /// The number that the caller of the program gets.
+    /// The exit code of the process.
     pub fn number(self) -> u8 {
         match self {
             Self::Done => 0,
@@ -79,11 +81,11 @@ impl Code {
         }
     }
 
-    /// The severity: of several results the worst one counts.
+    /// The severity of this result. Of several results, the one with the highest severity is used.
     pub fn severity(self) -> u8 {
         match self.number() {
             0 => 0,
-            // In this order: the copied entries can be used; a rerun may help; only the user can help.
+            // The order is: the copied entries can be used; a rerun may help; only the user can help.
             4 => 1,
             25 => 2,
             3 => 3,
@@ -95,7 +97,8 @@ impl Code {
         }
     }
 
-    /// For entries that failed or changed while the transfer as a whole went through.
+    /// The result of a transfer that succeeded as a whole although some entries failed, changed or weren't
+    /// deleted.
     pub fn of_problems(failed: u64, changed: u64, not_deleted: u64) -> Self {
         match (failed, changed, not_deleted) {
             (0, 0, 0) => Self::Done,

@@ -1,9 +1,9 @@
-//! The metadata of entries to keep: rsync's `--archive` and its parts, for every command that copies trees.
+//! Which metadata of entries are kept: rsync's `--archive` and its parts, for all commands that copy trees.
 
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, Error, FromArgMatches};
 use linerate_wire::control::Keep;
 
-/// Everything that can be kept.
+/// The value that keeps everything that can be kept.
 pub const ARCHIVE: Keep = Keep {
     perms: true,
     times: true,
@@ -21,12 +21,12 @@ pub const ARCHIVE: Keep = Keep {
     omit_link_times: false,
 };
 
-/// A part of the metadata that can be kept.
+/// A part of the metadata that can be kept, with its option.
 struct KeepPart {
     name: &'static str,
     without: &'static str,
     help: &'static str,
-    /// The help for commands that compare; `None` if they don't compare this part.
+    /// The help text for commands that compare trees; `None` if they don't compare this part.
     compared: Option<&'static str>,
     set: fn(&mut Keep, bool),
 }
@@ -39,7 +39,7 @@ const PARTS: [KeepPart; 11] = [
         compared: Some("Modes, with setuid, setgid and sticky"),
         set: |keep, on| {
             (keep.perms, keep.special_bits) = (on, on);
-            // An ACL holds the permission bits too.
+            // An ACL contains the permission bits too, so ACLs aren't kept without them.
             keep.acls &= on;
         },
     },
@@ -120,17 +120,18 @@ const PARTS: [KeepPart; 11] = [
     },
 ];
 
-/// The options of the command line for metadata.
+/// The options on the command line about metadata.
 #[derive(Clone, Debug, Default)]
 pub struct KeepArgs {
-    /// `--archive`.
+    /// True if `--archive` is given.
     pub archive: bool,
-    /// For each part in the order of [`PARTS`], whether to keep it; `None` if the user didn't name it.
+    /// For each part, in the order of [`PARTS`]: whether the user wants it kept; `None` if the user didn't
+    /// name it.
     named: [Option<bool>; PARTS.len()],
 }
 
 impl KeepArgs {
-    /// The metadata to keep, for a command that keeps `usual` by default.
+    /// The metadata to keep, for a command that keeps `usual` without options.
     pub fn keep(&self, usual: Keep) -> Keep {
         let mut keep = if self.archive { ARCHIVE } else { usual };
         for (part, on) in PARTS.iter().zip(self.named) {
@@ -142,7 +143,7 @@ impl KeepArgs {
     }
 }
 
-/// The options of [`KeepArgs`], for commands that compare.
+/// The options of [`KeepArgs`] for commands that compare trees.
 #[derive(Clone, Debug, Default)]
 pub struct AspectArgs(pub KeepArgs);
 
@@ -174,7 +175,7 @@ fn flag(name: &'static str, heading: &'static str) -> Arg {
     Arg::new(name).long(name).action(ArgAction::SetTrue).help_heading(heading)
 }
 
-/// `--archive`, and the parts that have a help.
+/// Adds the options to a command: `--archive`, and the parts that have a help text.
 fn add(
     command: Command,
     heading: &'static str,
@@ -191,7 +192,7 @@ fn add(
 
 impl FromArgMatches for KeepArgs {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, Error> {
-        // A command need not know every part.
+        // A command may not have all parts, so a missing option counts as not set.
         let is_set = |name| matches.try_get_one::<bool>(name).ok().flatten().is_some_and(|set| *set);
         let named = PARTS.each_ref().map(|part| match (is_set(part.name), part.without) {
             (true, _) => Some(true),

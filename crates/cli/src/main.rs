@@ -57,7 +57,7 @@ Examples:
   linerate lab run --link 10gbit -- sh  runs a shell on a test bed of two hosts
 ";
 
-/// A pointer to the exit codes.
+/// The text that refers to the exit codes in each command's help.
 const CODES: &str = "linerate COMMAND --help lists COMMAND's exit codes.";
 
 /// Moves file trees between Linux servers at the line rate, measures the path, and names what limits it.
@@ -177,7 +177,7 @@ fn main() -> ExitCode {
         Err(failure) => Err(failure),
     };
     let code = match outcome {
-        // The caller hasn't received all output, so the command's own result doesn't count.
+        // Some output was lost, so the command's own result doesn't count.
         Ok(_) if is_lost() => Code::Failed,
         Ok(code) => code,
         Err(Failure(message, code)) => {
@@ -190,7 +190,7 @@ fn main() -> ExitCode {
     code.into()
 }
 
-/// The command line, with the words that the configuration adds after the command's name.
+/// Parses the command line, with the words that the configuration adds after the command's name.
 fn parse(mut words: Vec<OsString>) -> Result<Result<Cli, clap::Error>, Failure> {
     let mut all = command();
     let matches = match all.try_get_matches_from_mut(&words) {
@@ -198,7 +198,8 @@ fn parse(mut words: Vec<OsString>) -> Result<Result<Cli, clap::Error>, Failure> 
         Err(answer) => return Ok(Err(explained(answer))),
     };
     let given = matches.subcommand().map(|(name, given)| match given.subcommand() {
-        // `fleet`'s own subcommands log in; their hosts are named in the plan.
+        // Only the subcommands of `fleet` log in, to the hosts in the plan, so the configuration applies to
+        // them.
         Some((of_fleet, below)) if name == "fleet" => (format!("{name} {of_fleet}"), below),
         _ => (name.to_owned(), given),
     });
@@ -219,7 +220,8 @@ fn parse(mut words: Vec<OsString>) -> Result<Result<Cli, clap::Error>, Failure> 
         .map_err(explained))
 }
 
-/// The words of the command line. If the program is called `rsync` or `scp`, it stands in for that program.
+/// The words of the command line. If the program is called under the name `rsync` or `scp`, the subcommand of
+/// that name is inserted.
 fn words(args: impl Iterator<Item = OsString>) -> Vec<OsString> {
     let mut words: Vec<_> = args.collect();
     let called = words.first().and_then(|program| Path::new(program).file_name());
@@ -230,12 +232,12 @@ fn words(args: impl Iterator<Item = OsString>) -> Vec<OsString> {
     words
 }
 
-/// The command line.
+/// The definition of the command line.
 fn command() -> clap::Command {
     Cli::command().mut_subcommands(with_texts_below)
 }
 
-/// A command by its name, or by its words as `fleet run`.
+/// The definition of the subcommand with this name, such as `cp` or `fleet run`.
 fn command_named(name: &str) -> clap::Command {
     named(&command(), name).cloned().unwrap_or_default()
 }
@@ -244,7 +246,7 @@ fn named<'a>(all: &'a clap::Command, name: &str) -> Option<&'a clap::Command> {
     name.split(' ').try_fold(all, |above, name| above.find_subcommand(name))
 }
 
-/// Commands below another one have its examples and exit codes, unless they have their own.
+/// Gives the examples and exit codes of a command to its subcommands, unless these have their own.
 fn with_texts_below(command: clap::Command) -> clap::Command {
     let (examples, codes) = (command.get_before_long_help().cloned(), command.get_after_long_help().cloned());
     command.mut_subcommands(|mut below| {
@@ -274,7 +276,7 @@ mod tests {
 
     const HIDDEN: [&str; 6] = ["agent", "complete", "data", "switch", "wan", "guest"];
 
-    /// tests/output.rs reads the other commands from the help.
+    /// tests/output.rs gets the names of all other commands from the help.
     #[test]
     fn some_commands_are_not_in_the_help() {
         let hidden = command();
@@ -282,7 +284,7 @@ mod tests {
         assert_eq!(hidden.map(clap::Command::get_name).collect::<Vec<_>>(), HIDDEN);
     }
 
-    /// Calls `check` with every command and its path.
+    /// Calls `check` with each command and its full name.
     fn each(command: &clap::Command, path: &str, check: &mut dyn FnMut(&str, &clap::Command)) {
         let path = format!("{path} {}", command.get_name());
         check(&path, command);
@@ -290,7 +292,7 @@ mod tests {
         below.for_each(|below| each(below, &path, check));
     }
 
-    /// A line that begins with twelve or more blanks is the rest of a wrapped one.
+    /// A line that begins with at least twelve spaces is the continuation of a wrapped line.
     #[test]
     fn short_help_has_a_line_for_each_option_and_no_examples() {
         let mut whole = command().term_width(100);

@@ -1,4 +1,5 @@
-//! `linerate man` and `linerate completions`: the command line as manual pages, and for shells.
+//! `linerate man` and `linerate completions`: print manual pages of the commands, and completion scripts for
+//! shells.
 
 use anyhow::Context;
 use clap::Args;
@@ -29,7 +30,8 @@ Examples:
 
 const MEANINGS: [Meaning; 3] = [(Code::Done, "everything was printed, or written"), FAILED, USAGE];
 
-/// A command that linerate starts, as administrators do: it has a page though the help doesn't list it.
+/// A command that linerate itself starts, but that administrators use too. So it has a manual page, although
+/// the help doesn't list it.
 const ADMINISTERED: &str = "agent";
 
 /// Arguments of `linerate man`.
@@ -52,10 +54,10 @@ pub struct CompletionsArgs {
     shell: CompletedShell,
 }
 
-/// Prints a manual page, or writes all of them.
+/// Prints a manual page, or writes all manual pages to a directory.
 ///
 /// # Errors
-/// If there is no such command, or the directory can't be written.
+/// If the command doesn't exist, or the directory can't be written.
 pub fn man(args: &ManArgs, whole: &clap::Command) -> Result<Code, Failure> {
     let shown = with_page(whole);
     match &args.out {
@@ -65,21 +67,21 @@ pub fn man(args: &ManArgs, whole: &clap::Command) -> Result<Code, Failure> {
     Ok(Code::Done)
 }
 
-/// Prints the completions of a shell.
+/// Prints the completion script for a shell.
 ///
 /// # Errors
-/// None: standard output that can't be written is noticed by `main`.
+/// None: if standard output can't be written, `main` notices that.
 pub fn completions(args: &CompletionsArgs, whole: &clap::Command) -> Result<Code, Failure> {
     say!("{}", script(args.shell, without_hidden(whole)).trim_end());
     Ok(Code::Done)
 }
 
-/// The command line without the commands that only linerate itself starts: completions list none of them.
+/// The command line without the commands that only linerate itself starts, which completions don't list.
 pub fn without_hidden(whole: &clap::Command) -> clap::Command {
     with_commands(whole, |below| !below.is_hide_set())
 }
 
-/// The command line of those that have a manual page.
+/// The command line with only the commands that have a manual page.
 fn with_page(whole: &clap::Command) -> clap::Command {
     let mut paged = with_commands(whole, |below| !below.is_hide_set() || below.get_name() == ADMINISTERED);
     paged.build();
@@ -98,7 +100,7 @@ fn with_commands(whole: &clap::Command, is_in: impl Fn(&clap::Command) -> bool) 
         .subcommands(shown)
 }
 
-/// The command that `words` name.
+/// The subcommand that `words` name.
 fn below<'a>(command: &'a clap::Command, words: &[String]) -> Result<&'a clap::Command, Failure> {
     let Some((word, rest)) = words.split_first() else { return Ok(command) };
     let found = command.get_subcommands().find(|below| below.get_name() == word);
@@ -111,7 +113,7 @@ fn below<'a>(command: &'a clap::Command, words: &[String]) -> Result<&'a clap::C
     below(found?, rest)
 }
 
-/// Writes the page of a command and of each one below it.
+/// Writes the manual pages of a command and of all its subcommands.
 fn write_pages(command: &clap::Command, directory: &Path) -> anyhow::Result<()> {
     let doing = || format!("writing manual pages into {}; is the directory writable?", directory.display());
     fs::create_dir_all(directory).with_context(doing)?;
@@ -121,12 +123,12 @@ fn write_pages(command: &clap::Command, directory: &Path) -> anyhow::Result<()> 
     below.into_iter().try_for_each(|below| write_pages(below, directory))
 }
 
-/// `linerate-lab-run` of `linerate lab run`.
+/// The name of a command's manual page, such as `linerate-lab-run` for `linerate lab run`.
 fn page_name(command: &clap::Command) -> &str {
     command.get_display_name().unwrap_or_else(|| command.get_name())
 }
 
-/// A manual page: the sections that man-pages(7) names, in its order.
+/// A manual page, with the sections of man-pages(7) in their usual order.
 fn page(command: &clap::Command) -> String {
     let man = Man::new(with_usage(command)).source(concat!("linerate ", env!("CARGO_PKG_VERSION")));
     let mut bytes = Vec::new();
@@ -148,14 +150,14 @@ fn page(command: &clap::Command) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// The command with the usage of its help for the synopsis: clap's page would write another one.
+/// The command with the usage line of its help, which clap would replace in the synopsis by another one.
 fn with_usage(command: &clap::Command) -> clap::Command {
     let usage = command.clone().render_usage().to_string();
     let usage = usage.strip_prefix("Usage: ").unwrap_or(&usage).to_owned();
     command.clone().override_usage(usage)
 }
 
-/// A section whose lines aren't filled.
+/// A section of a manual page whose lines aren't filled.
 fn literal(page: &mut Roff, heading: &str, text: Option<&clap::builder::StyledStr>, first: &str) {
     let text = text.map(ToString::to_string).unwrap_or_default();
     let text = text.strip_prefix(first).unwrap_or(&text);

@@ -1,22 +1,24 @@
-//! `--chmod`: changes of modes as chmod(1) writes them, for directories (`D`), for files (`F`), or for both.
+//! Parses `--chmod`: changes of modes in the notation of chmod(1), for directories (`D`), for other entries
+//! (`F`), or for both.
 
 use linerate_wire::control::ModeRule;
 use rustix::fs::Mode;
 
-/// All bits that a rule may change.
+/// All mode bits that a rule may change.
 const BITS: u32 = 0o7777;
 
-/// The process's mask for new files.
+/// The process's umask.
 pub fn umask() -> u32 {
     let umask = rustix::process::umask(Mode::empty());
     rustix::process::umask(umask);
     umask.as_raw_mode()
 }
 
-/// The rules of `text`, separated by commas. If a rule names no class of users, `umask` removes bits.
+/// Parses rules that are separated by commas. If a rule names no class of users, the bits in `umask` aren't
+/// changed.
 ///
 /// # Errors
-/// A message that names the part that isn't a rule.
+/// A message that names the invalid rule.
 pub fn parse(text: &str, umask: u32) -> Result<Vec<ModeRule>, String> {
     let part = |part: &str| one(part, umask).ok_or_else(|| format!("'{part}' is no change of modes"));
     text.split(',').map(part).collect()
@@ -57,7 +59,8 @@ fn one(part: &str, umask: u32) -> Option<ModeRule> {
     Some(ModeRule { directories, others, keep, set, conditional: what.contains('X') })
 }
 
-/// The bits of the classes that `who` names: those of execution, and the special ones.
+/// The permission bits of the classes of users that `who` names, and the special bits (setuid and so on) that
+/// belong to them.
 fn classes(who: &str) -> Option<(u32, u32)> {
     let class = |letter| match letter {
         'u' => Some((0o100, 0o4000)),

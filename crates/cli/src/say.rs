@@ -1,5 +1,5 @@
-//! Lines on standard output and standard error, which may be closed: a line that can't be written is no reason
-//! to stop.
+//! Prints lines on standard output and standard error. Either may be closed; if a line can't be written, the
+//! program continues.
 
 use linerate_wire::path::is_unprintable;
 use std::borrow::Cow;
@@ -8,22 +8,22 @@ use std::io::{self, ErrorKind, Write};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Set once a write to standard output has failed, unless its reader has gone.
+/// Set after a write to standard output has failed, unless the reader has only closed the pipe.
 static LOST: AtomicBool = AtomicBool::new(false);
 
-/// A line on standard output.
+/// Prints a line on standard output.
 macro_rules! say {
     ($($word:tt)*) => { $crate::say::line(format_args!($($word)*)) };
 }
 
-/// A line on standard error.
+/// Prints a line on standard error.
 macro_rules! tell {
     ($($word:tt)*) => { $crate::say::aside(format_args!($($word)*)) };
 }
 
-/// A text that is safe for a terminal and for a line of JSON: characters that move the cursor, turn text
-/// around or hide it are written as JSON writes them. Foreign names are escaped where they are shown; this catches
-/// any that were forgotten.
+/// Makes a text safe for a terminal and for a line of JSON: characters that move the cursor, change the
+/// direction of text or hide it are escaped as in JSON. Foreign names are already escaped where they are
+/// printed; this catches those that were forgotten.
 pub fn fit(text: &str) -> Cow<'_, str> {
     let is_unfit = |c: char| !matches!(c, '\n' | '\t') && is_unprintable(c);
     if !text.contains(is_unfit) {
@@ -41,7 +41,7 @@ pub fn fit(text: &str) -> Cow<'_, str> {
     fit.into()
 }
 
-/// A value as a line of JSON on standard output.
+/// Prints a value as a line of JSON on standard output.
 pub fn json(value: &impl serde::Serialize) {
     match serde_json::to_string(value) {
         Ok(text) => line(format_args!("{text}")),
@@ -49,31 +49,31 @@ pub fn json(value: &impl serde::Serialize) {
     }
 }
 
-/// Set where lines for standard output go to standard error.
+/// Set if lines for standard output are to be written to standard error.
 static ASIDE: AtomicBool = AtomicBool::new(false);
 
-/// Takes a line in place of standard error; returns false if it doesn't take it.
+/// The function that gets lines in place of standard error, if there is one.
 static TAKER: OnceLock<LineTaker> = OnceLock::new();
 
-/// Gets a line, and its importance.
+/// A function that gets a line and its importance. It returns false if it doesn't accept the line.
 pub type LineTaker = fn(&str, LineWeight) -> bool;
 
 /// The importance of a line on standard error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LineWeight {
-    /// Something may be wrong.
+    /// The line warns that something may be wrong.
     Warning,
-    /// A step, or a result.
+    /// The line informs about a step or a result.
     Information,
 }
 
-/// From now on lines for standard error go to `taker`; lines that it doesn't take are printed.
+/// From now on, lines for standard error are passed to `taker`; lines that it doesn't accept are printed.
 pub fn aside_to(taker: LineTaker) {
-    // Only the first taker counts; a process has one.
+    // Only the first call has an effect, since a process needs only one such function.
     let _ = TAKER.set(taker);
 }
 
-/// From now on every line goes to standard error.
+/// From now on, all lines are written to standard error.
 pub fn all_aside() {
     ASIDE.store(true, Ordering::Relaxed);
 }
@@ -86,10 +86,10 @@ pub fn line(text: Arguments<'_>) {
     note_loss(writeln!(out, "{}", fit(&text.to_string())).and_then(|()| out.flush()));
 }
 
-/// A line on standard output. Bytes that aren't characters pass unchanged.
+/// Prints a line on standard output. Bytes that aren't valid UTF-8 are printed unchanged.
 pub fn bytes(text: &[u8]) {
     if ASIDE.load(Ordering::Relaxed) {
-        // There is no other place to report the loss.
+        // If writing to standard error fails, that can't be reported anywhere.
         let _ = io::stderr().write_all(&[&fit_bytes(text)[..], b"\n"].concat());
         return;
     }
@@ -97,13 +97,14 @@ pub fn bytes(text: &[u8]) {
     note_loss(out.write_all(&[&fit_bytes(text)[..], b"\n"].concat()).and_then(|()| out.flush()));
 }
 
-/// Bytes with [`fit`] applied to the characters in them; other bytes pass.
+/// Applies [`fit`] to the characters in these bytes; other bytes are unchanged.
 pub fn fit_bytes(text: &[u8]) -> Vec<u8> {
     let chunks = text.utf8_chunks();
     chunks.flat_map(|chunk| [fit(chunk.valid()).as_bytes(), chunk.invalid()].concat()).collect()
 }
 
-/// Reports once that standard output can't be written. A reader that has gone away is no loss.
+/// Reports, only once, that standard output can't be written. If the reader has closed the pipe, nothing is
+/// reported.
 pub fn note_loss(written: io::Result<()>) {
     if let Err(error) = written
         && error.kind() != ErrorKind::BrokenPipe
@@ -119,7 +120,7 @@ pub fn aside(text: Arguments<'_>) {
     weighed(&text.to_string(), LineWeight::Warning);
 }
 
-/// A line on standard error about a step or a result.
+/// Prints a line on standard error about a step or a result.
 pub fn inform(text: &str) {
     weighed(text, LineWeight::Information);
 }
@@ -127,18 +128,18 @@ pub fn inform(text: &str) {
 fn weighed(text: &str, weight: LineWeight) {
     let text = fit(text);
     if !TAKER.get().is_some_and(|take| take(&text, weight)) {
-        // There is no other place to report it.
+        // If writing to standard error fails, that can't be reported anywhere.
         let _ = writeln!(io::stderr(), "{text}");
     }
 }
 
-/// Lines on standard error, in the place of the `lines` above.
+/// Prints text on standard error that replaces the `lines` lines above it.
 pub fn instead(lines: usize, text: &str) {
-    // Moves up to the first line, and clears everything below.
+    // The escape sequences move the cursor up to the first line, and clear everything below it.
     let _ = writeln!(io::stderr(), "\x1b[{lines}A\x1b[J{}", fit(text));
 }
 
-/// True if output on standard output was lost.
+/// True if some output to standard output was lost.
 pub fn is_lost() -> bool {
     LOST.load(Ordering::Relaxed)
 }

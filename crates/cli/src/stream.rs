@@ -1,4 +1,4 @@
-//! `linerate stream`: memory to memory, over the same streams as `cp`.
+//! `linerate stream`: measures a transfer from memory to memory, over the same streams as `cp`.
 
 use clap::Args;
 use linerate_load::window::CountedTime;
@@ -31,7 +31,7 @@ Examples:
   linerate stream --read /srv/www host      the same, with the cost of reading files
 ";
 
-/// The duration of the measurement of `linerate doctor`.
+/// The duration of the measurement that `linerate doctor` makes.
 const PROBE: Duration = Duration::from_secs(2);
 
 const MEANINGS: [Meaning; 6] = [(Code::Done, "measured"), FAILED, USAGE, FAR_END, VERSION, INTERRUPTED];
@@ -92,11 +92,12 @@ fn measure(args: &StreamArgs, output: &Arc<Output>) -> Result<Code, Failure> {
     Ok(Code::Done)
 }
 
-/// The measurement of `linerate doctor`: two seconds from memory to memory, with the default options. The second number is
-/// the bytes of the largest window that the far end announced to each stream, summed over streams; 0 if it is unknown.
+/// Makes the measurement for `linerate doctor`: a transfer of two seconds from memory to memory, with the
+/// default options. The second result is the size in bytes of the largest TCP window that the far end
+/// announced, summed over streams; 0 if it is unknown.
 ///
 /// # Errors
-/// If the far end can't be started or goes away.
+/// If the far end can't be started or is lost.
 pub fn probe(host: &OsStr, reach: &Reach) -> Result<(Summary, u64), Failure> {
     let (output, meters) = (Arc::new(Output::new(Style::Quiet)), Meters::default());
     let far_end = reach.far_end(host, true)?;
@@ -106,7 +107,7 @@ pub fn probe(host: &OsStr, reach: &Reach) -> Result<(Summary, u64), Failure> {
     Ok((summary, meters.local.windows()))
 }
 
-/// One measurement.
+/// The state of one measurement.
 struct Sending<'a> {
     options: &'a Options,
     until: Until,
@@ -131,7 +132,7 @@ impl Sending<'_> {
             Ok((sent, seconds, CountedTime::ending_now(seconds), session.wait_for_report()?))
         })?;
         let (turned_away, cipher) = (far.session.strangers(), far.session.cipher());
-        // Its remote shell is counted below.
+        // The remote shell's processor time can be read only after it has ended.
         drop(far);
         Ok(Summary {
             landed: Totals { bytes, ..Totals::default() },

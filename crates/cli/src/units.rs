@@ -1,4 +1,4 @@
-//! Quantities as users write and read them.
+//! Parses and prints quantities as users write and read them.
 
 use clap::builder::{OsStringValueParser, TypedValueParser};
 use linerate_transfer::routes::{self, Interfaces};
@@ -12,7 +12,8 @@ pub use linerate_quantity::{
     rsync_bytes as parse_rsync_size,
 };
 
-/// Reads the name of a file or a directory, which an unset variable leaves empty.
+/// A parser for the name of a file or directory. It refuses an empty name, which an unset shell variable
+/// causes.
 pub fn named_file() -> impl TypedValueParser<Value = PathBuf> {
     OsStringValueParser::new().try_map(|name| match name.is_empty() {
         true => Err("it is empty, perhaps by a variable that isn't set"),
@@ -20,10 +21,10 @@ pub fn named_file() -> impl TypedValueParser<Value = PathBuf> {
     })
 }
 
-/// Two TCP ports, `FIRST-LAST` or one.
+/// Parses a range of TCP ports: `FIRST-LAST`, or a single port.
 ///
 /// # Errors
-/// A message with examples of what to write.
+/// A message with examples of valid values.
 pub fn parse_ports(text: &str) -> Result<(u16, u16), String> {
     let wrong = || format!("'{text}' isn't a range of ports; write 50000-50010");
     let (first, last) = text.split_once(['-', ':']).unwrap_or((text, text));
@@ -32,10 +33,11 @@ pub fn parse_ports(text: &str) -> Result<(u16, u16), String> {
     if first == 0 || first > last { Err(wrong()) } else { Ok((first, last)) }
 }
 
-/// Seconds, perhaps with a fraction, that a run can last: at most 2^32, which every clock can add.
+/// Parses a duration in seconds, which may have a fraction. It may be at most 2^32, so that adding it to a
+/// clock's time can't overflow.
 ///
 /// # Errors
-/// A message with examples of what to write.
+/// A message with examples of valid values.
 pub fn parse_time(text: &str) -> Result<Duration, String> {
     let seconds = text.parse().ok().filter(|seconds| (0.0..=f64::from(u32::MAX)).contains(seconds));
     seconds
@@ -43,10 +45,10 @@ pub fn parse_time(text: &str) -> Result<Duration, String> {
         .ok_or_else(|| format!("'{text}' isn't a time that a run can last; write seconds, as in 10 or 0.5"))
 }
 
-/// A number of streams, or `auto`.
+/// Parses a number of streams; `None` for `auto`.
 ///
 /// # Errors
-/// A message with examples of what to write.
+/// A message with examples of valid values.
 pub fn parse_streams(text: &str) -> Result<Option<u32>, String> {
     if text == "auto" {
         return Ok(None);
@@ -57,7 +59,7 @@ pub fn parse_streams(text: &str) -> Result<Option<u32>, String> {
     }
 }
 
-/// Names of this host's interfaces with commas between them, or `all`.
+/// Parses names of this host's interfaces, separated by commas, or `all`.
 ///
 /// # Errors
 /// A message with the names of this host's interfaces.
@@ -74,16 +76,16 @@ pub fn parse_interfaces(text: &str) -> Result<Interfaces, String> {
     }
 }
 
-/// Names of interfaces of any host with commas between them, or `all`.
+/// Parses names of interfaces of any host, separated by commas, or `all`.
 ///
 /// # Errors
-/// A message if no interface can have such a name.
+/// A message if a name isn't valid for an interface.
 pub fn interface_names(text: &str) -> Result<Interfaces, String> {
     if text == "all" {
         return Ok(Interfaces::All);
     }
     let names: Vec<String> = text.split(',').map(|name| name.trim().to_owned()).collect();
-    // The kernel's rule, dev_valid_name().
+    // The rule for names in the kernel's dev_valid_name().
     let is_odd = |name: &&String| {
         name.is_empty() || name.len() > 15 || name.contains(|c: char| c.is_whitespace() || c == '/')
     };
@@ -95,10 +97,10 @@ pub fn interface_names(text: &str) -> Result<Interfaces, String> {
     }
 }
 
-/// `auto`, `off`, or a level of zstd.
+/// Parses a compression level: `auto`, `off`, or a level of zstd.
 ///
 /// # Errors
-/// A message with examples of what to write.
+/// A message with examples of valid values.
 pub fn parse_compression(text: &str) -> Result<CompressionLevel, String> {
     match (text, text.parse()) {
         ("auto", _) => Ok(CompressionLevel::Auto),
@@ -108,17 +110,17 @@ pub fn parse_compression(text: &str) -> Result<CompressionLevel, String> {
     }
 }
 
-/// Bytes for people, in powers of ten: `2.05 GB`.
+/// A number of bytes as text, in powers of ten: `2.05 GB`.
 pub fn show_bytes(bytes: u64) -> String {
     Bytes::of(bytes).to_string()
 }
 
-/// A payload rate for people: `9.41 Gbit/s`.
+/// The payload rate of `bytes` in `seconds` as text: `9.41 Gbit/s`.
 pub fn show_rate(bytes: u64, seconds: f64) -> String {
     BitRate::over(bytes, seconds).to_string()
 }
 
-/// A duration for people: `1.75 s`, `3 min 20 s`.
+/// A duration as text: `1.75 s`, `3 min 20 s`.
 pub fn show_time(time: Duration) -> String {
     Seconds::from(time).to_string()
 }

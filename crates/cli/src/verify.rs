@@ -1,4 +1,5 @@
-//! `linerate verify`: compares two trees, each here or on another host, without sending their contents.
+//! `linerate verify`: compares two trees without sending their contents. Each tree is on this host or on
+//! another one.
 
 use clap::Args;
 use linerate_transfer::bounds::Bounds;
@@ -44,7 +45,7 @@ Examples:
 const USER_ONLY: &str = "only extended attributes in 'user.' were compared: only root sees the others, and not \
                          both ends are root";
 
-/// Exit codes of a comparison, with the sentence for its success.
+/// The exit codes of a comparison; `same` is the sentence for success.
 pub const fn meanings(same: &'static str) -> [Meaning; 8] {
     [
         (Code::Done, same),
@@ -108,17 +109,17 @@ pub fn run(args: VerifyArgs) -> Result<Code, Failure> {
     })
 }
 
-/// The places of the two trees.
+/// Where the two trees are.
 enum ComparedTrees {
-    /// One tree is here.
+    /// One tree is on this host.
     Near {
         near: OsString,
-        /// `None` is this host.
+        /// The host of the other tree; `None` is this host.
         host: Option<OsString>,
         far: Vec<u8>,
         near_is_source: bool,
     },
-    /// Both trees are at far hosts, source and destination.
+    /// Both trees are on far hosts: the host and path of the source, and those of the destination.
     Far([(OsString, Vec<u8>); 2]),
 }
 
@@ -136,7 +137,7 @@ impl VerifyArgs {
         };
         let compared = match ComparedTrees::find(&self.source, &self.destination) {
             ComparedTrees::Near { near, host, far, near_is_source } => {
-                // This comes before any login, so that a mistyped name is reported at once.
+                // This comes before any login, so that a wrong name is reported immediately.
                 let near = open(&Bounds::here(), near.as_bytes())?;
                 self.with_near(output, &near, (host.as_deref(), far, near_is_source), near_end)?
             }
@@ -263,7 +264,7 @@ impl ComparedTrees {
     }
 }
 
-/// Reports problems of one of two far hosts.
+/// Reports the problems of one of two far hosts.
 struct FarTeller {
     host: String,
     output: Arc<Output>,

@@ -1,4 +1,5 @@
-//! One attempt at a part of a plan: its maker, progress and result. Each has a file, which only its maker writes.
+//! An attempt to move a part of a plan: its process, progress and result. Each attempt has a file, which only
+//! its own process writes.
 
 use linerate_sys::process::{boot_id, start_of};
 use serde::{Deserialize, Serialize};
@@ -13,26 +14,27 @@ use crate::plan::SCHEMA;
 pub struct Attempt {
     /// [`SCHEMA`].
     pub schema: u32,
-    /// Its state.
+    /// Whether the attempt is running, or how it ended.
     pub state: AttemptState,
-    /// Grows each time that the file is written, so a reader that sees it grow knows that the attempt lives.
+    /// A counter that increases with each write of the file. If a reader sees it increase, the attempt is
+    /// alive.
     pub beat: u64,
-    /// The process that makes it.
+    /// The process that makes the attempt.
     pub maker: AttemptMaker,
-    /// The time at which it began, in seconds since 1970 by the maker's clock.
+    /// The time at which the attempt began, in seconds since 1970 by the clock of its host.
     pub begun: u64,
-    /// The time at which this was written, likewise.
+    /// The time at which this file was written, in seconds since 1970 by the clock of its host.
     pub written: u64,
-    /// The destination, in the form for cp and sync.
+    /// The destination of the attempt, in the form for `linerate cp` and `linerate sync`.
     pub to: String,
-    /// Its progress.
+    /// The progress of the attempt.
     pub progress: AttemptProgress,
-    /// The bytes that it had sent at several times; empty in files of earlier versions.
+    /// The number of bytes that the attempt had sent at several times; empty in files of earlier versions.
     #[serde(default)]
     pub history: History,
-    /// The exit code, once it has ended.
+    /// The exit code of the attempt, once it has ended.
     pub exit: Option<u8>,
-    /// The reason why it failed.
+    /// The reason why the attempt failed.
     pub message: Option<String>,
 }
 
@@ -40,69 +42,69 @@ pub struct Attempt {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum AttemptState {
-    /// It is at work, or was when it last wrote.
+    /// The attempt was running when the file was last written.
     Running,
-    /// Everything is in place, except for entries that changed or vanished at the source during the copy.
+    /// All entries are in place, except those that changed or vanished at the source during the copy.
     Done,
-    /// Something isn't in place.
+    /// Some entries aren't in place.
     Failed,
-    /// A signal, or another attempt that took over, ended it.
+    /// The attempt was ended by a signal, or because another attempt took over.
     Interrupted,
 }
 
-/// The process that makes an attempt.
+/// The process that makes an attempt, with the properties that identify it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AttemptMaker {
     /// The host's name.
     pub host: String,
-    /// The boot of that host.
+    /// The boot ID of the host.
     pub boot: String,
-    /// The namespace in which the process has its number.
+    /// The process ID namespace to which `pid` belongs.
     pub namespace: String,
-    /// Its number.
+    /// The process ID.
     pub pid: u32,
-    /// The time at which it began, in ticks since the boot.
+    /// The start time of the process, in ticks since boot.
     pub started: u64,
-    /// The scheduler's job, if any.
+    /// The Slurm job in which the process runs, if any.
     pub job: Option<SchedulerJob>,
 }
 
-/// A job of Slurm's.
+/// A job of Slurm.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SchedulerJob {
-    /// Its number; for a task of an array, the task's own number.
+    /// The job's number; for a task of an array, the number of the task.
     pub id: String,
-    /// The number of restarts.
+    /// How many times Slurm restarted the job.
     pub restarts: u32,
 }
 
 /// The progress of an attempt.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct AttemptProgress {
-    /// Seconds since the first data connection.
+    /// The seconds since the first data connection was established.
     pub seconds: f64,
-    /// Bytes that are in place or on their way there, including those that were there before.
+    /// Bytes that are in place or in flight, including bytes that were in place before the attempt.
     pub bytes: u64,
-    /// Bytes that were sent for it.
+    /// Bytes that the attempt sent.
     pub sent_bytes: u64,
-    /// Files in place.
+    /// The number of files that are in place.
     pub files: u64,
-    /// The limiter's name, as in `--json`.
+    /// The name of the limiting factor, as in the output of `--json`.
     pub limiter: String,
-    /// The share of the time for which it limits, 0 to 1.
+    /// The share of the time in which that factor was the limit, 0 to 1.
     pub limiter_share: f64,
-    /// Entries that failed.
+    /// The number of entries that failed.
     pub failed: u64,
-    /// Entries that changed or vanished.
+    /// The number of entries that changed or vanished during the copy.
     pub changed: u64,
-    /// Entries that lost some metadata.
+    /// The number of entries for which some metadata couldn't be kept.
     pub not_kept: u64,
-    /// Processor seconds of both ends; 0 until the end.
+    /// The processor time of both ends in seconds; 0 until the attempt ends.
     pub cpu_seconds: f64,
 }
 
 impl AttemptProgress {
-    /// The mean rate of the sent data in Gbit/s.
+    /// The mean rate at which data was sent, in Gbit/s.
     pub fn gbit_per_second(&self) -> f64 {
         if self.seconds > 0.0 { self.sent_bytes as f64 * 8e-9 / self.seconds } else { 0.0 }
     }
@@ -112,7 +114,7 @@ impl AttemptProgress {
 pub const ENTRIES_FAILED: u8 = 3;
 
 impl Attempt {
-    /// True if it has ended, and everything is in place except entries that couldn't be copied.
+    /// Whether the attempt has ended and everything is in place, except entries that couldn't be copied.
     pub fn has_only_failed_entries(&self) -> bool {
         self.state == AttemptState::Failed && self.exit == Some(ENTRIES_FAILED)
     }
@@ -134,7 +136,8 @@ impl Attempt {
         }
     }
 
-    /// The host that receives, as in `dtn1:/data` or `u@[::1]:data`; `None` within one host, where the destination is absolute.
+    /// The receiving host, from a destination such as `dtn1:/data` or `u@[::1]:data`; `None` if the
+    /// destination is an absolute path on this host.
     pub fn receiver(&self) -> Option<&str> {
         let colon = self.to.find(':').filter(|_| !self.to.starts_with('/'))?;
         let is_in_brackets = self.to[..colon].contains('[');
@@ -142,19 +145,19 @@ impl Attempt {
         Some(&self.to[..end])
     }
 
-    /// Adds the bytes that it has sent by now to its history.
+    /// Adds the number of bytes sent so far to the attempt's history.
     pub fn note_history(&mut self) {
         self.history.note(now().saturating_sub(self.begun), self.progress.sent_bytes);
     }
 
-    /// The time since it last wrote, by the clocks of two hosts.
+    /// The seconds since the attempt last wrote its file, by the clocks of two hosts, which may differ.
     pub fn silence(&self) -> u64 {
         now().saturating_sub(self.written)
     }
 }
 
 impl AttemptMaker {
-    /// This process.
+    /// The current process.
     pub fn of_this_process() -> Self {
         let pid = std::process::id();
         Self {
@@ -167,7 +170,8 @@ impl AttemptMaker {
         }
     }
 
-    /// True if the process is known to be gone: it was on this host, or Slurm has restarted its job.
+    /// Whether the process is known to have ended: it ran on this host and doesn't exist any more, or Slurm
+    /// has restarted its job.
     pub fn is_gone(&self, here: &Self) -> bool {
         let is_of_this_host = (&self.host, &self.namespace) == (&here.host, &here.namespace);
         match is_of_this_host && !self.boot.is_empty() {
@@ -184,14 +188,14 @@ impl AttemptMaker {
 }
 
 impl SchedulerJob {
-    /// The job, from the variables that Slurm sets for its tasks.
+    /// The Slurm job of this process, from the variables that Slurm sets for its tasks.
     fn of_environment(variable: impl Fn(&str) -> Option<String>) -> Option<Self> {
         let restarts = variable("SLURM_RESTART_COUNT").and_then(|count| count.parse().ok());
         Some(Self { id: variable("SLURM_JOB_ID")?, restarts: restarts.unwrap_or(0) })
     }
 }
 
-/// Seconds since 1970.
+/// The current time in seconds since 1970.
 pub fn now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
 }

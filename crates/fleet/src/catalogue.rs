@@ -1,6 +1,6 @@
-//! The catalogue: every entry that a scan has found, with its stamp and its shard.
+//! The catalogue: a file with every entry that a scan found, with its stamp and its shard.
 //!
-//! The next plan compares with it to find the entries that have changed since.
+//! The next plan compares the source with the catalogue, to find the entries that have changed since.
 
 use anyhow::{Context, bail};
 use std::fs::File;
@@ -9,15 +9,15 @@ use std::path::Path;
 
 /// The first bytes of the file.
 const MAGIC: &[u8; 16] = b"linerate-fleet1\n";
-/// Bytes of a record in front of its path.
+/// The number of bytes of a record before its path.
 const FIXED: usize = 4 + 1 + 8 + 8 + 4 + 8 + 4 + 8 + 2;
 const BUFFER: usize = 256 << 10;
 
-/// An entry that is in no shard: a directory.
+/// The shard number of an entry that is in no shard: a directory.
 pub const IN_NONE: u32 = u32::MAX;
-/// An entry that was in place before, and hasn't changed since.
+/// The shard number of an entry that an earlier round moved and that hasn't changed since.
 pub const IN_PLACE: u32 = u32::MAX - 1;
-/// A file that is divided among several shards.
+/// The shard number of a file that is divided among several shards.
 pub const IN_SEVERAL: u32 = u32::MAX - 2;
 
 /// The kind of an entry.
@@ -33,36 +33,36 @@ pub enum EntryKind {
     Special,
 }
 
-/// The values by which a changed entry is recognised. They are only compared.
+/// The values by which a changed entry is detected. They are only compared for equality.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EntryStamp {
-    /// Bytes of a file's contents.
+    /// The size of a file's contents, in bytes.
     pub size: u64,
-    /// Time of modification: seconds, nanoseconds.
+    /// The time of the last modification of the contents: seconds and nanoseconds.
     pub mtime: (i64, u32),
-    /// Time of the inode's last change.
+    /// The time of the inode's last change: seconds and nanoseconds.
     pub ctime: (i64, u32),
     /// The inode's number.
     pub inode: u64,
 }
 
-/// One entry of the tree.
+/// An entry of the source, as a catalogue records it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CataloguedEntry {
-    /// Below the source; empty for the source itself.
+    /// The entry's path below the source; empty for the source itself.
     pub path: Vec<u8>,
-    /// Its kind.
+    /// The entry's kind.
     pub kind: EntryKind,
-    /// Its stamp.
+    /// The entry's stamp, to detect later changes.
     pub stamp: EntryStamp,
-    /// Its shard, or [`IN_NONE`], [`IN_PLACE`] or [`IN_SEVERAL`].
+    /// The number of the entry's shard, or [`IN_NONE`], [`IN_PLACE`] or [`IN_SEVERAL`].
     pub shard: u32,
 }
 
 /// Writes a catalogue.
 pub struct CatalogueWriter(BufWriter<File>);
 
-/// Reads a catalogue, which must be whole.
+/// Reads a catalogue, and detects a truncated one.
 pub struct CatalogueReader {
     file: BufReader<File>,
     left: u64,
@@ -182,7 +182,7 @@ impl EntryKind {
     }
 }
 
-/// The fields of a record that aren't read yet. The record has enough bytes for all of them.
+/// The fields of a record that weren't read yet. The caller has checked that the record has enough bytes.
 struct Fields<'a>(&'a [u8]);
 
 impl Fields<'_> {
@@ -227,7 +227,8 @@ mod tests {
         for length in 0..whole.len() {
             fs::write(&file, &whole[..length]).unwrap();
             let read = CatalogueReader::open(&file).and_then(|reader| reader.collect::<Result<Vec<_>, _>>());
-            // Where a record ends, only the plan's count of entries shows that some are missing.
+            // If the file is cut off after a whole record, only the number of entries in the plan shows that
+            // some are missing.
             assert!(read.is_err() || read.unwrap().len() < entries.len(), "{length}");
         }
     }

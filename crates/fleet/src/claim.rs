@@ -1,8 +1,9 @@
-//! Claims: if several tasks want a part of a plan, one of them makes the next attempt at it.
+//! Claims: if several tasks want to move a part of a plan, exactly one of them makes the next attempt.
 //!
-//! The claim is the attempt's file: the task that makes attempt N creates `NAME.N.json`, by a link that fails if the name is
-//! taken. No clock of another host counts: a waiting task watches whether the file changes, and takes over with attempt N + 1 once it
-//! hasn't changed for a time. If the earlier task isn't dead after all, it sees the next file, and stops.
+//! The claim is the attempt's file: the task that makes attempt N creates `NAME.N.json`, with a link that
+//! fails if the name exists. Clocks of other hosts don't matter: a waiting task watches whether the file
+//! changes, and takes over with attempt N + 1 if it hasn't changed for a certain time. If the earlier task is
+//! still alive, it finds the next file and stops.
 
 use anyhow::{Context, ensure};
 use linerate_sys::replace::replace;
@@ -16,7 +17,7 @@ use std::time::{Duration, Instant};
 use crate::attempt::{Attempt, AttemptMaker, AttemptState, now};
 use crate::plan::FleetPart;
 
-/// The interval at which a waiting task looks.
+/// The interval at which a waiting task checks the attempt's file.
 const LOOK: Duration = Duration::from_millis(500);
 
 /// An attempt that this process makes.
@@ -26,31 +27,31 @@ pub struct Claim {
     part: FleetPart,
     /// The attempt's number, from 1.
     pub number: u32,
-    /// The contents of its file.
+    /// The contents of the attempt's file.
     pub attempt: Attempt,
 }
 
-/// The result of a request for a part.
+/// The result of claiming a part.
 #[derive(Debug)]
 pub enum Claimed {
-    /// This process has it.
+    /// This process has claimed the part.
     Ours(Box<Claim>),
-    /// An earlier attempt has done it.
+    /// An earlier attempt has already moved the part.
     Done(u32, Box<Attempt>),
-    /// Another process is at work on it.
+    /// Another process is moving the part.
     Busy(u32, Box<Attempt>),
 }
 
-/// The time for which an attempt may be silent, and whether to wait for its end.
+/// How long an attempt may be silent before another task takes over, and whether a task waits for it.
 #[derive(Clone, Copy, Debug)]
 pub struct ClaimPatience {
-    /// A silent attempt is given up after this time.
+    /// The time after which an attempt that doesn't write its file is presumed dead.
     pub lease: Duration,
-    /// Waits for the attempts of other tasks.
+    /// Whether to wait for attempts of other tasks to end.
     pub waits: bool,
 }
 
-/// All attempts at a part by their numbers; `None` for a file that can't be read.
+/// All attempts at a part, by number; `None` for a file that can't be read.
 pub type Attempts = BTreeMap<u32, Option<Attempt>>;
 
 /// Asks for a part. `to` is the destination by the attempt's number; `goes_on` is false once the wait is to end.
@@ -78,7 +79,7 @@ pub fn claim(
             let next = last.map_or(1, |(number, _)| number.saturating_add(1));
             match Claim::make(runs, part, next, to(next))? {
                 Some(claim) => return Ok(Claimed::Ours(Box::new(claim))),
-                // Another task was faster.
+                // Another task has created the file first.
                 None => continue,
             }
         };
@@ -101,13 +102,13 @@ fn is_gone(attempt: Option<&Attempt>) -> bool {
     attempt.is_some_and(|attempt| attempt.maker.is_gone(&AttemptMaker::of_this_process()))
 }
 
-/// The attempt that has done the part.
+/// The attempt that has moved the part, if any, with its number.
 pub fn done(attempts: &Attempts) -> Option<(u32, &Attempt)> {
     let mut known = attempts.iter().filter_map(|(number, attempt)| Some((*number, attempt.as_ref()?)));
     known.find(|(_, attempt)| attempt.state == AttemptState::Done)
 }
 
-/// The watched attempt, and the time since which it hasn't changed.
+/// An attempt that is watched, and the time since which its file hasn't changed.
 #[derive(Default)]
 struct WatchedAttempt {
     seen: Option<(u32, Option<u64>)>,
@@ -136,14 +137,14 @@ pub fn attempts(runs: &Path, part: FleetPart) -> anyhow::Result<Attempts> {
     Ok(there.map(|(number, path)| (number, read(&path))).collect())
 }
 
-/// The end of several parts.
+/// The combined result of several parts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PartsEnd {
-    /// This one hasn't ended, or an attempt at it couldn't be made.
+    /// This part has no ended attempt, or its attempt failed to start.
     Lacks(FleetPart),
-    /// All have ended, but some entries couldn't be copied.
+    /// All parts have ended, but some entries couldn't be copied.
     WithFailures,
-    /// All are done.
+    /// All parts were moved completely.
     Done,
 }
 
@@ -186,7 +187,8 @@ pub fn all_attempts(runs: &Path) -> anyhow::Result<BTreeMap<FleetPart, Attempts>
     Ok(all)
 }
 
-/// On a file system without links the file is created before its contents are written: for a moment it can't be read.
+/// Reads an attempt's file. On a file system without hard links, the file is created before its contents are
+/// written, so for a moment it can't be read.
 fn read(path: &Path) -> Option<Attempt> {
     serde_json::from_slice(&fs::read(path).ok()?).ok()
 }
@@ -197,7 +199,7 @@ fn named(name: &str) -> Option<(FleetPart, u32)> {
 }
 
 impl Claim {
-    /// Creates that attempt's file; `None` if another task has.
+    /// Creates the file of an attempt; `None` if another task has already created it.
     fn make(runs: &Path, part: FleetPart, number: u32, to: String) -> anyhow::Result<Option<Self>> {
         let claim = Self { runs: runs.to_owned(), part, number, attempt: Attempt::begin(to) };
         let made = claim.make_file(&serde_json::to_vec(&claim.attempt)?);
@@ -210,13 +212,14 @@ impl Claim {
         let linked = File::create_new(&own)
             .and_then(|mut file| file.write_all(text).and_then(|()| file.sync_all()))
             .and_then(|()| match fs::hard_link(&own, &path) {
-                // If a server's answer was lost, a second try fails although the first one succeeded.
+                // If the server's reply was lost, the repeated request fails although the first one
+                // succeeded.
                 Err(error) if error.kind() == ErrorKind::AlreadyExists => {
                     Ok(own.metadata().is_ok_and(|it| it.nlink() == 2))
                 }
                 linked => linked.map(|()| true),
             });
-        // The temporary name isn't needed any more.
+        // The temporary name is no longer needed.
         let _ = fs::remove_file(&own);
         match linked {
             Err(error) if has_no_links(&error) => match File::create_new(&path) {
@@ -231,7 +234,7 @@ impl Claim {
         attempt_path(&self.runs, self.part, number)
     }
 
-    /// True once another attempt has taken over.
+    /// Whether another attempt has taken over the part.
     pub fn is_overtaken(&self) -> bool {
         self.path(self.number.saturating_add(1)).exists()
     }
@@ -250,7 +253,8 @@ impl Claim {
     }
 }
 
-/// `EPERM`, `EOPNOTSUPP` and `ENOSYS` of link(2): this file system has no links.
+/// Whether an error of link(2) means that the file system has no hard links: `EPERM`, `EOPNOTSUPP` or
+/// `ENOSYS`.
 fn has_no_links(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::PermissionDenied | ErrorKind::Unsupported)
 }
@@ -274,7 +278,7 @@ mod tests {
         }
     }
 
-    /// As if the maker were on another host.
+    /// Changes the claim as if its process were on another host.
     fn move_away(claim: &mut Claim) {
         claim.attempt.maker.host = "elsewhere".into();
         claim.write().unwrap();

@@ -1,5 +1,5 @@
-//! Files that are large compared with a shard: their bytes fill the shards one after the other. If a shard is full before a file ends,
-//! the file is divided there, at the end of one of its pieces.
+//! Divides large files among shards. The bytes of large files fill the shards one after the other; if a shard
+//! becomes full before a file ends, the file is divided there, at a boundary between two of its pieces.
 
 use linerate_wire::control::{DividedFile, LEAST_PIECE, MAX_DIVIDED, MAX_PIECES};
 use serde::{Deserialize, Serialize};
@@ -7,56 +7,60 @@ use serde::{Deserialize, Serialize};
 use crate::catalogue::EntryStamp;
 use crate::shards::Burden;
 
-/// A file of at most this number of bytes is never divided: starting one more task for it would take longer.
+/// The greatest size, in bytes, of files that are never divided, because an additional task for such a file
+/// would take longer.
 const LEAST_DIVIDED: u64 = 16 << 20;
-/// A file that has more than this part of a mean shard is large.
+/// A file is large if its size is more than 1/16 of a mean shard.
 const LARGE: u64 = 16;
-/// A file is divided only if a shard would otherwise differ by more than this part of a mean shard from the others.
+/// A file is divided only if a shard would otherwise differ from the others by more than 1/32 of a mean
+/// shard.
 const TOLERANCE: u64 = 32;
-/// About the number of pieces of a mean shard, and the most bytes of a piece, unless a file would have too many pieces.
+/// The approximate number of pieces of a mean shard. It also limits the bytes of a piece, unless a file would
+/// have too many pieces.
 const PIECES: u64 = 64;
 const LARGEST_PIECE: u64 = 1 << 30;
-/// The most bytes of the paths of all divided files: one task gets them in a message of one MiB.
+/// The greatest total number of bytes of the paths of all divided files, because one task gets these paths in
+/// a message of 1 MiB.
 const PATHS: usize = 512 << 10;
 
 /// A large file.
 #[derive(Clone, Copy, Debug)]
 pub struct LargeFile {
-    /// Its bytes.
+    /// The size of the file in bytes.
     pub size: u64,
-    /// Bytes of its path.
+    /// The number of bytes of the file's path.
     pub path: usize,
 }
 
-/// The place of a large file.
+/// The shard or shards that move a large file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LargePlace {
-    /// In this shard.
+    /// One shard moves the whole file.
     Whole(u32),
-    /// In several shards, with the number of pieces that each brings, in order.
+    /// Several shards move the file, each some of its pieces, in the order of the shards.
     Divided {
-        /// Bytes of a piece.
+        /// The size of a piece, in bytes.
         piece: u64,
-        /// The shards' pieces.
+        /// The pieces that each shard moves.
         ranges: Vec<PieceRange>,
     },
 }
 
-/// Pieces of a file that a shard brings.
+/// The pieces of a file that one shard moves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PieceRange {
-    /// The shard.
+    /// The number of the shard.
     pub shard: u32,
-    /// The first piece.
+    /// The index of the first piece.
     pub first: u32,
     /// The number of pieces.
     pub pieces: u32,
 }
 
-/// A file that several shards bring, as in the plan.
+/// A file that is divided among several shards, as the plan records it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PlannedFile {
-    /// Bytes.
+    /// The size of the file in bytes.
     pub size: u64,
     /// Time of modification: seconds, nanoseconds.
     pub mtime: (i64, u32),
@@ -64,54 +68,54 @@ pub struct PlannedFile {
     pub ctime: (i64, u32),
     /// The inode's number.
     pub inode: u64,
-    /// Bytes of a piece.
+    /// The size of a piece, in bytes.
     pub piece: u64,
-    /// The pieces that each shard brings.
+    /// The pieces that each shard moves.
     pub ranges: Vec<PieceRange>,
 }
 
 impl PlannedFile {
-    /// A file with this stamp.
+    /// A file with this stamp, which is divided into these pieces.
     pub fn new(stamp: EntryStamp, piece: u64, ranges: Vec<PieceRange>) -> Self {
         let EntryStamp { size, mtime, ctime, inode } = stamp;
         Self { size, mtime, ctime, inode, piece, ranges }
     }
 
-    /// Bytes of some of its pieces.
+    /// The number of bytes in a range of the file's pieces.
     pub fn bytes_of(&self, range: &PieceRange) -> u64 {
         range.bytes(self.size, self.piece)
     }
 }
 
 impl PieceRange {
-    /// The bytes of these pieces, for a file and pieces of these sizes.
+    /// The number of bytes in these pieces; `size` and `piece` are the sizes of the file and of a piece.
     fn bytes(&self, size: u64, piece: u64) -> u64 {
         let end = |pieces: u64| pieces.saturating_mul(piece).min(size);
         end(u64::from(self.first) + u64::from(self.pieces)) - end(self.first.into())
     }
 }
 
-/// The large files, and their shards.
+/// Decides which files are large, and which shards move them.
 #[derive(Clone, Copy, Debug)]
 pub struct Divider {
     shards: u32,
-    /// Bytes of a mean shard.
+    /// The number of bytes of a mean shard.
     mean: u64,
 }
 
 impl Divider {
-    /// For entries with the sum `all` that become this number of shards.
+    /// A divider for entries with the total `all`, which become `shards` shards.
     pub fn new(all: Burden, shards: u32) -> Self {
         Self { shards: shards.max(1), mean: all.bytes / u64::from(shards.max(1)) }
     }
 
-    /// Whether a file of this number of bytes may be divided.
+    /// Whether a file with this number of bytes is large, and so may be divided.
     pub fn is_large(&self, size: u64) -> bool {
         let most = LARGEST_PIECE.saturating_mul(MAX_PIECES).saturating_mul(MAX_PIECES);
         self.shards > 1 && size > self.mean / LARGE && (LEAST_DIVIDED + 1..most).contains(&size)
     }
 
-    /// The places of the large files, in their order.
+    /// The shards that move each of the large files, in the order of `files`.
     pub fn divide(&self, files: &[LargeFile]) -> Vec<LargePlace> {
         let sum = files.iter().fold(0, |sum: u64, file| sum.saturating_add(file.size));
         let target = (sum / u64::from(self.shards)).max(self.mean / 2).max(1);
@@ -130,7 +134,7 @@ impl Divider {
         files.iter().map(place).collect()
     }
 
-    /// Bytes of a piece of a file.
+    /// The size of a piece of a file with `size` bytes.
     fn piece(&self, size: u64) -> u64 {
         let of_shard = (self.mean / PIECES).clamp(LEAST_PIECE, LARGEST_PIECE);
         let of_shard = (of_shard + 1).next_power_of_two() / 2;
@@ -138,19 +142,20 @@ impl Divider {
     }
 }
 
-/// The shards that are filled one after the other.
+/// The state while shards are filled with large files, one after the other.
 struct Filling {
     last: u32,
-    /// Bytes of large files that each shard should have.
+    /// The number of bytes of large files that each shard should get.
     target: u64,
     tolerance: u64,
     shard: u32,
-    /// Bytes that all shards have so far.
+    /// The number of bytes that were distributed so far.
     at: u64,
 }
 
 impl Filling {
-    /// Places a file, which is divided only at the end of a piece, or not at all.
+    /// Assigns a file to shards. It is divided only at boundaries between pieces; with `piece` as `None`, it
+    /// stays whole.
     fn place(&mut self, size: u64, piece: Option<u64>) -> LargePlace {
         let (mut ranges, mut from) = (Vec::new(), 0);
         while from < size {
@@ -176,13 +181,13 @@ impl Filling {
         }
     }
 
-    /// Bytes for which the shard still has room.
+    /// The number of bytes that still fit in the present shard.
     fn room(&self) -> u64 {
         (u64::from(self.shard) + 1).saturating_mul(self.target).saturating_sub(self.at)
     }
 }
 
-/// Each shard's part of a large file, whose name counts with its first piece.
+/// Each shard's share of a large file. The file counts as one of the shard with its first piece.
 pub fn burdens(size: u64, place: &LargePlace) -> Vec<(u32, Burden)> {
     match place {
         LargePlace::Whole(shard) => vec![(*shard, Burden { bytes: size, files: 1 })],
@@ -196,7 +201,8 @@ pub fn burdens(size: u64, place: &LargePlace) -> Vec<(u32, Burden)> {
     }
 }
 
-/// The key of a divided file. It changes with each round of a plan, and with each property of the file or its pieces.
+/// The key that identifies a divided file at the destination. It changes with each round of a plan, and with
+/// each property of the file or its pieces.
 pub fn key(plan: &str, round: u32, file: &DividedFile) -> [u8; 16] {
     let DividedFile { path, size, mtime, ctime, inode, piece, .. } = file;
     let said = format!(
@@ -217,7 +223,7 @@ mod tests {
     use linerate_wire::path::RelPath;
     use proptest::prelude::*;
 
-    /// The shards' burdens, and where the large files went.
+    /// The shards' loads, and the shards of the large files, for the test.
     fn shards(sizes: &[u64], count: u32) -> (Vec<Burden>, Vec<(u64, LargePlace)>) {
         let all = Burden { bytes: sizes.iter().sum(), files: sizes.len() as u64 };
         let (divider, mut cutter) = (Divider::new(all, count), Cutter::new(all, count));
@@ -235,7 +241,8 @@ mod tests {
         (loads, large.into_iter().zip(places).collect())
     }
 
-    /// The model: every piece of a file is in one range, in order, and a task takes what the plan says.
+    /// Checks the division by a simple model: every piece of a file is in exactly one range, in order, and
+    /// the shards have the planned sizes.
     fn assert_whole(size: u64, place: &LargePlace, shards: u32) {
         let LargePlace::Divided { piece, ranges } = place else {
             let LargePlace::Whole(shard) = place else { unreachable!() };
@@ -315,7 +322,8 @@ mod tests {
             let sum: u64 = sizes.iter().sum();
             prop_assert_eq!(loads.iter().map(|load| load.bytes).sum::<u64>(), sum);
             prop_assert_eq!(loads.iter().map(|load| load.files).sum::<u64>(), sizes.len() as u64);
-            // Files that are never divided, and pieces that aren't smaller, may be more than a tenth of a little shard.
+            // Files that are never divided, and pieces of the least size, may be more than a tenth of a small
+            // shard.
             if sum / u64::from(count) > 32 * LEAST_DIVIDED {
                 prop_assert!(evenness(&loads).0 <= 1.1, "{:?}", loads);
             }

@@ -1,11 +1,11 @@
-//! A plan for schedulers: a script in which each task runs one shard.
+//! Exports a plan for schedulers: as a script in which each task runs one shard.
 
 use anyhow::Context;
 
-/// The command that every task runs.
+/// The command that every task of a script runs.
 #[derive(Clone, Debug)]
 pub struct ExportedTask {
-    /// linerate's name or path.
+    /// The name or path of the linerate program.
     pub program: String,
     /// The plan's directory.
     pub plan: String,
@@ -13,33 +13,33 @@ pub struct ExportedTask {
     pub options: Vec<String>,
 }
 
-/// The shape of a job.
+/// The scheduler's settings for a job.
 #[derive(Clone, Debug, Default)]
 pub struct JobShape {
-    /// Tasks, one for each shard.
+    /// The number of shards, which is the number of tasks.
     pub shards: usize,
-    /// The shards of an array of Slurm's; all if it is empty.
+    /// The shards to run, in the notation of Slurm's arrays; empty for all shards.
     pub array: String,
-    /// The most tasks at a time.
+    /// The greatest number of tasks that run at the same time.
     pub at_once: u32,
-    /// Slurm's partition, if one is named.
+    /// The Slurm partition, if one is chosen.
     pub partition: Option<String>,
-    /// Slurm's time limit of a task.
+    /// Slurm's time limit for a task.
     pub time: Option<String>,
-    /// Slurm's constraint of nodes.
+    /// Slurm's constraint on the nodes.
     pub constraint: Option<String>,
-    /// Other options of sbatch.
+    /// Other options of sbatch, unchanged.
     pub others: Vec<String>,
 }
 
 impl ExportedTask {
-    /// The words of a task, whose shard is `number`.
+    /// The words of the command that moves the shard `number`.
     pub fn words(&self, number: &str) -> Vec<String> {
         let own = [&*self.program, "fleet", "run", &self.plan, "--shard", number];
         own.into_iter().map(str::to_owned).chain(self.options.iter().cloned()).collect()
     }
 
-    /// The same for a shell; `number` isn't quoted.
+    /// The command as a line of shell; `number` isn't quoted, since it may be a variable.
     pub fn line(&self, number: &str) -> anyhow::Result<String> {
         let words = self.words("\u{1}");
         let quoted = words.iter().map(|word| match word.as_str() {
@@ -50,7 +50,7 @@ impl ExportedTask {
     }
 }
 
-/// A word of a shell.
+/// Quotes a word for a shell.
 fn quote(word: &str) -> anyhow::Result<String> {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "_-./=:,@%".contains(c);
     if !word.is_empty() && word.chars().all(is_plain) {
@@ -67,7 +67,7 @@ fn quote(word: &str) -> anyhow::Result<String> {
 pub fn gnu_parallel(task: &ExportedTask, shape: &JobShape) -> anyhow::Result<String> {
     let last = shape.shards.saturating_sub(1);
     let jobs = shape.at_once;
-    // -q: parallel quotes the words again for the shell that it starts.
+    // With -q, parallel quotes the words again for the shell that it starts.
     let line = parallel_line(task)?;
     Ok(format!(
         "#!/bin/sh\n\
@@ -77,8 +77,9 @@ pub fn gnu_parallel(task: &ExportedTask, shape: &JobShape) -> anyhow::Result<Str
     ))
 }
 
-/// The command for GNU parallel, which replaces `{}`, `{#}`, `{= =}` and any other string that its configuration names. It
-/// has no option that turns them off; so if a word has a brace, the words are in a shell's script that writes braces as `\173`.
+/// The command for GNU parallel, which replaces `{}`, `{#}`, `{= =}` and strings from its configuration in
+/// every word. No option disables this, so if a word has a brace, the command becomes a shell script that
+/// writes braces as `\173`.
 fn parallel_line(task: &ExportedTask) -> anyhow::Result<String> {
     let is_plain = |word: &String| !word.contains('{') && !word.starts_with(":::");
     if task.words("").iter().all(is_plain) {
@@ -111,7 +112,7 @@ pub fn slurm_script(task: &ExportedTask, shape: &JobShape) -> anyhow::Result<Str
         "#SBATCH --ntasks=1".to_owned(),
         "#SBATCH --requeue".to_owned(),
         "#SBATCH --open-mode=append".to_owned(),
-        // Slurm's signal before the end of a task's time, early enough to record its progress.
+        // Slurm sends this signal 60 s before a task's time limit, so that the task can record its progress.
         "#SBATCH --signal=B:TERM@60".to_owned(),
     ];
     let named = [("partition", &shape.partition), ("time", &shape.time), ("constraint", &shape.constraint)];
@@ -150,7 +151,7 @@ mod tests {
         assert!(gnu_parallel(&wrong, &JobShape::default()).is_err());
     }
 
-    /// Runs GNU parallel if there is one, with a program that prints its words.
+    /// Runs GNU parallel, if it is installed, with a program that prints its arguments.
     #[test]
     fn parallel_replaces_nothing_in_the_words_of_a_task() {
         let directory = tempfile::tempdir().unwrap();

@@ -1,22 +1,23 @@
-//! Bytes over time: of an attempt, and of each host of a run.
+//! The number of bytes sent over time: for an attempt, and for each host of a run.
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 use crate::attempt::Attempt;
 
-/// The most points of an attempt. Beyond that every second one is dropped.
+/// The greatest number of points of an attempt. When there are more, every second point is removed.
 const MOST: usize = 64;
-/// The most intervals into which a run is divided.
+/// The greatest number of intervals into which a run is divided.
 const INTERVALS: u64 = 60;
 
-/// The bytes that an attempt had sent at several times: pairs of seconds since its begin, and bytes. Both grow.
+/// The number of bytes that an attempt had sent at several times: pairs of seconds since its start, and
+/// bytes. Both values increase.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct History(Vec<(u64, u64)>);
 
 impl History {
-    /// Adds a point.
+    /// Adds a point: the seconds since the attempt's start, and the bytes sent so far.
     pub fn note(&mut self, seconds: u64, bytes: u64) {
         if self.0.last().is_some_and(|(last, _)| *last >= seconds) {
             self.0.pop();
@@ -31,8 +32,8 @@ impl History {
         self.0.push((seconds, bytes));
     }
 
-    /// The bytes that were sent in each of `count` intervals of some seconds, the first of which begins this long before
-    /// the attempt. Between two points bytes are spread evenly; those of no whole second are of the second that began.
+    /// The bytes that were sent in each of `count` intervals of `interval` seconds; the first interval begins
+    /// `before` seconds before the attempt. Between two points, bytes are distributed evenly.
     fn spread(&self, before: u64, interval: u64, count: usize) -> Vec<f64> {
         let mut intervals = vec![0.0; count];
         let end = interval.saturating_mul(count as u64);
@@ -55,20 +56,20 @@ impl History {
 /// The rates of a host over a run.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct HostRates {
-    /// Its name; for a destination as in the plan.
+    /// The name of the host; for a destination, the name in the plan.
     pub host: String,
-    /// It is a destination.
+    /// Whether the host is a destination.
     pub receives: bool,
-    /// Gbit/s in each interval.
+    /// The rate in each interval, in Gbit/s.
     pub gbit_per_second: Vec<f64>,
 }
 
 /// The rates of all hosts over a run.
 #[derive(Debug, Default, PartialEq, Serialize)]
 pub struct RunRates {
-    /// The length of an interval.
+    /// The length of an interval, in seconds.
     pub interval_seconds: u64,
-    /// All hosts.
+    /// The rates of each host.
     pub hosts: Vec<HostRates>,
 }
 

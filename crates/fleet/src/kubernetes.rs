@@ -1,4 +1,4 @@
-//! A plan as a Job of Kubernetes, and the volumes that its tasks need.
+//! Exports a plan as a Kubernetes Job, with the volumes that its tasks need.
 
 use anyhow::{bail, ensure};
 use serde_json::{Value, json};
@@ -7,34 +7,34 @@ use std::collections::BTreeMap;
 use crate::export::{ExportedTask, JobShape};
 use crate::plan::FleetPlan;
 
-/// A directory of a task that is a volume.
+/// A directory that a task needs, which is mounted as a volume.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum JobPlace {
     /// The plan's directory.
     Plan,
-    /// SRC.
+    /// The source directory.
     Source,
-    /// DST, if it is no other host's.
+    /// The destination directory, if it isn't on another host.
     Destination,
 }
 
-/// The volume of a place.
+/// The kind of volume that is mounted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum JobVolume {
-    /// A PersistentVolumeClaim of this name.
+    /// A PersistentVolumeClaim with this name.
     Claim(String),
-    /// A directory of each node.
+    /// A directory with this path on each node.
     Node(String),
 }
 
-/// The volumes that the user names.
+/// The volumes that the user chose, by place.
 pub type JobVolumes = BTreeMap<JobPlace, JobVolume>;
 
 impl JobPlace {
-    /// All places.
+    /// All places that can be volumes.
     const ALL: [Self; 3] = [Self::Plan, Self::Source, Self::Destination];
 
-    /// Its name.
+    /// The name of the place in options and volumes.
     pub fn name(self) -> &'static str {
         match self {
             Self::Plan => "plan",
@@ -43,7 +43,7 @@ impl JobPlace {
         }
     }
 
-    /// The directory in a task's container: that which the plan names.
+    /// The path at which the volume is mounted in a task's container, which is the path in the plan.
     fn path<'a>(self, task: &'a ExportedTask, plan: &'a FleetPlan) -> &'a str {
         match self {
             Self::Plan => &task.plan,
@@ -52,12 +52,12 @@ impl JobPlace {
         }
     }
 
-    /// The type of the volume if it is a directory of each node.
+    /// Kubernetes's type of the directory, if the volume is a directory of each node.
     fn kind(self) -> &'static str {
         if self == Self::Destination { "DirectoryOrCreate" } else { "Directory" }
     }
 
-    /// `PLACE=CLAIM` or `PLACE=/PATH`, as a user writes it.
+    /// `PLACE=CLAIM` or `PLACE=/PATH`, as the user's option gives it.
     ///
     /// # Errors
     /// A message if there is no such place, or Kubernetes takes no such volume.
@@ -72,7 +72,7 @@ impl JobPlace {
                 .then(|| (place, JobVolume::Node(volume.to_owned())))
                 .ok_or_else(|| "write the path without ..".to_owned());
         }
-        // RFC 1123: labels with dots between them.
+        // RFC 1123: labels that are separated by dots.
         let is_inner = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
         let is_label = |label: &str| {
             label.starts_with(is_inner)
@@ -126,12 +126,12 @@ pub fn kubernetes_job(
     Ok(printed(&serde_json::to_string_pretty(&job)?) + "\n")
 }
 
-/// The script of a container. Kubernetes replaces `$(NAME)` in it, and takes `$$` for `$`.
+/// The shell script that a container runs. `$` is written as `$$`, since Kubernetes replaces `$(NAME)`.
 fn script(task: &ExportedTask) -> anyhow::Result<String> {
     Ok(format!("exec {}", task.line("\"$JOB_COMPLETION_INDEX\"")?).replace('$', "$$"))
 }
 
-/// For each volume where it is mounted, and the volume itself.
+/// The volumes of a task, and the paths at which they are mounted.
 fn mounts(
     task: &ExportedTask,
     plan: &FleetPlan,
@@ -171,7 +171,7 @@ fn volume(place: JobPlace, named: Option<&JobVolume>) -> Value {
     }
 }
 
-/// JSON that is YAML too, which allows fewer characters.
+/// Escapes JSON so that it is also valid YAML, which allows fewer characters.
 fn printed(json: &str) -> String {
     let is_printable = |c: char| match c {
         '\u{2028}' | '\u{2029}' | '\u{feff}' => false,
@@ -203,7 +203,7 @@ mod tests {
         serde_json::from_str(&text).unwrap()
     }
 
-    /// The path and the volume of each mount; each is mounted once.
+    /// The volume at each mounted path. The test fails if a path is mounted twice.
     fn mounted(job: &Value) -> BTreeMap<String, String> {
         let pod = &job["spec"]["template"]["spec"];
         let volumes = pod["volumes"].as_array().unwrap();
@@ -219,7 +219,7 @@ mod tests {
         found.collect()
     }
 
-    /// Parsed as strictly as the programs of this machine do it.
+    /// Parses the Job with the strict parsers that are installed on this machine.
     fn check(text: &str) {
         let same = "import json, sys, yaml; t = sys.stdin.read(); assert yaml.safe_load(t) == json.loads(t)";
         let can = |module: &str| {
@@ -250,7 +250,8 @@ mod tests {
         done.stdout
     }
 
-    /// kubectl's types have every field with the same value: they drop those that they don't know, and write none that is false.
+    /// Checks that `all` contains every field of `some` with the same value. kubectl's types drop unknown
+    /// fields, and don't print fields that are false.
     fn assert_has(all: &Value, some: &Value) {
         match (all, some) {
             (Value::Object(all), Value::Object(some)) => {

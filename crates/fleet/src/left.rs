@@ -1,5 +1,5 @@
-//! Names that an attempt left out although it is done: they vanished or changed at the source meanwhile, or an option left them
-//! out. The next plan lists them again if the source still has them.
+//! The names of entries that a completed attempt did not copy, because they vanished or changed at the
+//! source, or because an option excludes them. The next plan lists them again if the source still has them.
 
 use anyhow::Context;
 use linerate_sys::replace::replace;
@@ -13,17 +13,18 @@ use std::path::{Path, PathBuf};
 use crate::plan::{FleetPart, PlanDirectory};
 use crate::status::FleetStatus;
 
-/// The entries that done shards have brought.
+/// Which entries the completed shards have copied.
 pub struct Brought {
-    /// Shards of which all names are known that they left out.
+    /// The completed shards for which the names that weren't copied are all known.
     shards: HashSet<u32>,
     left: HashSet<Vec<u8>>,
-    /// All parts are done, and all names are known.
+    /// Whether all parts are completed, and the names that weren't copied are all known.
     is_all: bool,
 }
 
-/// Lists the names that attempt `number` at a part left out, each ended by a zero byte. `paths` are those of problems, below the
-/// plan's source; one elsewhere has an empty name, which stands for any name.
+/// Writes a list of the names that attempt `number` at a part did not copy, each with a zero byte at its end.
+/// `paths` are the paths of problems; a path that isn't below the plan's source becomes an empty name, which
+/// stands for any name.
 ///
 /// # Errors
 /// If it can't be written.
@@ -51,10 +52,10 @@ fn file(round: &Path, part: FleetPart, number: u32) -> PathBuf {
 }
 
 impl Brought {
-    /// Reads what the attempts of a plan's round left out.
+    /// Reads the names that the attempts of a plan's round did not copy.
     ///
     /// # Errors
-    /// If that can't be read.
+    /// If these names can't be read.
     pub fn read(directory: &PlanDirectory, status: &FleetStatus) -> anyhow::Result<Self> {
         let mut brought = Self { shards: HashSet::new(), left: HashSet::new(), is_all: status.is_done_all() };
         for (part, number, attempt) in status.done() {
@@ -66,8 +67,8 @@ impl Brought {
         Ok(brought)
     }
 
-    /// Adds a done shard with the names that it left out. Without a list, it left out something if `has_left`: an earlier version
-    /// wrote none.
+    /// Adds a completed shard with the names that it did not copy. Earlier versions wrote no list; then
+    /// `has_left` means that some entries weren't copied.
     fn add(&mut self, shard: u32, names: Option<Vec<u8>>, has_left: bool) {
         let text = names.unwrap_or_else(|| if has_left { b"\0".to_vec() } else { Vec::new() });
         let names =
@@ -80,12 +81,12 @@ impl Brought {
         }
     }
 
-    /// True if the shard has brought this entry.
+    /// Whether the shard has copied this entry.
     pub fn by_shard(&self, shard: u32, path: &[u8]) -> bool {
         self.shards.contains(&shard) && !self.left.contains(path)
     }
 
-    /// True if all shards together, and the part of the directories, have brought this entry.
+    /// Whether all shards and the part of the directories have copied this entry.
     pub fn by_all(&self, path: &[u8]) -> bool {
         self.is_all && !self.left.contains(path)
     }

@@ -1,8 +1,9 @@
-//! Fleets: one copy as shards that many hosts move at the same time, and the directory on a shared file system that
-//! they all read. docs/formats.md specifies its files.
+//! Fleets: one copy, divided into shards that many hosts move at the same time. All hosts read the plan from
+//! a directory on a shared file system; docs/formats.md specifies the files.
 //!
-//! A shard can safely be run twice: the mover gives a file its name only when it is whole, and doesn't touch files that
-//! are already in place. Claims avoid double work and keep the state readable; a failed claim does no harm.
+//! A shard can safely be run twice: a file gets its name only when it is complete, and files that are already
+//! in place aren't changed. Claims avoid double work and make the state visible; if a claim fails to prevent
+//! double work, no data is damaged.
 
 pub mod attempt;
 pub mod catalogue;

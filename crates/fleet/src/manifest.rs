@@ -1,4 +1,4 @@
-//! The hashes of all files that a plan's tasks have brought, in all rounds.
+//! The hashes of all files that the tasks of a plan have copied, in all rounds.
 
 use anyhow::Context;
 use std::collections::BTreeMap;
@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use crate::catalogue::{CatalogueReader, EntryKind, IN_PLACE};
 use crate::plan::{CATALOGUE_FILE, FleetPart, PlanDirectory, round_path};
 
-/// The hash of each path, both in a manifest's form.
+/// The hash of each path; both are in the form of a manifest file.
 pub type Hashes = BTreeMap<Vec<u8>, Vec<u8>>;
 
 /// The hashes of the files that the last scan found, and the number of those that have none: a round without hashes brought them, or
@@ -21,7 +21,7 @@ pub fn hashes(directory: &PlanDirectory) -> anyhow::Result<(Hashes, u64)> {
     let mut hashes = Hashes::new();
     for round in 1..=directory.plan.round {
         let path = round_path(&directory.path, round);
-        // A plan that was interrupted at its end has left a round that nobody ran.
+        // A round without a plan file comes from planning that was interrupted at its end; no task ran it.
         if path.join(CATALOGUE_FILE).exists() {
             read_round(&path, &mut hashes)?;
         }
@@ -38,7 +38,7 @@ pub fn hashes(directory: &PlanDirectory) -> anyhow::Result<(Hashes, u64)> {
     Ok((there, missing))
 }
 
-/// Hashes of earlier rounds don't hold for the files that this round brings.
+/// Reads the hashes of a round. They replace the hashes that earlier rounds gave for the same files.
 fn read_round(path: &Path, hashes: &mut Hashes) -> anyhow::Result<()> {
     for entry in CatalogueReader::open(&path.join(CATALOGUE_FILE))? {
         let entry = entry?;
@@ -51,7 +51,7 @@ fn read_round(path: &Path, hashes: &mut Hashes) -> anyhow::Result<()> {
         .try_for_each(|file| read(file, hashes).with_context(|| format!("reading {}", file.display())))
 }
 
-/// The manifests of a round, earlier attempts first.
+/// The manifest files of a round, ordered so that earlier attempts come first.
 fn manifests(round: &Path) -> anyhow::Result<BTreeMap<(u32, FleetPart), PathBuf>> {
     let mut found = BTreeMap::new();
     for entry in fs::read_dir(round).with_context(|| format!("reading {}", round.display()))? {
@@ -64,7 +64,7 @@ fn manifests(round: &Path) -> anyhow::Result<BTreeMap<(u32, FleetPart), PathBuf>
     Ok(found)
 }
 
-/// Lines of `HASH  PATH`, with a backslash before those whose path is escaped.
+/// Reads lines of the form `HASH  PATH`. A backslash at the start of a line means that the path is escaped.
 fn read(file: &Path, hashes: &mut Hashes) -> anyhow::Result<()> {
     for line in BufReader::new(File::open(file)?).split(b'\n') {
         let line = line?;
@@ -77,7 +77,7 @@ fn read(file: &Path, hashes: &mut Hashes) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A name in the form of b3sum and sha256sum.
+/// A path in the notation of b3sum and sha256sum, which escapes some characters.
 fn escaped(path: &[u8]) -> Vec<u8> {
     let each = |byte: &u8| match byte {
         b'\\' => b"\\\\".to_vec(),
@@ -88,7 +88,7 @@ fn escaped(path: &[u8]) -> Vec<u8> {
     path.iter().flat_map(each).collect()
 }
 
-/// A line of a manifest, without its end.
+/// A line of a manifest, without the newline.
 pub fn line(path: &[u8], hash: &[u8]) -> Vec<u8> {
     let mark: &[u8] = if path.contains(&b'\\') { b"\\" } else { b"" };
     [mark, hash, b"  ", path].concat()

@@ -1,4 +1,4 @@
-//! A plan: the directory that lists the entries to move, and their shards.
+//! A plan: a directory with the lists of the entries to move, divided into shards.
 
 use anyhow::{Context, bail, ensure};
 use linerate_sys::private;
@@ -17,104 +17,105 @@ use crate::divide::{PieceRange, PlannedFile, key};
 use crate::shards::{Burden, evenness};
 use crate::source::SourceIdentity;
 
-/// The version of the plan's files; it grows with changes that are not additions.
+/// The version of the plan's files. It is incremented by changes that earlier versions can't ignore.
 pub const SCHEMA: u32 = 2;
-/// The name of the file that makes a directory a plan.
+/// The name of the plan's main file, which a directory must contain to be a plan.
 pub const PLAN_FILE: &str = "plan.json";
-/// The name of the file with the key of the plan's journals.
+/// The name of the file with the key that authenticates the plan's journals.
 pub const KEY_FILE: &str = "journal.key";
-/// The names of the files of a round.
+/// The name of the file with the entries that a round's scan found.
 pub const CATALOGUE_FILE: &str = "catalogue";
-/// Names of files that are divided among several shards.
+/// The name of the file with the paths of files that are divided among several shards.
 pub const DIVIDED_FILE: &str = "divided.list";
-/// Names that an earlier plan has, but the source no longer has.
+/// The name of the file with paths that were in an earlier plan but no longer exist at the source.
 pub const GONE_FILE: &str = "gone.list";
 
 /// The contents of `plan.json`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct FleetPlan {
-    /// [`SCHEMA`].
+    /// The version of the format, [`SCHEMA`].
     pub schema: u32,
-    /// The version of linerate that made it.
+    /// The version of linerate that made the plan.
     pub linerate: String,
-    /// Chosen at random, for all rounds.
+    /// A random name, which is the same for all rounds.
     pub id: String,
-    /// The number of this plan among those made in this directory, from 1.
+    /// The number of this round in the plan's directory, from 1.
     pub round: u32,
-    /// The time at which it was made, in seconds since 1970.
+    /// The time at which the plan was made, in seconds since 1970.
     pub made: u64,
-    /// The directory whose contents are moved, absolute: the same for every task.
+    /// The absolute path of the directory whose contents are copied. It is the same for all tasks.
     pub source: String,
-    /// That directory's identity; unknown in plans of earlier versions.
+    /// The identity of the source directory; `None` in plans of earlier versions.
     #[serde(default)]
     pub source_identity: Option<SourceIdentity>,
-    /// The directory that becomes like it.
+    /// The directory to which the contents are copied.
     pub destination: String,
-    /// The hosts that have the destination, among which shards take turns; none if it is on this host.
+    /// The hosts that can write the destination, which shards use in turn; empty if the destination is on the
+    /// local host.
     pub hosts: Vec<String>,
     /// The metadata that is kept.
     pub keep: Keep,
-    /// Written files are read back and compared.
+    /// Whether written files are read back and compared.
     pub verify: bool,
-    /// Each shard writes the hashes of its files.
+    /// Whether each shard writes the hashes of its files.
     pub manifest: bool,
-    /// The sums of the scan.
+    /// The totals of the scan.
     pub found: FoundSums,
     /// The shards to move.
     pub shards: Vec<PlannedShard>,
-    /// The list of directories.
+    /// The list of directories, which are completed after all shards.
     pub directories: PlannedShard,
-    /// Files that are divided among several shards, in the order of their list.
+    /// The files that are divided among several shards, in the order of their list.
     pub divided: Vec<PlannedFile>,
-    /// BLAKE3 of that list.
+    /// The BLAKE3 hash of the list of divided files' paths.
     pub divided_names: String,
 }
 
-/// Sums of a scan.
+/// The totals of a scan.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FoundSums {
-    /// Files, links and the like.
+    /// The number of files, symbolic links and special files.
     pub files: u64,
-    /// Directories.
+    /// The number of directories.
     pub directories: u64,
-    /// Bytes of contents; a file with several names counts once if hard links are kept.
+    /// The total number of bytes; a file with several hard links counts once if hard links are kept.
     pub bytes: u64,
-    /// Files that haven't changed since the previous plan.
+    /// The number of files that haven't changed since an earlier round copied them.
     pub in_place: u64,
-    /// Names of the previous plan that the source no longer has.
+    /// The number of paths in the previous plan that no longer exist at the source.
     pub gone: u64,
-    /// Bytes of the largest file that has to be moved.
+    /// The size of the largest file to copy, in bytes.
     pub largest: u64,
-    /// Entries that could not be read, each of which was reported.
+    /// The number of entries that couldn't be read; each was reported.
     pub failed: u64,
 }
 
-/// One list of names.
+/// A shard of a plan: a list of paths to copy.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PlannedShard {
-    /// Names in the list.
+    /// The number of paths in the list.
     pub files: u64,
-    /// Bytes of contents.
+    /// The total bytes of contents.
     pub bytes: u64,
-    /// BLAKE3 of the list.
+    /// The BLAKE3 hash of the list.
     pub blake3: String,
 }
 
-/// A part of the work, for one task.
+/// A part of a plan, which one task moves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum FleetPart {
-    /// The files of a shard, from 0.
+    /// The files of the shard with this number, from 0.
     Shard(u32),
-    /// The directories with their modes and times, once all shards are done.
+    /// The directories with their modes and times, which a task completes after all shards.
     Directories,
 }
 
 /// A directory with a plan in it.
 #[derive(Clone, Debug)]
 pub struct PlanDirectory {
-    /// The directory.
+    /// The path of the directory.
     pub path: PathBuf,
-    /// Its plan.
+    /// The plan in the directory.
     pub plan: FleetPlan,
 }
 
@@ -159,12 +160,12 @@ impl PlanDirectory {
         File::open(&self.path).and_then(|it| it.sync_all()).context("writing the plan to stable storage")
     }
 
-    /// The directory of the lists of this round.
+    /// The directory with the lists of this round.
     pub fn round(&self) -> PathBuf {
         round_path(&self.path, self.plan.round)
     }
 
-    /// The directory of the states of the tasks of this round.
+    /// The directory with the attempts' files of this round.
     pub fn runs(&self) -> PathBuf {
         self.round().join("runs")
     }
@@ -246,7 +247,7 @@ impl PlanDirectory {
     }
 }
 
-/// The directory of a round.
+/// The directory of a round, below the plan's directory.
 pub fn round_path(plan: &Path, round: u32) -> PathBuf {
     plan.join(format!("round-{round}"))
 }
@@ -272,13 +273,13 @@ impl FleetPlan {
         );
         let plan: Self = serde_json::from_str(text).context("it isn't a plan")?;
         ensure!(plan.source.starts_with('/'), "its source isn't an absolute path");
-        // ssh would take such a word for an option.
+        // ssh would interpret such a name as an option.
         let is_host = |host: &String| !host.is_empty() && !host.starts_with('-');
         ensure!(plan.hosts.iter().all(is_host), "one of its hosts isn't a host's name");
         Ok(plan)
     }
 
-    /// The list of a part; `None` if there is no such part.
+    /// The list of a part; `None` if the plan has no such part.
     pub fn part(&self, part: FleetPart) -> Option<&PlannedShard> {
         match part {
             FleetPart::Shard(number) => self.shards.get(number as usize),
@@ -286,13 +287,13 @@ impl FleetPlan {
         }
     }
 
-    /// True if a part has nothing to do.
+    /// Whether a part has no entries.
     pub fn is_empty(&self, part: FleetPart) -> bool {
         let is_without_names = self.part(part).is_some_and(|planned| planned.files == 0);
         is_without_names && self.divided.iter().all(|file| range_of(file, part).is_none())
     }
 
-    /// For files of which a part brings pieces, or which it finishes, the bytes that other parts bring.
+    /// The bytes that other parts copy of files that this part copies in pieces or completes.
     pub fn bytes_of_others(&self, part: FleetPart) -> u64 {
         let of_others = |file: &PlannedFile| {
             let range = range_of(file, part);
@@ -302,7 +303,8 @@ impl FleetPlan {
         self.divided.iter().filter_map(of_others).sum()
     }
 
-    /// The number of those files that count as files of other parts: each belongs to the part with its first piece.
+    /// The number of files that this part copies in pieces or completes and that count for other parts. A
+    /// file counts for the part with its first piece.
     pub fn files_of_others(&self, part: FleetPart) -> u64 {
         let is_of_other = |file: &&PlannedFile| match range_of(file, part) {
             Some(range) => range.first > 0,
@@ -311,13 +313,13 @@ impl FleetPlan {
         self.divided.iter().filter(is_of_other).count() as u64
     }
 
-    /// All parts, the directories last.
+    /// All parts of the plan; the directories are last.
     pub fn parts(&self) -> impl Iterator<Item = FleetPart> {
         (0..).take(self.shards.len()).map(FleetPart::Shard).chain([FleetPart::Directories])
     }
 
-    /// The destination of a part's attempt, in the form for cp and sync. Shards take turns, and so do the attempts of one shard, so that a
-    /// host that is down is skipped.
+    /// The destination of an attempt, in the form for `linerate cp` and `linerate sync`. Shards use the hosts
+    /// in turn, and so do the attempts of one shard, so that a host that is down is avoided.
     pub fn destination_of(&self, part: FleetPart, attempt: u32) -> String {
         let first = match part {
             FleetPart::Shard(number) => number as usize,
@@ -330,12 +332,12 @@ impl FleetPlan {
         }
     }
 
-    /// The sum of all shards.
+    /// The total load of all shards.
     pub fn burden(&self) -> Burden {
         self.burdens().iter().fold(Burden::default(), |all, shard| all.and(*shard))
     }
 
-    /// The largest shard as a multiple of the mean one, by bytes and by files.
+    /// The ratio of the largest shard to the mean shard, by bytes and by number of files.
     pub fn evenness(&self) -> (f64, f64) {
         evenness(&self.burdens())
     }
@@ -346,7 +348,7 @@ impl FleetPlan {
 }
 
 impl FleetPart {
-    /// Its name in file names.
+    /// The name of the part in file names.
     pub fn name(self) -> String {
         match self {
             Self::Shard(number) => format!("{number:05}"),
@@ -354,12 +356,12 @@ impl FleetPart {
         }
     }
 
-    /// The name of its list.
+    /// The file name of the part's list.
     pub fn list_name(self) -> String {
         format!("{}.list", self.name())
     }
 
-    /// By its [name](Self::name).
+    /// The part with this [name](Self::name).
     pub fn named(name: &str) -> Option<Self> {
         match name {
             "directories" => Some(Self::Directories),
@@ -377,7 +379,7 @@ impl fmt::Display for FleetPart {
     }
 }
 
-/// The pieces of a file that a part brings.
+/// The pieces of a file that a part copies.
 fn range_of(file: &PlannedFile, part: FleetPart) -> Option<&PieceRange> {
     file.ranges.iter().find(|range| part == FleetPart::Shard(range.shard))
 }

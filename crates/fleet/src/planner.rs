@@ -1,4 +1,4 @@
-//! Makes a plan from a scan. Every entry goes to a file at once, so that memory holds little of the scan.
+//! Makes a plan from a scan. Each entry is written to a file at once, so that the scan needs little memory.
 
 mod earlier;
 mod lists;
@@ -26,41 +26,44 @@ use earlier::EarlierRound;
 use lists::{DividedLists, ListWriter};
 use owners::{EntryPlace, Owners, is_large};
 
-/// The most names of a shard: one run of the mover takes at most this number as a list, with their directories.
+/// The greatest number of names in a shard. One run of a task accepts at most this number in a list,
+/// including their directories.
 pub const MAX_NAMES: u64 = 1_000_000;
-/// The most bytes of one list in the memory of a task; a task takes some more, for directories on the way.
+/// The greatest number of bytes of a list in a task's memory; a task needs some more for the directories
+/// above the entries.
 const MAX_LIST: u64 = 144 << 20;
-/// In the file of the scan, an entry without other hard links. Others have the number of their file in this field.
+/// The shard field, in the scan's file, of an entry with a single name. Files with several hard links have
+/// the number of their file in this field.
 const ALONE: u32 = IN_SEVERAL - 1;
-/// The name of the file of the scan, which is a catalogue too.
+/// The name of the scan's file, which has the format of a catalogue.
 const SCAN_FILE: &str = "scan";
-/// The most files with several names.
+/// The greatest number of files with several hard links.
 const MAX_LINKED: usize = ALONE as usize;
 
-/// The request for a plan.
+/// The parameters from which a plan is made.
 #[derive(Clone, Debug)]
 pub struct PlanRequest {
     /// The source, as in [`FleetPlan`].
     pub source: String,
     /// The destination.
     pub destination: String,
-    /// The hosts that have it.
+    /// The hosts that can write the destination.
     pub hosts: Vec<String>,
     /// The metadata that is kept.
     pub keep: linerate_wire::control::Keep,
-    /// Written files are read back.
+    /// Whether written files are read back and compared.
     pub verify: bool,
-    /// Hashes are written.
+    /// Whether the hashes of files are written.
     pub manifest: bool,
-    /// Large files may be divided among shards.
+    /// Whether large files may be divided among shards.
     pub divides: bool,
     /// The number of shards.
     pub shards: ShardCount,
 }
 
 impl PlanRequest {
-    /// The reason why this can't be the next round of a plan. The hosts may be others if one is the same: all hosts of a plan
-    /// have the same destination, and so does each new one.
+    /// The reason why this request can't be the next round of a plan, if there is one. The hosts may change
+    /// if at least one stays: all hosts of a plan have the same destination.
     fn why_not_after(&self, plan: &FleetPlan) -> Option<&'static str> {
         let name = |path: &str| match path.trim_end_matches('/') {
             "" => path.to_owned(),
@@ -82,26 +85,26 @@ impl PlanRequest {
 /// The wanted number of shards.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ShardCount {
-    /// This number.
+    /// Exactly this number of shards.
     Fixed(u32),
-    /// One shard for each of this number of bytes.
+    /// One shard for each N bytes.
     OfSize(u64),
 }
 
-/// A plan in the making. If it is dropped unfinished, its files are removed.
+/// A plan that is being made. If it is dropped before it is finished, its files are removed.
 pub struct PlanMaker {
     directory: PathBuf,
-    /// The directory in which the round is made, before it gets its name.
+    /// The temporary directory of the round, which is renamed at the end.
     making: PathBuf,
     request: PlanRequest,
     earlier: Option<EarlierRound>,
-    /// First the scan, then the catalogue.
+    /// The writer of the scan's file, later of the catalogue.
     written: CatalogueWriter,
     found: FoundSums,
     entries: u64,
-    /// The numbers of files with several names, by inode.
+    /// The numbers of files with several hard links, by inode number.
     links: HashMap<u64, u32>,
-    /// For each number, the count of names found.
+    /// For each of these files, how many of its names were found.
     names: Vec<u32>,
     is_done: bool,
 }
@@ -146,7 +149,8 @@ impl PlanMaker {
         })
     }
 
-    /// Takes the next entry of the scan. `linked`: it has several names, which are kept as hard links.
+    /// Adds the next entry of the scan. `linked` means that the entry has several names, which are kept as
+    /// hard links.
     ///
     /// # Errors
     /// If it can't be written.
@@ -190,13 +194,13 @@ impl PlanMaker {
             .context("writing the plan")
     }
 
-    /// An entry could not be read.
+    /// Records that an entry couldn't be read.
     pub fn failed(&mut self, entries: u64) {
         self.found.failed = entries;
     }
 
-    /// The number of the file with that inode, and whether it is new. Two file systems may use the same inode number: then two files are in
-    /// one shard without need.
+    /// The number of the file with this inode number, and whether the number is new. If two file systems use
+    /// the same inode number, the two files are needlessly put in the same shard.
     fn linked(&mut self, inode: u64) -> anyhow::Result<(u32, bool)> {
         if let Some(number) = self.links.get(&inode) {
             self.names[*number as usize] += 1;
@@ -212,7 +216,7 @@ impl PlanMaker {
         Ok((number, true))
     }
 
-    /// The scan is over: makes the shards, and puts the plan in force.
+    /// Ends the scan, makes the shards, and writes the plan's main file.
     ///
     /// # Errors
     /// If it can't be written, or a shard would have more names than a task takes.
@@ -247,7 +251,8 @@ impl PlanMaker {
         Ok(made)
     }
 
-    /// A round without a plan comes from a run that was interrupted between the two.
+    /// The number of the next round. A round's directory without a plan file comes from interrupted planning,
+    /// and is skipped.
     fn next_round(&self) -> anyhow::Result<u32> {
         let now = PlanDirectory::find(&self.directory)?.map(|found| found.plan.round);
         let then = self.earlier.as_ref().map(EarlierRound::round);
@@ -317,7 +322,7 @@ impl PlanMaker {
         Ok(u32::try_from(shards)?)
     }
 
-    /// The places of all entries.
+    /// Assigns all entries to shards.
     fn owners(&self, burden: Burden, shards: u32) -> anyhow::Result<Owners> {
         let (mut seen, mut cutter) = (vec![false; self.names.len()], Cutter::new(burden, shards));
         let (divider, mut files) = (self.divider(burden, shards), Vec::new());
@@ -380,7 +385,7 @@ impl PlanMaker {
         Ok(PlannedLists { shards, directories: directories.finish()?, divided: divided.files, divided_names })
     }
 
-    /// Writes the names of divided files, and returns their hash.
+    /// Writes the paths of divided files, and returns the hash of that list.
     fn write_divided(&self, names: &[u8]) -> anyhow::Result<String> {
         let path = self.making.join(DIVIDED_FILE);
         replace(&path, names).with_context(|| format!("writing {}", path.display()))?;
@@ -394,7 +399,7 @@ impl PlanMaker {
     }
 }
 
-/// The plan's part of its lists.
+/// The fields of the plan that describe its lists.
 struct PlannedLists {
     shards: Vec<PlannedShard>,
     directories: PlannedShard,
@@ -402,7 +407,7 @@ struct PlannedLists {
     divided_names: String,
 }
 
-/// Whether a directory has anything other than the remains of an interrupted plan.
+/// Whether a directory contains anything else than remains of interrupted planning.
 fn has_foreign(directory: &Path) -> anyhow::Result<bool> {
     for entry in fs::read_dir(directory).with_context(|| format!("reading {}", directory.display()))? {
         let name = entry?.file_name();
@@ -413,12 +418,14 @@ fn has_foreign(directory: &Path) -> anyhow::Result<bool> {
     Ok(false)
 }
 
-/// Calls `each` with every entry that was found; its shard is still [`ALONE`] or the number of its file.
+/// Calls `each` with every entry of the scan. The shard field is still [`ALONE`] or the number of the entry's
+/// file.
 fn each(making: &Path, mut each: impl FnMut(CataloguedEntry) -> anyhow::Result<()>) -> anyhow::Result<()> {
     CatalogueReader::open(&making.join(SCAN_FILE))?.try_for_each(|entry| each(entry?))
 }
 
-/// The load of an entry. All `names` of a file with several names count with the first one; `seen` notes it.
+/// The load of an entry. For a file with several hard links, all `names` count with the first; `seen` records
+/// which files were counted.
 fn burden_of(entry: &CataloguedEntry, names: &[u32], seen: &mut [bool]) -> Option<Burden> {
     let size = if entry.kind == EntryKind::File { entry.stamp.size } else { 0 };
     match entry.shard {
@@ -432,7 +439,7 @@ fn burden_of(entry: &CataloguedEntry, names: &[u32], seen: &mut [bool]) -> Optio
 impl Drop for PlanMaker {
     fn drop(&mut self) {
         if !self.is_done {
-            // Remains that can't be removed do no harm.
+            // If the remains can't be removed, they do no harm.
             let _ = fs::remove_dir_all(&self.making);
         }
     }

@@ -1,4 +1,4 @@
-//! A report on a run of a plan: by host, by limiter, and the shards that took long.
+//! A report on a run of a plan: its hosts, its limiting factors, and slow shards.
 
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -8,29 +8,29 @@ use crate::history::RunRates;
 use crate::plan::FleetPart;
 use crate::status::{FleetStatus, PartState};
 
-/// A shard that took more than this times the median one's time is a straggler.
+/// A shard is slow if it took more than this many times the median time of all shards.
 pub const STRAGGLES: f64 = 1.5;
 
-/// A run as a whole.
+/// The report on a run.
 #[derive(Debug, PartialEq, Serialize)]
 pub struct FleetReport {
-    /// From the first attempt's begin to the last one's end, by the hosts' clocks.
+    /// The seconds from the start of the first attempt to the end of the last, by the hosts' clocks.
     pub seconds: u64,
-    /// Bytes that were sent.
+    /// The number of bytes that all attempts sent.
     pub sent_bytes: u64,
-    /// Gbit/s over that time.
+    /// The mean rate over that time, in Gbit/s.
     pub gbit_per_second: f64,
-    /// The number of attempts that brought their part.
+    /// The number of attempts that completed their part.
     pub done: u32,
-    /// The number of other attempts.
+    /// The number of attempts that didn't complete their part.
     pub lost: u32,
-    /// The hosts where tasks ran, and their destinations.
+    /// The hosts on which tasks ran, and the destination hosts.
     pub hosts: Vec<HostShare>,
-    /// Parts by their limiter, with its share of the bytes.
+    /// The limiting factors, with the parts and bytes for which each was the limit.
     pub limiters: Vec<LimiterShare>,
-    /// The median time of a shard.
+    /// The median time of a shard, in seconds.
     pub median_seconds: f64,
-    /// Shards that took much longer.
+    /// The shards that took much longer than the median.
     pub stragglers: Vec<Straggler>,
     /// The rates of the hosts over time.
     pub rates: RunRates,
@@ -39,52 +39,52 @@ pub struct FleetReport {
 /// The work of a host.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct HostShare {
-    /// Its name; for a destination as in the plan.
+    /// The name of the host; for a destination, the name in the plan.
     pub host: String,
-    /// It is a destination.
+    /// Whether the host is a destination.
     pub receives: bool,
-    /// Parts that were done.
+    /// The number of parts that were completed.
     pub parts: u32,
-    /// Bytes that were sent.
+    /// The number of bytes that were sent.
     pub sent_bytes: u64,
-    /// The sum of the times in which data was sent.
+    /// The total time in which the host's tasks sent data, in seconds.
     pub seconds: f64,
-    /// The mean rate of one task.
+    /// The mean rate of one task, in Gbit/s.
     pub gbit_per_second: f64,
-    /// Processor seconds of both ends.
+    /// The processor time of both ends, in seconds.
     pub cpu_seconds: f64,
 }
 
-/// The parts of one limiter.
+/// The parts of a run that were limited by the same factor.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct LimiterShare {
-    /// Its name.
+    /// The name of the limiting factor.
     pub limiter: String,
-    /// Parts that it limited.
+    /// The number of parts that this factor limited.
     pub parts: u32,
-    /// Their bytes.
+    /// The number of bytes that those parts sent.
     pub sent_bytes: u64,
 }
 
-/// A shard that took long.
+/// A shard that took much longer than the median.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Straggler {
-    /// Its name.
+    /// The name of the part.
     pub part: String,
-    /// From its attempt's begin to the end.
+    /// The time from the start to the end of the attempt, in seconds.
     pub seconds: u64,
-    /// The host.
+    /// The host on which the task ran.
     pub host: String,
-    /// The destination.
+    /// The destination of the attempt.
     pub to: String,
-    /// Its bytes.
+    /// The number of bytes that the attempt sent.
     pub sent_bytes: u64,
-    /// Its limiter.
+    /// The limiting factor of the attempt.
     pub limiter: String,
 }
 
 impl FleetReport {
-    /// The report on a plan's tasks so far.
+    /// The report on the attempts of a plan so far.
     pub fn of(status: &FleetStatus) -> Self {
         let all: Vec<(FleetPart, PartState, &Attempt, u32)> = status
             .parts()

@@ -1,45 +1,46 @@
-//! The shards of entries: all shards have about the same number of bytes, and of files.
+//! Divides entries into shards with about the same number of bytes and of files.
 //!
-//! The entries stay in the order of the walk. They are cut into *pieces* of neighbours, a small part of a shard each, so that a
-//! shard has whole directories if possible; then each piece, the largest first, goes to the shard that has least so far.
+//! The entries are in the order of the scan. They are cut into *pieces*: runs of neighbouring entries, each a
+//! small fraction of a shard, so that whole directories stay together if possible. The pieces are then
+//! assigned, the largest first, to the shard with the smallest load so far.
 
 use std::collections::BTreeSet;
 
-/// The most shards of one plan.
+/// The greatest number of shards of a plan.
 pub const MAX_SHARDS: u32 = 10_000;
 /// The number of least loaded shards that are considered for a piece.
 const CANDIDATES: usize = 16;
-/// Approximate bounds of the number of pieces of a mean shard, and of all pieces.
+/// The range of the number of pieces of a mean shard; within it, all shards have about [`PIECES`] pieces.
 const PIECES_OF_A_SHARD: std::ops::RangeInclusive<u64> = 16..=64;
 const PIECES: u64 = 640_000;
 
-/// A load to move: bytes, and files, including links and the like.
+/// A load: a number of bytes and a number of files, which includes links and special files.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Burden {
-    /// Bytes of contents.
+    /// The bytes of contents.
     pub bytes: u64,
-    /// Names.
+    /// The number of names.
     pub files: u64,
 }
 
-/// Neighbours that go to one shard: a number of entries, from the end of the previous piece.
+/// A piece: neighbouring entries that are put in the same shard. It begins where the previous piece ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Piece {
-    /// Entries in it.
+    /// The number of entries in the piece.
     pub entries: u64,
-    /// Their sum.
+    /// The load of the piece's entries.
     pub burden: Burden,
 }
 
 impl Burden {
-    /// The sum.
+    /// The sum of two loads.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
         Self { bytes: self.bytes.saturating_add(other.bytes), files: self.files.saturating_add(other.files) }
     }
 }
 
-/// Cuts entries into pieces, as they come.
+/// Cuts a sequence of entries into pieces.
 #[derive(Debug)]
 pub struct Cutter {
     most: Burden,
@@ -48,7 +49,7 @@ pub struct Cutter {
 }
 
 impl Cutter {
-    /// For entries with the sum `all` that become this number of shards.
+    /// Prepares to cut entries with the total load `all`, for `shards` shards.
     pub fn new(all: Burden, shards: u32) -> Self {
         let shards = u64::from(shards.max(1));
         let of_each = (PIECES / shards).clamp(*PIECES_OF_A_SHARD.start(), *PIECES_OF_A_SHARD.end());
@@ -57,9 +58,9 @@ impl Cutter {
         Self { most, open: NOTHING, pieces: Vec::new() }
     }
 
-    /// The next entry.
+    /// Adds the load of the next entry.
     pub fn add(&mut self, burden: Burden) {
-        // A large file is a separate piece.
+        // A large file becomes a separate piece.
         if burden.bytes >= self.most.bytes {
             self.close();
         }
@@ -70,7 +71,7 @@ impl Cutter {
         }
     }
 
-    /// All pieces, in the order of the entries.
+    /// Returns all pieces, in the order of the entries.
     pub fn finish(mut self) -> Vec<Piece> {
         self.close();
         self.pieces
@@ -85,7 +86,8 @@ impl Cutter {
 
 const NOTHING: Piece = Piece { entries: 0, burden: Burden { bytes: 0, files: 0 } };
 
-/// For each piece the number of its shard, and the final load of each shard; `loads` are the loads at the beginning.
+/// Assigns each piece to a shard. Returns the shard number of each piece, and the final load of each shard;
+/// `loads` are the initial loads.
 pub fn assign_over(pieces: &[Piece], mut loads: Vec<Burden>) -> (Vec<u32>, Vec<Burden>) {
     let burdens = pieces.iter().map(|piece| piece.burden).chain(loads.iter().copied());
     let all = burdens.fold(Burden::default(), Burden::and);
@@ -111,25 +113,25 @@ pub fn assign_over(pieces: &[Piece], mut loads: Vec<Burden>) -> (Vec<u32>, Vec<B
     (owners, loads)
 }
 
-/// A mean shard.
+/// The load of a mean shard, by which loads are measured.
 struct Scale {
     bytes: f64,
     files: f64,
 }
 
 impl Scale {
-    /// The larger one of both parts of a mean shard.
+    /// A load in multiples of a mean shard, by bytes or by files, whichever is larger.
     fn most(&self, burden: Burden) -> f64 {
         (burden.bytes as f64 / self.bytes).max(burden.files as f64 / self.files)
     }
 
-    /// Both together, in millionths.
+    /// The sum of a load's bytes and files, each measured in millionths of a mean shard.
     fn sum(&self, burden: Burden) -> u64 {
         ((burden.bytes as f64 / self.bytes + burden.files as f64 / self.files) * 1e6) as u64
     }
 }
 
-/// The largest shard as a multiple of the mean one, by bytes and by files; 1 if there is nothing.
+/// The ratio of the largest shard to the mean shard, by bytes and by files; 1 if there are no entries.
 pub fn evenness(loads: &[Burden]) -> (f64, f64) {
     let of = |part: fn(&Burden) -> u64| {
         let (most, sum) = (loads.iter().map(part).max().unwrap_or(0), loads.iter().map(part).sum::<u64>());
@@ -181,7 +183,7 @@ mod tests {
         assert!(bytes <= 1.1 && files <= 1.1, "bytes {bytes}, files {files}");
     }
 
-    /// No order makes it better than the largest file allows, where it isn't divided.
+    /// Without dividing files, the largest file determines the best possible result.
     #[test]
     fn a_file_larger_than_a_shard_has_one_for_itself() {
         let mut sizes = vec![1_000; 10_000];
@@ -203,8 +205,8 @@ mod tests {
     }
 
     proptest! {
-        /// The model: every entry is in exactly one shard, sums agree, and no shard has more than a mean one and the
-        /// largest piece allow.
+        /// Checks by a simple model that every entry is in exactly one shard, that the sums agree, and that
+        /// no shard is larger than a mean shard and the largest piece allow.
         #[test]
         fn nothing_is_lost_and_no_shard_is_far_above_the_mean(
             sizes in proptest::collection::vec(prop_oneof![0..10_u64, 0..100_000_u64, 0..20_000_000_000_u64], 1..400),
@@ -225,7 +227,7 @@ mod tests {
             let (sum, largest) = (sizes.iter().sum::<u64>(), *sizes.iter().max().unwrap());
             let mean = sum as f64 / f64::from(count);
             let most = loads.iter().map(|load| load.bytes).max().unwrap() as f64;
-            // List scheduling's bound, doubled for the second measure.
+            // This is twice the bound of list scheduling, because there are two measures, bytes and files.
             prop_assert!(most <= 2.0 * mean + 2.0 * largest as f64 + 2.0, "most {} mean {} largest {}", most, mean, largest);
         }
     }

@@ -1,50 +1,52 @@
-//! The time that a fleet would take, and its limiter, computed from the costs of a node and a schedule of shards.
+//! Estimates the time that a fleet would take and the factor that would limit it, from the costs of a node
+//! and a schedule of shards.
 //!
-//! A node moves at the least of these rates: its link, its processors, its end's storage, its share of the path. Files
-//! cost additional time at either end, which several workers of a node share. The two sites' storage and the link between them are limits of
-//! all nodes together.
+//! A node's rate is the least of these: the rate of its link, of its processors, of the storage at its end,
+//! and its share of the path. Each file costs additional time at both ends, which several workers of a node
+//! share. The storage of each site and the link between the sites limit all nodes together.
 
 use serde::Serialize;
 
 /// The load, and the fleet that moves it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct FleetModel {
-    /// Pairs of nodes.
+    /// The number of pairs of nodes, a sender and a receiver each.
     pub nodes: u32,
-    /// Shards.
+    /// The number of shards.
     pub shards: u32,
-    /// Files.
+    /// The number of files.
     pub files: f64,
-    /// Bytes.
+    /// The total number of bytes.
     pub bytes: f64,
-    /// Bytes of the largest file that is in one shard.
+    /// The size of the largest file that one shard moves, in bytes.
     pub largest: f64,
-    /// Bits a second of a node's link.
+    /// The rate of a node's link, in bits per second.
     pub link: f64,
-    /// Bits a second of the link between the sites; 0 for no limit.
+    /// The rate of the link between the sites, in bits per second; 0 for no limit.
     pub between: f64,
-    /// Bytes a second that all nodes together can read or write; 0 for no limit.
+    /// The rate of a site's storage for all nodes together, in bytes per second; 0 for no limit.
     pub storage: f64,
-    /// Operations on names a second that each site's metadata servers do for all nodes; 0 for no limit.
+    /// The metadata operations per second that each site's servers perform for all nodes; 0 for no limit.
     pub metadata: f64,
-    /// The costs of a node.
+    /// The costs of moving data for one node.
     pub costs: NodeCosts,
 }
 
-/// The cost of moving for a node, as `linerate` prints it at the end of a copy.
+/// The costs of moving data for one node, as `linerate` prints them at the end of a copy.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct NodeCosts {
-    /// Processor seconds for each GB, at the end that needs more.
+    /// The processor time per GB in seconds, at the end that needs more.
     pub cpu_per_gb: f64,
-    /// Processors of a node.
+    /// The number of processors of a node.
     pub processors: f64,
-    /// Seconds of a node for each file, in addition to its bytes: 1 / its files a second.
+    /// The additional seconds per file, apart from the time for its bytes: the inverse of the files per
+    /// second of a node.
     pub per_file: f64,
-    /// Seconds for a task's start and end.
+    /// The seconds that the start and the end of a task take.
     pub per_task: f64,
-    /// Operations on names for each file, at the end that needs more.
+    /// The number of metadata operations per file, at the end that needs more.
     pub operations: f64,
-    /// The share of the link that payload gets.
+    /// The share of the link's rate that is payload, 0 to 1.
     pub payload: f64,
 }
 
@@ -61,22 +63,22 @@ impl Default for NodeCosts {
     }
 }
 
-/// The result.
+/// The result of a simulation.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct SimulatedFleet {
-    /// From the first task's start to the last one's end.
+    /// The time from the start of the first task to the end of the last, in seconds.
     pub seconds: f64,
-    /// The payload rate of all nodes.
+    /// The payload rate of all nodes together, in bits per second.
     pub bits_per_second: f64,
-    /// Files a second of all nodes.
+    /// The files per second of all nodes together.
     pub files_per_second: f64,
-    /// The limiter.
+    /// The limit that determines the time.
     pub bottleneck: Bottleneck,
-    /// The time with only one of the limits, for each.
+    /// For each limit, the seconds that the fleet would need if only this limit existed.
     pub limits: Vec<(Bottleneck, f64)>,
-    /// The most shards that a node takes.
+    /// The greatest number of shards that one node moves.
     pub turns: u32,
-    /// The largest shard as a multiple of the mean one.
+    /// The ratio of the largest shard to the mean shard.
     pub evenness: f64,
 }
 
@@ -96,14 +98,14 @@ pub enum Bottleneck {
     Storage,
     /// The metadata servers of a site.
     Metadata,
-    /// One file that is larger than a mean shard.
+    /// A file that is larger than a mean shard.
     LargestFile,
-    /// The starts and ends of tasks, and nodes that have nothing left to do.
+    /// The start and end of tasks, and nodes that are idle at the end.
     Scheduling,
 }
 
 impl Bottleneck {
-    /// A name for people.
+    /// A description of the limit for users.
     pub fn named(self) -> &'static str {
         match self {
             Self::NodeLinks => "the nodes' links",
@@ -119,7 +121,7 @@ impl Bottleneck {
 }
 
 impl FleetModel {
-    /// Computes the result.
+    /// Runs the simulation.
     pub fn run(&self) -> SimulatedFleet {
         let nodes = f64::from(self.nodes.min(self.shards).max(1));
         let (shards, costs) = (f64::from(self.shards.max(1)), self.costs);
@@ -136,7 +138,7 @@ impl FleetModel {
             (Bottleneck::LargestFile, self.largest / rate.min(by_cpu)),
         ];
         let (common, slowest) = self.longest(&limits);
-        // A node's share is a number of whole shards: in the last turn some nodes are idle.
+        // Each node moves whole shards, so in the last turn some nodes are idle.
         let turns = (shards / nodes).ceil();
         let of_nodes = |limit: &(Bottleneck, f64)| limit.1 * nodes / shards;
         let own = limits[..3].iter().map(of_nodes).fold(0.0, f64::max);

@@ -1,4 +1,4 @@
-//! The formats of Slurm's programs: arrays of tasks, and the state of each task.
+//! Formats of Slurm's programs: arrays of tasks, and the states of tasks.
 
 use anyhow::Context;
 use linerate_sys::replace::replace;
@@ -27,27 +27,27 @@ pub struct SubmittedJob {
     pub job: String,
     /// The time, in seconds since 1970.
     pub submitted: u64,
-    /// Its shards, in the format of `sbatch --array`.
+    /// The submitted shards, in the notation of `sbatch --array`.
     pub array: String,
-    /// The numbers of the jobs that were submitted before it for the same round, the oldest first.
+    /// The numbers of the jobs that were submitted earlier for the same round, the oldest first.
     #[serde(default)]
     pub earlier: Vec<String>,
 }
 
-/// A task as the scheduler sees it.
+/// A task of an array job, as Slurm reports it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ScheduledTask {
-    /// The number of its array job.
+    /// The number of the task's array job.
     pub job: String,
-    /// Slurm's word: `PENDING`, `RUNNING`, `FAILED`, `NODE_FAIL`.
+    /// Slurm's name of the state: `PENDING`, `RUNNING`, `FAILED`, `NODE_FAIL`.
     pub state: String,
-    /// The reason for which it waits, or the exit code and the signal with which it ended.
+    /// The reason why the task is waiting, or the exit code and signal with which it ended.
     pub reason: String,
-    /// The node on which it runs or ran.
+    /// The node on which the task runs or ran.
     pub node: String,
 }
 
-/// The states of tasks that have ended. Slurm doesn't run such a task again by itself.
+/// The states of tasks that have ended. Slurm doesn't restart a task in such a state.
 const FINAL: [&str; 11] = [
     "BOOT_FAIL",
     "CANCELLED",
@@ -63,16 +63,16 @@ const FINAL: [&str; 11] = [
 ];
 
 impl ScheduledTask {
-    /// True if it waits, runs, or is about to end.
+    /// Whether the task is waiting, running or about to end.
     pub fn is_active(&self) -> bool {
         !FINAL.contains(&self.state.as_str())
     }
 }
 
-/// By shards.
+/// The tasks of a job, by shard number.
 pub type ScheduledTasks = BTreeMap<u32, ScheduledTask>;
 
-/// The tasks of several jobs, by the jobs' numbers and the shards.
+/// The tasks of several jobs, by job number and shard number.
 pub type TasksOfJobs = BTreeMap<(String, u32), ScheduledTask>;
 
 /// Holds off other submissions of a plan for as long as it lives. Where the file system has no locks, it holds off none.
@@ -111,7 +111,7 @@ impl SubmittedJob {
         Ok(of_rounds.into_iter().flat_map(|last| last.numbers().into_iter().rev()).collect())
     }
 
-    /// The numbers of this job and of those before it, the oldest first.
+    /// The numbers of this job and of the earlier jobs of the round, the oldest first.
     fn numbers(self) -> Vec<String> {
         self.earlier.into_iter().chain([self.job]).collect()
     }
@@ -127,7 +127,7 @@ impl SubmittedJob {
         }
     }
 
-    /// Its shards.
+    /// The numbers of the submitted shards.
     pub fn shards(&self) -> BTreeSet<u32> {
         let shards = self.array.split(',').filter_map(range);
         shards.flatten().collect()
@@ -138,7 +138,7 @@ impl SubmittedJob {
     /// # Errors
     /// If it isn't a job's number, or can't be written.
     pub fn note(directory: &PlanDirectory, said: &str, array: &str) -> anyhow::Result<Self> {
-        // After a semicolon comes the cluster.
+        // In the output, a semicolon and the cluster's name may follow the number.
         let job = said.trim().split(';').next().unwrap_or_default().to_owned();
         let is_number = !job.is_empty() && job.chars().all(|c| c.is_ascii_digit());
         anyhow::ensure!(is_number, "sbatch hasn't printed a job's number: '{}'", said.trim());
@@ -151,7 +151,7 @@ impl SubmittedJob {
     }
 }
 
-/// Ascending numbers in the format of `sbatch --array`: `0-3,7,9-10`.
+/// Ascending numbers in the notation of `sbatch --array`: `0-3,7,9-10`.
 pub fn array_of(numbers: &[u32]) -> String {
     let mut ranges: Vec<(u32, u32)> = Vec::new();
     for &number in numbers {
@@ -167,7 +167,7 @@ pub fn array_of(numbers: &[u32]) -> String {
     shown.collect::<Vec<_>>().join(",")
 }
 
-/// A number or a range of an array.
+/// Parses a number or a range of an array.
 fn range(text: &str) -> Option<RangeInclusive<u32>> {
     let (first, last) = text.split_once('-').unwrap_or((text, text));
     let (first, last) = (first.parse().ok()?, last.parse().ok()?);
@@ -186,8 +186,8 @@ pub fn queued(text: &str) -> TasksOfJobs {
     text.lines().filter_map(task).collect()
 }
 
-/// The task of each shard. Of the tasks of several `jobs`, the newest first, an active one counts, otherwise that of `last`: what
-/// became of other jobs' tasks says nothing about this round.
+/// The task of each shard. If several `jobs` (the newest first) have a task for a shard, an active task is
+/// chosen, otherwise that of the job `last`: an ended task of another job doesn't describe this round.
 pub fn by_shard(tasks: &TasksOfJobs, jobs: &[String], last: Option<&SubmittedJob>) -> ScheduledTasks {
     let mut of_shards = ScheduledTasks::new();
     let mut newer = |is_one: &dyn Fn(&ScheduledTask) -> bool| {
@@ -216,13 +216,13 @@ pub fn output_path(path: &str) -> anyhow::Result<String> {
     Ok(path.replace('%', "%%"))
 }
 
-/// Reads `sacct`'s lines in [`ACCOUNT_FORMAT`]; steps of a task are ignored.
+/// Parses the output of `sacct` in [`ACCOUNT_FORMAT`]. Job steps are ignored.
 pub fn accounted(text: &str) -> TasksOfJobs {
     let task = |line: &str| {
         let mut fields = line.trim().split('|');
         let (job, shard) = fields.next()?.split_once('_')?;
         let (job, shard) = (job.to_owned(), shard.parse().ok()?);
-        // CANCELLED by 1000
+        // The state may have further words: CANCELLED by 1000
         let state = fields.next()?.split(' ').next()?.to_owned();
         let node = fields.next()?.to_owned();
         let task = ScheduledTask { job: job.clone(), state, reason: fields.next()?.to_owned(), node };
@@ -241,7 +241,7 @@ mod tests {
             let (job, reason, node) = (String::new(), String::new(), String::new());
             ScheduledTask { job, state: state.into(), reason, node }.is_active()
         };
-        // The states of squeue's manual page.
+        // These are the states in the manual page of squeue.
         let active = "CONFIGURING COMPLETING PENDING RUNNING RESV_DEL_HOLD REQUEUE_FED REQUEUE_HOLD REQUEUED \
             RESIZING SIGNALING SPECIAL_EXIT STAGE_OUT STOPPED SUSPENDED";
         assert!(active.split_whitespace().all(is_active));
@@ -277,7 +277,7 @@ mod tests {
         assert_eq!(array_of(&[u32::MAX - 1, u32::MAX]), "4294967294-4294967295");
     }
 
-    /// As Slurm 22.05 prints it.
+    /// The test's text has the form that Slurm 22.05 prints.
     #[test]
     fn tasks_are_read_and_lines_of_another_form_passed_over() {
         let queue = "7|2|PENDING|JobArrayTaskLimit|\n7|0|RUNNING|None|n1\n8|N/A|RUNNING|None|n1\n\nslurm_load_jobs error: x\n7|3-9|PENDING|x|\n6|0|PENDING|x|\n";
@@ -324,7 +324,7 @@ mod tests {
             jobs.iter().for_each(|job| drop(SubmittedJob::note(&plan, job, "0-1").unwrap()));
         }
         assert_eq!(SubmittedJob::all(&plan).unwrap(), ["12", "9", "5", "3"]);
-        // As versions before wrote it.
+        // Earlier versions wrote this form.
         let old = r#"{"schema":2,"job":"4","submitted":1,"array":"0"}"#;
         fs::write(plan.round().join("submitted.json"), old).unwrap();
         assert_eq!(SubmittedJob::all(&plan).unwrap(), ["4", "3"]);

@@ -1,4 +1,4 @@
-//! The source's directory, as a plan remembers it.
+//! The identity of the source directory, which a plan stores.
 
 use rustix::fs::{AtFlags, CWD, StatxFlags};
 use serde::{Deserialize, Serialize};
@@ -9,13 +9,13 @@ use std::path::Path;
 
 use crate::plan::FleetPlan;
 
-/// The properties by which a directory is the same on all hosts that have its file system.
+/// Properties that identify a directory on all hosts that mount its file system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SourceIdentity {
-    /// Its inode number.
+    /// The inode number of the directory.
     pub inode: u64,
-    /// When it was made (seconds since 1970, nanoseconds), if its file system knows that. The first directories of two file
-    /// systems often have the same inode number.
+    /// The creation time of the directory (seconds since 1970, nanoseconds), if its file system records it.
+    /// The root directories of two file systems often have the same inode number.
     pub born: Option<(i64, u32)>,
 }
 
@@ -32,7 +32,7 @@ impl SourceIdentity {
         Ok(Self { inode: found.stx_ino, born })
     }
 
-    /// True if both may be the same directory.
+    /// Whether two identities could belong to the same directory.
     fn may_be(&self, other: &Self) -> bool {
         self.inode == other.inode && self.born.zip(other.born).is_none_or(|(one, other)| one == other)
     }
@@ -65,7 +65,8 @@ pub fn is_here(
     Ok(!is_planned)
 }
 
-/// True if nothing has this name. An entry that can't be looked up may be there.
+/// Whether no entry exists at a path. If the lookup fails for another reason, the entry may exist, and the
+/// result is false.
 pub fn is_gone(path: &Path) -> bool {
     let found = path.symlink_metadata().map_err(|error| error.kind());
     matches!(found, Err(ErrorKind::NotFound | ErrorKind::NotADirectory))

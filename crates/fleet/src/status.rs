@@ -1,4 +1,4 @@
-//! The state of a plan, by the files of its tasks.
+//! The state of a plan, computed from the files of its attempts.
 
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -7,14 +7,15 @@ use crate::attempt::{Attempt, AttemptMaker, AttemptState};
 use crate::claim::{Attempts, all_attempts, done};
 use crate::plan::{FleetPart, PlanDirectory};
 
-/// Seconds of silence, by the clocks of two hosts, after which an attempt is shown as silent.
+/// An attempt is shown as silent if its file hasn't been written for this number of seconds, by the clocks of
+/// two hosts.
 pub const SILENT: u64 = 60;
 
-/// The state of each part.
+/// The state of each part of a plan.
 #[derive(Debug)]
 pub struct FleetStatus {
     parts: BTreeMap<FleetPart, Attempts>,
-    /// By this process it is known whether one of this host is gone.
+    /// The identity of this process, with which an ended process of the same host is recognised.
     here: AttemptMaker,
 }
 
@@ -22,17 +23,17 @@ pub struct FleetStatus {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum PartState {
-    /// No task has begun it.
+    /// No task has begun the part.
     Waiting,
-    /// A task is at work.
+    /// A task is moving the part.
     Running,
-    /// A task is at work by its file, but hasn't written for a minute.
+    /// The last attempt is running by its file, but the file hasn't been written for a minute.
     Silent,
-    /// Everything is in place.
+    /// All entries of the part are in place.
     Done,
     /// The last attempt failed.
     Failed,
-    /// The last attempt was ended by a signal or by another attempt, or its process is known to be gone.
+    /// The last attempt was ended by a signal or by another attempt, or its process is known to have ended.
     Interrupted,
 }
 
@@ -50,12 +51,13 @@ impl FleetStatus {
         Ok(Self::of(parts))
     }
 
-    /// The state of parts with these attempts.
+    /// The status of a plan with these attempts.
     pub fn of(parts: BTreeMap<FleetPart, Attempts>) -> Self {
         Self { parts, here: AttemptMaker::of_this_process() }
     }
 
-    /// Each part, the directories last, with its state, the attempt that counts, and their number.
+    /// Each part with its state, its most relevant attempt and the number of attempts; the directories are
+    /// last.
     pub fn parts(&self) -> impl Iterator<Item = (FleetPart, PartState, Option<&Attempt>, u32)> {
         self.parts.iter().map(|(part, attempts)| {
             let last = attempts.last_key_value();
@@ -66,7 +68,7 @@ impl FleetStatus {
         })
     }
 
-    /// The parts that are done, with the attempt that has done each, and its number.
+    /// The completed parts, each with the attempt that completed it and that attempt's number.
     pub fn done(&self) -> impl Iterator<Item = (FleetPart, u32, &Attempt)> {
         self.parts.iter().filter_map(|(part, attempts)| {
             let (number, attempt) = done(attempts)?;
@@ -74,12 +76,12 @@ impl FleetStatus {
         })
     }
 
-    /// True if all parts are done.
+    /// Whether all parts are completed.
     pub fn is_done_all(&self) -> bool {
         self.parts().all(|(_, state, ..)| state == PartState::Done)
     }
 
-    /// True if a task is at work.
+    /// Whether any task is running.
     pub fn is_at_work(&self) -> bool {
         self.parts().any(|(_, state, ..)| state == PartState::Running)
     }

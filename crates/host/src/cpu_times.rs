@@ -8,64 +8,65 @@ use serde::{Deserialize, Serialize};
 use crate::root::Root;
 use crate::{Fact, Pressure, pressure};
 
-/// The counters at one moment, in ticks since boot, summed over all processors.
+/// The counters of processor time at one moment, in ticks since boot, summed over all processors.
 ///
 /// The kernel counts a guest's time both in `user` and in `guest` (likewise in `nice` and `guest_nice`); here
 /// each tick is in one field only.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CpuTimes {
-    /// Ticks in a second (USER_HZ) on the host.
+    /// The number of ticks in a second (USER_HZ) on the host.
     pub ticks_per_second: u64,
-    /// Online processors.
+    /// The number of online processors.
     pub processors: u32,
-    /// In user mode, without the time of guests.
+    /// Ticks in user mode, without the time of guests.
     pub user: u64,
-    /// In user mode with a positive nice value, without the time of guests.
+    /// Ticks in user mode with a positive nice value, without the time of guests.
     pub nice: u64,
-    /// In the kernel.
+    /// Ticks in the kernel.
     pub system: u64,
-    /// Idle.
+    /// Idle ticks.
     pub idle: u64,
-    /// Idle with I/O outstanding. This counter may go backwards.
+    /// Idle ticks with I/O outstanding. This counter may go backwards.
     pub iowait: u64,
-    /// Hard interrupts.
+    /// Ticks in hard interrupts.
     pub irq: u64,
-    /// Soft interrupts.
+    /// Ticks in soft interrupts.
     pub softirq: u64,
-    /// Given to other guests by the hypervisor.
+    /// Ticks that the hypervisor gave to other guests.
     pub steal: u64,
-    /// Running guests of this host.
+    /// Ticks spent running guests of this host.
     pub guest: u64,
-    /// Running guests with a positive nice value.
+    /// Ticks spent running guests with a positive nice value.
     pub guest_nice: u64,
-    /// Time in which tasks waited for a processor.
+    /// The time in which tasks waited for a processor.
     pub pressure: Fact<Pressure>,
 }
 
 /// Processor time between two readings, in seconds summed over all processors. The fields don't overlap.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct CpuSeconds {
-    /// Online processors at the later reading.
+    /// The number of online processors at the later reading.
     pub processors: u32,
-    /// In user mode, without the time of guests.
+    /// Seconds in user mode, without the time of guests.
     pub user: f64,
-    /// In user mode with a positive nice value, without the time of guests.
+    /// Seconds in user mode with a positive nice value, without the time of guests.
     pub nice: f64,
-    /// In the kernel.
+    /// Seconds in the kernel.
     pub system: f64,
-    /// Idle.
+    /// Idle seconds.
     pub idle: f64,
-    /// Idle with I/O outstanding.
+    /// Idle seconds with I/O outstanding.
     pub iowait: f64,
-    /// Hard interrupts.
+    /// Seconds in hard interrupts.
     pub irq: f64,
-    /// Soft interrupts.
+    /// Seconds in soft interrupts.
     pub softirq: f64,
-    /// Given to other guests by the hypervisor.
+    /// Seconds that the hypervisor gave to other guests.
     pub steal: f64,
-    /// Running guests of this host, including guests with a positive nice value.
+    /// Seconds spent running guests of this host, including guests with a positive nice value.
     pub guest: f64,
-    /// Wall seconds in which some task waited for a processor; `None` if the kernel doesn't count it.
+    /// Wall-clock seconds in which at least one task waited for a processor; `None` if the kernel doesn't
+    /// count this.
     pub pressure: Option<f64>,
 }
 
@@ -86,7 +87,8 @@ impl CpuTimes {
         Ok(times)
     }
 
-    /// The time since an earlier reading of the same host. A counter that went backwards counts as 0.
+    /// The processor time since an earlier reading of the same host. A counter that went backwards counts as
+    /// 0.
     pub fn since(&self, earlier: &CpuTimes) -> CpuSeconds {
         let hz = self.ticks_per_second.max(1) as f64;
         let passed = |now: u64, then: u64| now.saturating_sub(then) as f64 / hz;
@@ -110,7 +112,7 @@ impl CpuTimes {
 }
 
 impl CpuSeconds {
-    /// Adds the time of a later interval, multiplied by `share`.
+    /// Adds the processor time of a later interval, multiplied by `share`.
     pub(crate) fn add(&mut self, later: &CpuSeconds, share: f64) {
         let CpuSeconds { processors, user, nice, system, idle, iowait, irq, softirq, steal, guest, .. } =
             *later;
@@ -126,24 +128,24 @@ impl CpuSeconds {
         self.guest += guest * share;
     }
 
-    /// Busy processor seconds of this host.
+    /// The seconds for which the processors of this host were busy, summed over processors.
     pub fn busy(&self) -> f64 {
         self.user + self.nice + self.system + self.irq + self.softirq + self.guest
     }
 
-    /// Seconds of all states together: processors times wall seconds.
+    /// The seconds of all states together, which is the number of processors times the wall-clock seconds.
     pub fn total(&self) -> f64 {
         self.busy() + self.idle + self.iowait + self.steal
     }
 }
 
-/// The total of all processors, from the text of /proc/stat.
+/// Parses the totals of all processors from the text of /proc/stat.
 pub(crate) fn parse(stat: &str) -> Option<CpuTimes> {
     let total = stat.lines().find_map(|line| line.strip_prefix("cpu "))?;
     Some(CpuTimes { processors: processors(stat), ..parse_values(total)? })
 }
 
-/// The values of one line, without the line's name; `processors` is 1.
+/// Parses the values of one line, without the line's name; `processors` of the result is 1.
 pub(crate) fn parse_values(line: &str) -> Option<CpuTimes> {
     let values = line.split_whitespace().map(str::parse).collect::<Result<Vec<u64>, _>>().ok()?;
     if values.len() < 4 {
@@ -169,7 +171,7 @@ pub(crate) fn parse_values(line: &str) -> Option<CpuTimes> {
     })
 }
 
-/// The number of lines "cpu0", "cpu1" ...: one for each online processor.
+/// The number of lines that begin with "cpu0", "cpu1" and so on; one for each online processor.
 fn processors(stat: &str) -> u32 {
     let n = stat
         .lines()

@@ -1,8 +1,8 @@
-//! The contents of /proc/cpuinfo.
+//! Parses /proc/cpuinfo.
 
 use crate::Fact;
 
-/// The instruction sets that decide the speed of AES-GCM and BLAKE3, by their names in /proc/cpuinfo (x86,
+/// The instruction sets that determine the speed of AES-GCM and BLAKE3, by their names in /proc/cpuinfo (x86,
 /// then Arm).
 const INTERESTING: [&str; 10] =
     ["aes", "pclmulqdq", "vaes", "vpclmulqdq", "avx2", "avx512f", "sha_ni", "pmull", "sha2", "sve2"];
@@ -16,7 +16,7 @@ pub(crate) fn model(cpuinfo: &str) -> Fact<String> {
         .map_or(Fact::NotApplicable, |name| Fact::Known(name.to_owned()))
 }
 
-/// Those of [`INTERESTING`] that the first processor has.
+/// The instruction sets in [`INTERESTING`] that the first processor has.
 pub(crate) fn features(cpuinfo: &str) -> Fact<Vec<String>> {
     let Some(Flags::X86(flags) | Flags::Arm(flags)) = flags(cpuinfo) else {
         return Fact::NotApplicable;
@@ -33,7 +33,7 @@ pub(crate) enum Flags<'a> {
     Arm(&'a str),
 }
 
-/// The field of the first processor.
+/// The field of the first processor that lists its instruction sets.
 pub(crate) fn flags(cpuinfo: &str) -> Option<Flags<'_>> {
     value(cpuinfo, "flags").map(Flags::X86).or_else(|| value(cpuinfo, "Features").map(Flags::Arm))
 }

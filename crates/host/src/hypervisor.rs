@@ -1,4 +1,4 @@
-//! The hypervisor on which the host runs.
+//! Determines the hypervisor on which the host runs.
 
 use std::io;
 use std::path::Path;
@@ -20,12 +20,13 @@ const DMI: [(&str, &str); 10] = [
     ("DigitalOcean", "KVM"),
 ];
 
-/// Programs that run guests, by the first 15 bytes of their names.
+/// Programs that run guests, by the first 15 bytes of their names, to which the kernel shortens them.
 const MONITORS: [&str; 6] =
     ["qemu-system-", "qemu-kvm", "cloud-hyperviso", "firecracker", "crosvm", "vmware-vmx"];
 
-/// The hypervisor's name, by `/sys/hypervisor` or DMI; else (Firecracker has no DMI) by the processor's
-/// signature. Only the processor's "hypervisor" flag distinguishes a guest from a physical machine.
+/// The hypervisor's name, from `/sys/hypervisor` or DMI; otherwise (Firecracker has no DMI) from the
+/// processor's signature. Only the processor's "hypervisor" flag decides whether the host is a guest or a
+/// physical machine.
 pub(crate) fn name(machine: &Machine) -> Fact<String> {
     if let Fact::Known(name) = &machine.hypervisor_type {
         return Fact::Known(name.clone());
@@ -39,7 +40,7 @@ pub(crate) fn name(machine: &Machine) -> Fact<String> {
 }
 
 fn from_dmi(machine: &Machine) -> Option<String> {
-    // Microsoft also makes physical machines, so DMI alone isn't enough.
+    // Microsoft also makes physical machines, so DMI alone doesn't show that the host is a guest.
     let is_guest = machine.guest.get().unwrap_or(true);
     let texts = [&machine.vendor, &machine.product, &machine.bios_vendor];
     texts.iter().filter(|_| is_guest).find_map(|text| {
@@ -65,13 +66,14 @@ pub(crate) fn signature() -> io::Result<String> {
     Err(io::ErrorKind::Unsupported.into())
 }
 
-/// The number of guests on this host, and of kernel threads that move their packets.
+/// The number of guests on this host, and the number of kernel threads that move the guests' packets, as
+/// text.
 pub(crate) fn guests() -> io::Result<String> {
     guests_below(Path::new("/proc"))
 }
 
 fn guests_below(proc: &Path) -> io::Result<String> {
-    // Process 1 always exists, and belongs to another user than an ordinary process does.
+    // Process 1 always exists and belongs to root, so if it can't be read, other users' processes are hidden.
     if std::fs::read(proc.join("1/comm")).is_err() {
         return Err(io::Error::other("/proc hides the processes of others (hidepid)"));
     }
@@ -91,7 +93,8 @@ fn guests_below(proc: &Path) -> io::Result<String> {
     Ok(format!("guests {guests}\nvhost_threads {threads}"))
 }
 
-/// The vhost threads of a process: since Linux 6.4 they are threads of the program that requested them.
+/// The number of a process's vhost threads. Since Linux 6.4, these are threads of the program that requested
+/// them.
 fn threads_of(process: &Path) -> usize {
     let tasks = std::fs::read_dir(process.join("task")).into_iter().flatten().flatten();
     let names = tasks.filter_map(|task| std::fs::read_to_string(task.path().join("comm")).ok());
@@ -103,7 +106,7 @@ fn is_vhost(name: &str) -> bool {
     !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-/// The hypervisor's name for a signature; an unknown signature is returned unchanged.
+/// The hypervisor's name that belongs to a signature. An unknown signature is returned unchanged.
 fn from_signature(text: &str) -> String {
     match text.trim() {
         "KVMKVMKVM" => "KVM".into(),

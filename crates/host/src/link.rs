@@ -1,4 +1,4 @@
-//! The rate of the network port through which connections leave this host.
+//! Determines the rate of the network port through which connections leave this host.
 
 use std::net::IpAddr;
 
@@ -6,9 +6,10 @@ use linerate_sys::ethtool::Ethtool;
 
 use crate::facts::{has_rate_of_its_own, shaper_of};
 
-/// Bits a second that the port with this address may send, in the calling thread's network namespace: its driver's rate, or the
-/// limit of its root queueing discipline if that is lower. `None` if there is no such limit, and the driver reports no rate or only
-/// a nominal one, as the kernel's own ports and ports made for guests do.
+/// The rate in bits per second at which the port with this address may send, in the calling thread's network
+/// namespace: its driver's rate, or the limit of its root queueing discipline if that is lower. `None` if
+/// there is no such limit, and the driver reports no rate or only a nominal one, as the kernel's own ports
+/// and ports made for guests do.
 pub fn link_rate(address: IpAddr) -> Option<u64> {
     let port = port_with(address.to_canonical())?;
     driver_rate(&port).into_iter().chain(shaper_of(&port)).min()

@@ -1,5 +1,6 @@
-//! The kernel's answers to netlink requests (netlink(7), rtnetlink(7)) as text, for the calling thread's network namespace:
-//! interfaces, queueing disciplines, policers and redirections, and routes with settings of their own.
+//! Sends netlink requests (netlink(7), rtnetlink(7)) for the calling thread's network namespace, and converts
+//! the kernel's answers to text: interfaces, queueing disciplines, policers and redirections, and routes with
+//! settings of their own.
 
 pub(crate) mod coalescing;
 pub(crate) mod fec;
@@ -20,48 +21,49 @@ use rustix::net::{
 };
 use shape::{FilterAction, QdiscLimits};
 
-/// NLM_F_REQUEST and NLM_F_DUMP.
+/// The flags NLM_F_REQUEST and NLM_F_DUMP.
 pub(crate) const DUMP: u16 = 0x301;
 const NLMSG_ERROR: u16 = 2;
 const NLMSG_DONE: u16 = 3;
-/// RTM_GETROUTE and RTM_GETQDISC.
+/// The messages RTM_GETROUTE and RTM_GETQDISC.
 const GET_ROUTE: u16 = 26;
 const GET_QDISC: u16 = 38;
-/// TC_H_ROOT, and TC_H_INGRESS with TC_H_CLSACT, which hold filters and no packets.
+/// TC_H_ROOT; and TC_H_INGRESS and TC_H_CLSACT, which hold filters and no packets.
 const ROOT: u64 = 0xffff_ffff;
 const INGRESS: u64 = 0xffff_fff1;
-/// TCA_KIND and TCA_STATS2; in the latter, TCA_STATS_QUEUE.
+/// The attributes TCA_KIND and TCA_STATS2; in the latter, TCA_STATS_QUEUE.
 const KIND: u16 = 1;
 const STATS: u16 = 7;
 const STATS_QUEUE: u16 = 3;
-/// RTA_DST, RTA_OIF and RTA_METRICS.
+/// The attributes RTA_DST, RTA_OIF and RTA_METRICS.
 const DESTINATION: u16 = 1;
 const INTERFACE: u16 = 4;
 const METRICS: u16 = 8;
-/// RTAX_CC_ALGO, and the numeric metrics.
+/// The metrics RTAX_CC_ALGO and those with numbers as values.
 const CONGESTION: u16 = 16;
 const NUMBERS: [(u16, &str); 4] = [(2, "mtu"), (3, "window"), (11, "initcwnd"), (13, "rto_min")];
-/// The most routes that are read: a router may have a million routes, and the kernel lists default routes first.
+/// The most routes that are read. A router may have a million routes; the kernel lists default routes first.
 const MOST_MESSAGES: usize = 1 << 16;
 const MOST_LINES: usize = 256;
-/// The most ports to which the filters of one port redirect packets.
+/// The most ports to which the filters of one port may redirect packets.
 const MOST_REDIRECTS: usize = 8;
-/// NLA_F_NESTED and NLA_F_NET_BYTEORDER.
+/// The flags NLA_F_NESTED and NLA_F_NET_BYTEORDER.
 const FLAGS: u16 = 0xc000;
 
-/// A line for each interface: `eth0 kind veth elsewhere 1 max_mtu 65535`.
+/// Returns a line for each interface: `eth0 kind veth elsewhere 1 max_mtu 65535`.
 pub(crate) fn links() -> io::Result<String> {
     lines(link::GET_LINK, link::HEADER, link::link)
 }
 
-/// A line for each queueing discipline: `eth0 root fq drops 0 requeues 3 overlimits 0`. A discipline that limits its port to
-/// a rate also has `rate`, one that limits each connection has `each`, both in bits a second.
+/// Returns a line for each queueing discipline: `eth0 root fq drops 0 requeues 3 overlimits 0`. For a
+/// discipline that limits its port, the line also has `rate`; for one that limits each connection, it has
+/// `each`. Both are in bits per second.
 pub(crate) fn qdiscs() -> io::Result<String> {
     let asked = NetlinkQuestions::open()?;
     let all = asked.dump(&request_all(GET_QDISC, shape::HEADER), qdisc)?;
     let mut text = String::new();
     for qdisc in all.iter().filter(|qdisc| qdisc.parent != INGRESS).take(MOST_LINES) {
-        // htb and hfsc have their rates only in their classes.
+        // The disciplines htb and hfsc have rates only in their classes.
         let in_classes =
             ["htb", "hfsc"].contains(&qdisc.kind.as_str()).then(|| asked.class_rate(qdisc.index));
         let _ = asked.name(qdisc.index).map(|port| qdisc.write(&port, in_classes.flatten(), &mut text));
@@ -69,8 +71,9 @@ pub(crate) fn qdiscs() -> io::Result<String> {
     Ok(text)
 }
 
-/// A line for each port with a policer: the port, `in` or `out`, and bits a second; and one for each port to which a filter
-/// redirects packets: the port, `in-to` or `out-to`, and the name of the other.
+/// Returns a line for each port with a policer (the port, `in` or `out`, and bits per second), and a line for
+/// each port from which a filter redirects packets (the port, `in-to` or `out-to`, and the name of the other
+/// port).
 pub(crate) fn policers() -> io::Result<String> {
     let asked = NetlinkQuestions::open()?;
     let all = asked.dump(&request_all(GET_QDISC, shape::HEADER), qdisc)?;
@@ -79,7 +82,7 @@ pub(crate) fn policers() -> io::Result<String> {
         let Some(port) = asked.name(*index) else { continue };
         for (way, parent) in [("in", shape::INWARDS), ("out", shape::OUTWARDS)] {
             let filters = shape::of_interface(shape::GET_FILTER, *index, parent);
-            // An ingress discipline has no filters of sent packets, which is an error.
+            // For an ingress discipline, a request for filters of sent packets returns an error.
             let actions = asked.dump(&filters, shape::of_filter).unwrap_or_default();
             let (limits, others) = told(&actions);
             let _ = limits.iter().min().map(|rate| writeln!(rates, "{port} {way} {rate}"));
@@ -90,7 +93,7 @@ pub(crate) fn policers() -> io::Result<String> {
     Ok(redirects + &rates)
 }
 
-/// The limits among the actions, and the devices to which packets are redirected, each once.
+/// The rate limits among the actions, and the devices to which packets are redirected, each once.
 fn told(actions: &[FilterAction]) -> (Vec<u64>, Vec<u32>) {
     let (mut limits, mut others) = (Vec::new(), Vec::new());
     for action in actions {
@@ -103,14 +106,14 @@ fn told(actions: &[FilterAction]) -> (Vec<u64>, Vec<u32>) {
     (limits, others)
 }
 
-/// A line for each route with settings: `default eth0 mtu 1400 congctl bbr`.
+/// Returns a line for each route with settings: `default eth0 mtu 1400 congctl bbr`.
 pub(crate) fn routes() -> io::Result<String> {
     lines(GET_ROUTE, 12, |message, name, text| route(message, name, text))
 }
 
 type LineWriter = fn(&[u8], &dyn Fn(u32) -> Option<String>, &mut String) -> Option<()>;
 
-/// Sends a request whose header is `header` zero bytes, and makes lines of the answer.
+/// Sends a request whose header is `header` zero bytes, and converts the answer to lines.
 fn lines(question: u16, header: usize, line: LineWriter) -> io::Result<String> {
     let asked = NetlinkQuestions::open()?;
     let told = asked.dump(&request_all(question, header), |message| {
@@ -120,7 +123,7 @@ fn lines(question: u16, header: usize, line: LineWriter) -> io::Result<String> {
     Ok(told.into_iter().take(MOST_LINES).collect())
 }
 
-/// A connection to the kernel.
+/// A netlink socket for requests to the kernel.
 struct NetlinkQuestions {
     socket: OwnedFd,
     named: OwnedFd,
@@ -128,7 +131,7 @@ struct NetlinkQuestions {
 
 impl NetlinkQuestions {
     fn open() -> io::Result<Self> {
-        // The default protocol is 0, NETLINK_ROUTE.
+        // The default protocol is 0, which is NETLINK_ROUTE.
         Ok(Self {
             socket: socket_with(AddressFamily::NETLINK, SocketType::RAW, SocketFlags::CLOEXEC, None)?,
             named: socket_with(AddressFamily::INET, SocketType::DGRAM, SocketFlags::CLOEXEC, None)?,
@@ -162,7 +165,7 @@ impl NetlinkQuestions {
         Ok(all)
     }
 
-    /// The rate in bits a second of the classes at an interface's root.
+    /// The rate in bits per second of the classes at an interface's root.
     fn class_rate(&self, index: u32) -> Option<u64> {
         let classes = shape::of_interface(shape::GET_CLASS, index, 0);
         let at_root = |message: &[u8]| (number(message, 12, 4)? == ROOT).then(|| shape::of_class(message))?;
@@ -170,18 +173,18 @@ impl NetlinkQuestions {
     }
 }
 
-/// A request for all objects of a kind, with a header of `header` zero bytes.
+/// A request for all objects of a kind. Its header consists of `header` zero bytes.
 fn request_all(question: u16, header: usize) -> Vec<u8> {
     request(question, DUMP, &vec![0; header])
 }
 
-/// A message for the kernel: struct nlmsghdr, followed by `body`.
+/// A netlink message for the kernel: struct nlmsghdr, followed by `body`.
 pub fn request(question: u16, flags: u16, body: &[u8]) -> Vec<u8> {
     let length = u32::try_from(16 + body.len()).unwrap_or(0);
     [&length.to_ne_bytes()[..], &question.to_ne_bytes(), &flags.to_ne_bytes(), &[0; 8], body].concat()
 }
 
-/// struct nlattr and its payload, padded to a multiple of 4 bytes.
+/// A netlink attribute: struct nlattr and its payload, padded to a multiple of 4 bytes.
 pub fn attribute(kind: u16, value: &[u8]) -> Vec<u8> {
     let length = u16::try_from(value.len() + 4).unwrap_or(u16::MAX);
     let mut bytes = [&length.to_ne_bytes()[..], &kind.to_ne_bytes(), value].concat();
@@ -189,7 +192,7 @@ pub fn attribute(kind: u16, value: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// A queueing discipline.
+/// A queueing discipline as a line of text.
 struct QdiscLine {
     index: u32,
     parent: u64,
@@ -198,7 +201,8 @@ struct QdiscLine {
     limits: QdiscLimits,
 }
 
-/// Parses struct tcmsg: the family, the interface, the handle, the parent, and 4 more bytes.
+/// Parses struct tcmsg: the family, the interface, the handle, the parent and 4 more bytes; then the
+/// attributes.
 fn qdisc(message: &[u8]) -> Option<QdiscLine> {
     let (index, parent) = (number(message, 4, 4)? as u32, number(message, 12, 4)?);
     let (mut kind, mut counters, mut options) = (String::new(), [0; 3], &[][..]);
@@ -219,7 +223,7 @@ impl QdiscLine {
         let place = if self.parent == ROOT { "root" } else { "child" };
         let [drops, requeues, overlimits] = self.counters;
         let (kind, rate) = (&self.kind, self.limits.rate.or(in_classes));
-        // Writing to a string doesn't fail.
+        // Writing to a string can't fail.
         let _ =
             write!(text, "{port} {place} {kind} drops {drops} requeues {requeues} overlimits {overlimits}");
         let _ = rate.map(|rate| write!(text, " rate {rate}"));
@@ -228,13 +232,15 @@ impl QdiscLine {
     }
 }
 
-/// Drops, requeues and overlimits from struct gnet_stats_queue, after its bytes and packets in the queue.
+/// The drops, requeues and overlimits from struct gnet_stats_queue, in which they follow the bytes and
+/// packets in the queue.
 fn queue(stats: &[u8]) -> Option<[u64; 3]> {
     let value = find(stats, STATS_QUEUE)?;
     Some([number(value, 8, 4)?, number(value, 12, 4)?, number(value, 16, 4)?])
 }
 
-/// Parses struct rtmsg: 12 bytes. The first is the family, the second the length of the destination's prefix.
+/// Parses struct rtmsg, which has 12 bytes: the first is the family, the second the length of the
+/// destination's prefix.
 fn route(message: &[u8], name: &dyn Fn(u32) -> Option<String>, text: &mut String) -> Option<()> {
     let (mut destination, mut port, mut own) = (None, None, String::new());
     for (attribute, value) in attributes(message.get(12..)?) {
@@ -276,7 +282,7 @@ fn string(bytes: &[u8]) -> String {
     bytes.iter().take_while(|byte| byte.is_ascii_graphic()).map(|byte| *byte as char).collect()
 }
 
-/// The first of several messages: its kind, its payload, and the bytes after it.
+/// Splits off the first of several messages: its type, its payload, and the bytes after the message.
 pub fn message(bytes: &[u8]) -> Option<(u16, &[u8], &[u8])> {
     let length = number(bytes, 0, 4)? as usize;
     let kind = number(bytes, 4, 2)? as u16;
@@ -284,10 +290,10 @@ pub fn message(bytes: &[u8]) -> Option<(u16, &[u8], &[u8])> {
     Some((kind, inside, bytes.get(length.next_multiple_of(4)..).unwrap_or_default()))
 }
 
-/// Reads the negative error number at the beginning of struct nlmsgerr; 0 is an acknowledgement.
+/// Parses struct nlmsgerr, which begins with a negative error number; 0 is an acknowledgement.
 ///
 /// # Errors
-/// The error that the kernel reports; also if the answer is cut off.
+/// The error that the kernel reports, or an error if the answer is cut off.
 pub fn error(message: &[u8]) -> io::Result<bool> {
     match number(message, 0, 4).map(|number| number as u32 as i32) {
         Some(0) => Ok(false),
@@ -296,7 +302,7 @@ pub fn error(message: &[u8]) -> io::Result<bool> {
     }
 }
 
-/// The attributes: struct nlattr and its payload, one after another.
+/// Iterates over attributes, each of which is struct nlattr and its payload.
 pub fn attributes(mut bytes: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
     std::iter::from_fn(move || {
         let length = number(bytes, 0, 2)? as usize;
@@ -307,12 +313,12 @@ pub fn attributes(mut bytes: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
     })
 }
 
-/// The value of the first attribute of a kind.
+/// The value of the first attribute of the kind `wanted`.
 pub fn find(bytes: &[u8], wanted: u16) -> Option<&[u8]> {
     attributes(bytes).find(|(kind, _)| kind & !FLAGS == wanted).map(|(_, value)| value)
 }
 
-/// A number of 1, 2, 4 or 8 bytes in the machine's order.
+/// Reads a number of 1, 2, 4 or 8 bytes in the machine's byte order.
 pub fn number(bytes: &[u8], at: usize, size: usize) -> Option<u64> {
     let bytes = bytes.get(at..at.checked_add(size)?)?;
     Some(match size {
@@ -331,7 +337,8 @@ mod tests {
     #[test]
     fn loopback_has_no_queue() {
         let text = qdiscs().unwrap();
-        // A new namespace has this discipline on lo; a namespace whose settings were changed may report another one.
+        // In a new namespace, lo has this discipline; a namespace whose settings were changed may report
+        // another one.
         assert!(text.lines().any(|line| line.starts_with("lo root ")), "{text}");
         assert!(routes().is_ok() && policers().is_ok());
         let links = links().unwrap();
@@ -341,7 +348,7 @@ mod tests {
     #[test]
     fn a_route_is_told_by_what_it_sets() {
         let number = |kind, value: u32| attribute(kind, &value.to_ne_bytes());
-        // RTAX_LOCK contains rto_min, because ip(8) always sets that bit.
+        // The lock mask RTAX_LOCK contains rto_min, since ip(8) always sets that bit.
         let metrics =
             [number(1, 1 << 13), number(2, 1400), number(13, 500), attribute(16, b"bbr\0")].concat();
         let mut message = vec![2, 24, 0, 0, 254, 0, 0, 1, 0, 0, 0, 0];

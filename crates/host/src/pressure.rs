@@ -1,11 +1,11 @@
-//! Pressure stall information (the kernel's Documentation/accounting/psi.rst).
+//! Reads pressure stall information (the kernel's Documentation/accounting/psi.rst).
 
 use serde::{Deserialize, Serialize};
 
 use crate::Fact;
 use crate::root::Root;
 
-/// Time since boot in which some runnable task waited for a processor.
+/// The time since boot in which some runnable task waited for a processor.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Pressure {
     /// Microseconds in which at least one task waited.
@@ -13,13 +13,13 @@ pub struct Pressure {
 }
 
 impl Pressure {
-    /// Seconds of waiting since an earlier reading; 0 if the counter went backwards.
+    /// The seconds of waiting since an earlier reading; 0 if the counter went backwards.
     pub fn since(&self, earlier: &Pressure) -> f64 {
         self.some_us.saturating_sub(earlier.some_us) as f64 * 1e-6
     }
 }
 
-/// /proc/pressure/cpu; not applicable on a kernel without it.
+/// Reads /proc/pressure/cpu; not applicable on a kernel without this file.
 pub(crate) fn read(root: &Root) -> Fact<Pressure> {
     let text = match root.text("proc/pressure/cpu") {
         // A kernel booted with psi=0 answers EOPNOTSUPP, which also means "not applicable".

@@ -1,4 +1,4 @@
-//! The few facts of a host that are kept with results.
+//! The profile of a host: the few facts that are stored with results.
 
 use std::path::Path;
 
@@ -10,29 +10,29 @@ use crate::facts::{Facts, Port};
 /// The facts of a host that a result contains: enough to compare it with another host.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Profile {
-    /// Host name.
+    /// The host's name.
     pub hostname: Fact<String>,
-    /// Kernel release, as `uname -r`.
+    /// The kernel release, as `uname -r` prints it.
     pub kernel: Fact<String>,
-    /// Distribution, as PRETTY_NAME of os-release.
+    /// The distribution: PRETTY_NAME of os-release.
     pub distribution: Fact<String>,
-    /// Processor model.
+    /// The name of the processor's model.
     pub cpu_model: Fact<String>,
-    /// Online logical processors.
+    /// The number of online logical processors.
     pub processors: Fact<u32>,
     /// The processor's instruction sets that matter to ciphers and hashes: `aes`, `vaes`, `avx512f`.
     pub cpu_features: Fact<Vec<String>>,
-    /// Frequency governors, separated by commas.
+    /// The frequency governors in use, separated by commas.
     pub governor: Fact<String>,
     /// The hypervisor's name, if the host is a guest.
     pub hypervisor: Fact<String>,
-    /// Memory in bytes.
+    /// The host's memory in bytes.
     pub memory_bytes: Fact<u64>,
-    /// The default TCP congestion control.
+    /// The name of the default TCP congestion control.
     pub congestion_control: Fact<String>,
-    /// Receive buffer: minimum, default, maximum in bytes.
+    /// The sizes of TCP's receive buffer in bytes: minimum, default, maximum.
     pub tcp_rmem: Fact<[u64; 3]>,
-    /// Send buffer: minimum, default, maximum in bytes.
+    /// The sizes of TCP's send buffer in bytes: minimum, default, maximum.
     pub tcp_wmem: Fact<[u64; 3]>,
     /// The host's network interfaces, without loopback.
     pub interfaces: Vec<Interface>,
@@ -41,23 +41,23 @@ pub struct Profile {
 /// One network interface.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Interface {
-    /// Its name.
+    /// The interface's name.
     pub name: String,
-    /// Kernel driver.
+    /// The name of the kernel driver.
     pub driver: Fact<String>,
-    /// Port speed in Mbit/s.
+    /// The port's speed in Mbit/s.
     pub speed_mbps: Fact<u64>,
-    /// Maximum transmission unit in bytes.
+    /// The maximum transmission unit in bytes.
     pub mtu: Fact<u32>,
-    /// Receive queues.
+    /// The number of receive queues.
     pub rx_queues: Fact<u32>,
-    /// Transmit queues.
+    /// The number of transmit queues.
     pub tx_queues: Fact<u32>,
 }
 
 impl Profile {
-    /// Reads the facts of the host whose `/` is `root`, only from files: asks no driver and runs no program.
-    /// The call never fails: an unreadable fact holds the reason.
+    /// Reads the facts of the host whose `/` is `root` from files only, without requests to drivers or other
+    /// programs. This never fails: an unreadable fact holds the reason.
     pub fn read(root: &Path) -> Self {
         Self::from(&Facts::of_files(root))
     }

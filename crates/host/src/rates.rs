@@ -8,14 +8,14 @@ use aws_lc_rs::aead::{AES_128_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
 
 /// Bytes of a TLS record.
 const RECORD: usize = 16 << 10;
-/// Bytes that are hashed at a time: enough for BLAKE3 to work on many chunks at once.
+/// Bytes that are hashed at a time. They are enough for BLAKE3 to hash many chunks in parallel.
 const BLOCK: usize = 128 << 10;
-/// The number of short measurements, of which the best counts: other work and the hypervisor disturb some of
-/// them.
+/// The number of short measurements. The best of them counts, since other work and the hypervisor disturb
+/// some of them.
 const SPELLS: u32 = 4;
 const SPELL: Duration = Duration::from_millis(5);
 
-/// AES-128-GCM, in bytes a second.
+/// Measures the rate of AES-128-GCM on one thread, in bytes per second.
 ///
 /// # Errors
 /// If the library refuses to encrypt, which never happens.
@@ -24,22 +24,22 @@ pub(crate) fn aes_128_gcm() -> io::Result<f64> {
     let key = LessSafeKey::new(UnboundKey::new(&AES_128_GCM, &[7; 16]).map_err(refused)?);
     let mut record = vec![0; RECORD];
     let mut seal = || {
-        // The key protects nothing, so its nonce may be reused.
+        // The key protects no data, so the nonce may be reused.
         let nonce = Nonce::assume_unique_for_key([0; 12]);
         key.seal_in_place_separate_tag(nonce, Aad::empty(), &mut record)
             .map(|tag| black_box(tag.as_ref().len()))
     };
     seal().map_err(refused)?;
     Ok(best(RECORD, || {
-        // The same call has succeeded once above.
+        // The same call has already succeeded above.
         let _ = seal();
     }))
 }
 
-/// BLAKE3, in bytes a second.
+/// Measures the rate of BLAKE3 on one thread, in bytes per second.
 ///
 /// # Errors
-/// Never.
+/// This function never fails.
 pub(crate) fn blake3() -> io::Result<f64> {
     let block = vec![0; BLOCK];
     Ok(best(BLOCK, || {

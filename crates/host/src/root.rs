@@ -1,4 +1,5 @@
-//! The source of a host's facts: a directory in place of `/`, or a snapshot. Every reading becomes a fact.
+//! The source of a host's facts: a directory in place of `/`, or a snapshot. Each value that is read becomes
+//! a [`Fact`].
 
 use std::cell::RefCell;
 use std::fs::File;
@@ -8,7 +9,7 @@ use std::path::{Path, PathBuf};
 use crate::Fact;
 use crate::snapshot::{Entry, Snapshot};
 
-/// More bytes than any file of /proc or /sys that is read here has, even with 4,096 processors.
+/// An upper limit for the bytes of any file in /proc or /sys that is read here, even with 4,096 processors.
 const MOST_BYTES: u64 = 16 << 20;
 
 /// A directory or snapshot in place of `/`.
@@ -16,7 +17,8 @@ pub(crate) struct Root<'a> {
     source: RootSource<'a>,
     /// Everything that was read so far; `None` if readings aren't kept.
     kept: Option<RefCell<Snapshot>>,
-    /// True if the running host may be asked for more than its files hold (drivers, netlink).
+    /// True if the running host may also be queried for facts that no file contains (by requests to drivers,
+    /// and netlink).
     asks: bool,
 }
 
@@ -26,38 +28,39 @@ enum RootSource<'a> {
 }
 
 impl<'a> Root<'a> {
-    /// A directory; `/` is the running host.
+    /// The facts in a directory; `/` is the running host.
     pub fn dir(path: &'a Path) -> Self {
         Self { source: RootSource::Dir(path), kept: None, asks: true }
     }
 
-    /// A directory of which only files are read, even if it is the running host's `/`.
+    /// The facts in a directory, only from files, even if the directory is the running host's `/`.
     pub fn files(path: &'a Path) -> Self {
         Self { asks: false, ..Self::dir(path) }
     }
 
-    /// A snapshot.
+    /// The facts in a snapshot.
     pub fn snapshot(snapshot: &'a Snapshot) -> Self {
         Self { source: RootSource::Snapshot(snapshot), kept: None, asks: false }
     }
 
-    /// Keeps everything that is read from now on.
+    /// Records everything that is read from now on.
     pub fn keeping(mut self) -> Self {
         self.kept = Some(RefCell::default());
         self
     }
 
-    /// The kept readings.
+    /// The recorded readings, as a snapshot.
     pub fn into_kept(self) -> Snapshot {
         self.kept.map(RefCell::into_inner).unwrap_or_default()
     }
 
-    /// True for the running host, whose drivers and kernel can be asked for more than its files hold.
+    /// True for the running host, whose drivers and kernel can also be queried for facts that no file
+    /// contains.
     pub fn is_live(&self) -> bool {
         self.asks && matches!(self.source, RootSource::Dir(path) if path == Path::new("/"))
     }
 
-    /// The file's text without white space at its ends. A missing file is "not applicable".
+    /// The text of a file without white space at its ends. A missing file is "not applicable".
     pub fn text(&self, path: &str) -> Fact<String> {
         let entry = match self.source {
             RootSource::Dir(root) => entry(read_capped(root, path), |bytes| {
@@ -72,7 +75,8 @@ impl<'a> Root<'a> {
         }
     }
 
-    /// Like [`Root::text`], for a file that every host has: if the file is missing, the fact is unreadable.
+    /// The text of a file that every host has. If the file is missing, the fact is unreadable; otherwise as
+    /// [`Root::text`].
     pub fn needed(&self, path: &str) -> Fact<String> {
         match self.text(path) {
             Fact::NotApplicable => Fact::Unreadable(format!("/{path} is missing")),
@@ -80,7 +84,7 @@ impl<'a> Root<'a> {
         }
     }
 
-    /// The file's first 256 bytes; a snapshot holds them as hexadecimal digits.
+    /// The first 256 bytes of a file; a snapshot contains them as hexadecimal digits.
     pub fn hex(&self, path: &str) -> Fact<Vec<u8>> {
         let entry = match self.source {
             RootSource::Dir(root) => entry(read_capped(root, path), |bytes| {
@@ -115,7 +119,7 @@ impl<'a> Root<'a> {
         }
     }
 
-    /// A path relative to the root, with all symbolic links resolved.
+    /// The path `path` below the root, with all symbolic links resolved.
     pub fn real(&self, path: &str) -> Fact<String> {
         let entry = match self.source {
             RootSource::Dir(root) => entry(canonical(root, path), link),
@@ -141,8 +145,8 @@ impl<'a> Root<'a> {
         }
     }
 
-    /// An answer of the running host that no file holds, as text. A snapshot holds the answer that the host
-    /// gave when the snapshot was made, as a file below `live`.
+    /// An answer of the running host that no file contains, as text. `ask` gets the answer. A snapshot
+    /// contains the answer from the time at which it was made, as a file below `live`.
     pub fn answer(&self, path: &str, ask: impl FnOnce() -> io::Result<String>) -> Fact<String> {
         let entry = match self.source {
             RootSource::Dir(_) if self.is_live() => answered(ask()),
@@ -163,7 +167,7 @@ impl<'a> Root<'a> {
     }
 
     fn keep(&self, path: &str, entry: &Entry) {
-        // A path that a snapshot lacks didn't exist on the host, so `Absent` is only recorded for answers of
+        // A path that a snapshot lacks didn't exist on the host. So `Absent` is recorded only for answers of
         // a live host.
         let told = *entry != Entry::Absent || path.starts_with("live/");
         if let Some(kept) = self.kept.as_ref().filter(|_| told) {
@@ -180,7 +184,7 @@ fn entry<T>(read: io::Result<T>, of: impl FnOnce(T) -> Entry) -> Entry {
     }
 }
 
-/// If the driver or kernel doesn't know the request, the fact is not applicable.
+/// The entry for an answer. If the driver or kernel doesn't support the request, the fact is not applicable.
 fn answered(answer: io::Result<String>) -> Entry {
     match answer {
         Err(e) if e.kind() == ErrorKind::Unsupported => Entry::Absent,
@@ -215,8 +219,8 @@ fn canonical(root: &Path, path: &str) -> io::Result<PathBuf> {
     Ok(Path::new("/").join(below))
 }
 
-/// The real path of a path below `root`. Links in another host's tree may lead out of that tree to this
-/// host's files: such links aren't followed.
+/// The real path of `path` below `root`. In another host's tree, links may lead out of the tree to files of
+/// this host; such links aren't followed.
 fn place(root: &Path, path: &str) -> io::Result<PathBuf> {
     if root == Path::new("/") {
         return Ok(root.join(path));
@@ -232,7 +236,7 @@ fn target(root: &Path, path: &str) -> io::Result<PathBuf> {
 
 fn read_capped(root: &Path, path: &str) -> io::Result<Vec<u8>> {
     let path = place(root, path)?;
-    // Reading a pipe in the tree would block.
+    // Reading a pipe in the tree could block.
     if root != Path::new("/") && !path.is_file() {
         return Err(io::Error::other("not an ordinary file"));
     }

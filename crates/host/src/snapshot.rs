@@ -1,4 +1,5 @@
-//! Snapshots: the readings of a host, in one text file that people can read, shorten and send.
+//! Snapshots: everything that was read from a host, in one text file, which people can read, shorten and
+//! send.
 //!
 //! docs/formats.md specifies the format. The facts that are read from a snapshot are those of the host on
 //! which it was made.
@@ -11,12 +12,13 @@ use std::path::Path;
 use linerate_sys::replace::replace;
 
 const HEAD: &str = "linerate snapshot 1";
-/// More bytes than any host's snapshot has; the largest ones have a few MB.
+/// An upper limit for the bytes of a snapshot. The largest ones have a few MB.
 const MOST_BYTES: u64 = 64 << 20;
 /// The first bytes of a zstd frame (RFC 8878, 3.1.1).
 const ZSTD: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 
-/// Reads at most as many bytes as a snapshot may have, because a few bytes of zstd can expand without limit.
+/// Reads at most as many bytes as a snapshot may have, since a few bytes of zstd can expand to any number of
+/// bytes.
 fn read_most(from: impl Read, into: &mut Vec<u8>) -> io::Result<()> {
     from.take(MOST_BYTES + 1).read_to_end(into)?;
     if into.len() as u64 <= MOST_BYTES {
@@ -26,7 +28,7 @@ fn read_most(from: impl Read, into: &mut Vec<u8>) -> io::Result<()> {
     Err(io::Error::new(io::ErrorKind::InvalidData, message))
 }
 
-/// The reading of a path.
+/// The result of reading one path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Entry {
     /// A file's text, or the kernel's answer, without white space at its ends.
@@ -35,13 +37,13 @@ pub(crate) enum Entry {
     Link(String),
     /// A directory's names.
     Names(Vec<String>),
-    /// An unreadable path, with the reason.
+    /// The path could not be read, for this reason.
     Error(String),
-    /// A missing path.
+    /// The path doesn't exist.
     Absent,
 }
 
-/// The readings of a host, by path.
+/// Everything that was read from a host, by path.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Snapshot {
     entries: BTreeMap<String, Entry>,
@@ -51,7 +53,7 @@ impl Snapshot {
     /// Reads a snapshot's file, which may be compressed by zstd.
     ///
     /// # Errors
-    /// If the file can't be read or isn't a snapshot; the error names the line.
+    /// If the file can't be read or isn't a snapshot; the error states the number of the line.
     pub fn open(path: &Path) -> io::Result<Self> {
         let mut bytes = Vec::new();
         read_most(std::fs::File::open(path)?, &mut bytes)?;
@@ -62,7 +64,7 @@ impl Snapshot {
     /// zstd.
     ///
     /// # Errors
-    /// If the bytes aren't a snapshot; the error names the line.
+    /// If the bytes aren't a snapshot; the error states the number of the line.
     pub fn from_bytes(bytes: &[u8]) -> io::Result<Self> {
         let mut plain = Vec::new();
         if bytes.starts_with(&ZSTD) {
@@ -74,10 +76,10 @@ impl Snapshot {
         Self::parse(&text).map_err(|why| io::Error::new(io::ErrorKind::InvalidData, why))
     }
 
-    /// Reads the text of a snapshot.
+    /// Parses the text of a snapshot.
     ///
     /// # Errors
-    /// The first line that is wrong, and what is wrong with it.
+    /// The first invalid line, and the reason why it is invalid.
     pub fn parse(text: &str) -> Result<Self, String> {
         let mut lines = text.lines().enumerate().peekable();
         if lines.next().map(|(_, line)| line.trim_end()) != Some(HEAD) {
@@ -90,7 +92,8 @@ impl Snapshot {
             }
             let wrong = || format!("line {}: {line:?} isn't an entry", at + 1);
             let line = line.strip_prefix('/').ok_or_else(wrong)?;
-            // A value may also end in a colon, but a value comes after a blank.
+            // A value may also end in a colon, but a value comes after a blank, so it isn't mistaken for a
+            // path.
             if let Some(path) = line.strip_suffix(':').filter(|path| !path.contains(' ')) {
                 let mut block = Vec::new();
                 while let Some((_, inside)) = lines.next_if(|(_, l)| l.is_empty() || l.starts_with("  ")) {
@@ -109,7 +112,7 @@ impl Snapshot {
     pub fn to_text(&self) -> String {
         let mut text = format!("{HEAD}\n");
         for (path, entry) in &self.entries {
-            // Writing to a string doesn't fail.
+            // Writing to a string can't fail.
             let _ = match entry {
                 Entry::Text(block) if block.contains('\n') => write!(text, "/{path}:\n{}", indented(block)),
                 Entry::Text(line) => writeln!(text, "/{path} = {line}"),
@@ -122,8 +125,8 @@ impl Snapshot {
         text
     }
 
-    /// Writes the snapshot to a file and replaces an existing one; compressed by zstd if the name ends in
-    /// `.zst`.
+    /// Writes the snapshot to a file, and replaces an existing file. The file is compressed with zstd if its
+    /// name ends in `.zst`.
     ///
     /// # Errors
     /// If the file can't be written.
@@ -142,8 +145,8 @@ impl Snapshot {
         zstd::encode_all(self.to_text().as_bytes(), 0)
     }
 
-    /// True for the beginning of a snapshot's file, which may be compressed. Of a compressed one, it includes the first block
-    /// (at most 128 KiB).
+    /// True if `beginning` is the beginning of a snapshot's file, which may be compressed. For a compressed
+    /// file, `beginning` must include the first block (at most 128 KiB).
     #[must_use]
     pub fn begins(beginning: &[u8]) -> bool {
         if !beginning.starts_with(&ZSTD) {
@@ -154,7 +157,7 @@ impl Snapshot {
         read.is_ok() && head == *HEAD.as_bytes()
     }
 
-    /// The paths of its readings; the path of a directory ends in `/`.
+    /// The paths in the snapshot; the path of a directory ends in `/`.
     pub fn paths(&self) -> impl Iterator<Item = String> {
         self.entries.iter().map(|(path, entry)| match entry {
             Entry::Names(_) => format!("{path}/"),
@@ -162,7 +165,7 @@ impl Snapshot {
         })
     }
 
-    /// Removes the reading of one of [`Snapshot::paths`]; false if there is no such reading.
+    /// Removes the entry of one of [`Snapshot::paths`]; false if there is no such entry.
     pub fn remove(&mut self, path: &str) -> bool {
         self.entries.remove(path.trim_end_matches('/')).is_some()
     }
@@ -172,7 +175,7 @@ impl Snapshot {
     }
 
     pub(crate) fn put(&mut self, path: &str, entry: Entry) {
-        // A name that would be parsed as something else is not kept.
+        // A name that would be parsed as another kind of line isn't stored.
         if !path.contains(char::is_whitespace) && !path.ends_with(':') {
             self.entries.insert(path.to_owned(), entry);
         }

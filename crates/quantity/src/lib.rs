@@ -10,33 +10,35 @@ use std::time::Duration;
 
 pub use read::{bit_rate, bytes, limit, rsync_bytes, seconds};
 
-/// A number of bytes. `{}` prints powers of ten: `2.05 GB`; `{:#}` prints powers of two, for sizes of buffers: `6.0 MiB`.
+/// A number of bytes. `{}` prints it in powers of ten: `2.05 GB`. `{:#}` prints it in powers of two, for
+/// sizes of buffers: `6.0 MiB`.
 #[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
 pub struct Bytes(pub f64);
 
-/// Bits a second. `{}` prints `9.41 Gbit/s`; `{:#}` prints up to four decimals, for the configured rate of a link: `2.5
-/// Gbit/s`.
+/// A rate in bits per second. `{}` prints three significant digits: `9.41 Gbit/s`. `{:#}` prints up to four
+/// decimals, for the configured rate of a link: `2.5 Gbit/s`.
 #[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
 pub struct BitRate(pub f64);
 
-/// Seconds. `{}` prints a duration: `1.75 s`, `3 min 20 s`; `{:#}` prints a suitable unit: `80 µs`.
+/// A time in seconds. `{}` prints a duration: `1.75 s`, `3 min 20 s`. `{:#}` prints the time in a suitable
+/// unit: `80 µs`.
 #[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
 pub struct Seconds(pub f64);
 
-/// A share from 0 to 1. `{}` prints whole percents, or one decimal below 10 %: `34 %`, `3.1 %`; `{:#}` always prints whole
-/// percents.
+/// A share from 0 to 1. `{}` prints percents, with one decimal below 10 %: `34 %`, `3.1 %`. `{:#}` always
+/// prints whole percents.
 #[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
 pub struct Share(pub f64);
 
 impl Bytes {
-    /// `count` bytes.
+    /// The value for `count` bytes.
     pub fn of(count: u64) -> Bytes {
         Bytes(count as f64)
     }
 }
 
 impl BitRate {
-    /// The mean rate of `bytes` over `seconds`; 0 if `seconds` is 0.
+    /// The mean rate at which `bytes` bytes were transferred in `seconds` seconds; 0 if `seconds` is 0.
     pub fn over(bytes: u64, seconds: f64) -> BitRate {
         BitRate(if seconds > 0.0 { bytes as f64 * 8.0 / seconds } else { 0.0 })
     }
@@ -101,8 +103,8 @@ impl Display for Share {
     }
 }
 
-/// A value with three significant digits: `9.41`, `0.984`, `12.3`, `1250`; with an exponent from 10^9 on; `–` if it isn't a
-/// number.
+/// Prints a value with three significant digits: `9.41`, `0.984`, `12.3`, `1250`. From 10^9 on, the text has
+/// an exponent; for NaN it is `–`.
 pub fn three(value: f64) -> String {
     let size = value.abs();
     let decimals = match () {
@@ -114,12 +116,12 @@ pub fn three(value: f64) -> String {
         () => 3,
     };
     let text = format!("{value:.decimals$}");
-    // A small negative value that rounds to 0 gets no minus sign.
+    // A small negative value that is rounded to 0 gets no minus sign.
     if text.trim_start_matches(['-', '0', '.']).is_empty() { text.replace('-', "") } else { text }
 }
 
-/// A value with two decimals, so that the numbers of a column are aligned; with more decimals if it is small, and fewer if
-/// it is large.
+/// Prints a value for a column of numbers: with two decimals, so that the numbers are aligned; with more
+/// decimals if it is small, and fewer if it is large.
 pub fn plain(value: f64) -> String {
     let size = value.abs();
     if !value.is_finite() || size >= 999.5 || (size > 0.0 && size < 0.0995) {
@@ -129,8 +131,8 @@ pub fn plain(value: f64) -> String {
     }
 }
 
-/// A value with up to four decimals and no trailing zeros: `10`, `2.5`; with an exponent if it is too large or too small
-/// for that.
+/// Prints a value with up to four decimals and without trailing zeros: `10`, `2.5`. The text has an exponent
+/// if the value is too large or too small for that.
 pub fn exact(value: f64) -> String {
     match value.abs() {
         size if size >= 1e6 || (size < 1e-3 && size > 0.0) => format!("{value:.1e}"),
@@ -138,7 +140,7 @@ pub fn exact(value: f64) -> String {
     }
 }
 
-/// A whole number with separators of thousands: `20,000`.
+/// Prints a whole number with commas between thousands: `20,000`.
 pub fn count(number: u64) -> String {
     let digits = number.to_string();
     let mut out = String::new();
@@ -151,7 +153,7 @@ pub fn count(number: u64) -> String {
     out
 }
 
-/// A count with its noun: `1 file`, `20,000 files`.
+/// Prints a count with its noun in the singular or plural: `1 file`, `20,000 files`.
 pub fn counted(number: u64, one: &str, many: &str) -> String {
     format!("{} {}", count(number), if number == 1 { one } else { many })
 }
@@ -161,7 +163,7 @@ const MIB: f64 = KIB * KIB;
 const GIB: f64 = MIB * KIB;
 const TIB: f64 = GIB * KIB;
 
-/// A value in the largest unit in which it is at least 1.
+/// Converts a value to the largest unit in which it is at least 1.
 fn scaled<'u>(value: f64, units: &[(f64, &'u str)]) -> Option<(f64, &'u str)> {
     units.iter().find(|(unit, _)| value >= *unit).map(|(unit, name)| (value / unit, *name))
 }

@@ -1,12 +1,12 @@
-//! Parses quantities with units. A single letter `k`, `m` or `g` is a power of ten, except in [`limit`] and [`rsync_bytes`],
-//! which follow rsync.
+//! Parses quantities with units. The letters `k`, `m` and `g` mean powers of ten, except in [`limit`] and
+//! [`rsync_bytes`], which follow rsync.
 
 use super::{GIB, KIB, MIB, TIB};
 
-/// Bytes: `1.6 MB`, `1G` (powers of ten), `64 KiB`, `1gib` (powers of two), `300`.
+/// Parses a number of bytes: `1.6 MB`, `1G` (powers of ten), `64 KiB`, `1gib` (powers of two), `300`.
 ///
 /// # Errors
-/// A sentence that says which texts are understood.
+/// A sentence that states which texts are accepted.
 pub fn bytes(text: &str) -> Result<u64, String> {
     let (number, unit) =
         split(text).ok_or_else(|| format!("'{text}' isn't a size; write 500M, 1GB or 1GiB"))?;
@@ -33,11 +33,11 @@ pub fn bytes(text: &str) -> Result<u64, String> {
     whole(number * factor).ok_or_else(|| format!("'{text}' is too large for a size; write 500M, 1GB or 1GiB"))
 }
 
-/// Bytes in the notation of rsync's `--max-size`: `10m` and `10MiB` are powers of two, `10mb` is a power of ten; a final
-/// `+1` or `-1` adds or subtracts one byte.
+/// Parses a number of bytes in the notation of rsync's `--max-size`: `10m` and `10MiB` are powers of two,
+/// `10mb` is a power of ten; a final `+1` or `-1` adds or subtracts one byte.
 ///
 /// # Errors
-/// A sentence that says which texts are understood.
+/// A sentence that states which texts are accepted.
 pub fn rsync_bytes(text: &str) -> Result<u64, String> {
     let wrong = || format!("'{text}' isn't a size; write 500k, 10m (MiB) or 1gb (10^9 bytes)");
     let (size, more) = match (text.strip_suffix("+1"), text.strip_suffix("-1")) {
@@ -61,11 +61,12 @@ pub fn rsync_bytes(text: &str) -> Result<u64, String> {
     whole((number * factor).floor() + more).ok_or_else(wrong)
 }
 
-/// Bytes a second of a limit in the notation of rsync's `--bwlimit`: a number without a unit is in KiB a second, `10m` is 10
-/// MiB a second. Units with `bit` are bits a second: `500mbit`, `2.5gbit`. Zero is no limit.
+/// Parses a rate limit in the notation of rsync's `--bwlimit`, and returns bytes per second. A number without
+/// a unit is in KiB per second, and `10m` is 10 MiB per second. Units with `bit` are bits per second:
+/// `500mbit`, `2.5gbit`. `None` for 0, which means no limit.
 ///
 /// # Errors
-/// A sentence that says which texts are understood.
+/// A sentence that states which texts are accepted.
 pub fn limit(text: &str) -> Result<Option<u64>, String> {
     let (number, unit) =
         split(text).ok_or_else(|| format!("'{text}' isn't a rate; write 20m (MiB a second) or 500mbit"))?;
@@ -89,12 +90,12 @@ pub fn limit(text: &str) -> Result<Option<u64>, String> {
     Ok(if bytes == 0.0 { None } else { Some((bytes as u64).max(1)) })
 }
 
-/// Bits a second in the notation of tc(8): `10gbit`, `2.5 Gbit/s`, `100mbit`, `1gibit`. Unlike tc, it refuses a number
-/// without a unit and the units `bps`, `gbps` and so on: in tc, `10gbps` means ten giga*bytes* a second, which hardly any
-/// user wants.
+/// Parses a rate in bits per second in the notation of tc(8): `10gbit`, `2.5 Gbit/s`, `100mbit`, `1gibit`.
+/// Unlike tc, this function refuses a number without a unit, and units such as `gbps`: in tc, `10gbps` means
+/// ten giga*bytes* per second, which hardly any user wants.
 ///
 /// # Errors
-/// Only the reason, as a phrase for a message.
+/// The reason, as a phrase for a message.
 pub fn bit_rate(text: &str) -> Result<u64, &'static str> {
     let (number, unit) = split(text).ok_or("it doesn't start with a number")?;
     let unit = unit.to_ascii_lowercase();
@@ -103,10 +104,10 @@ pub fn bit_rate(text: &str) -> Result<u64, &'static str> {
     if is_rate(rate) { Ok(rate as u64) } else { Err("it isn't between 0 and 2^64 bits a second") }
 }
 
-/// Seconds: `2`, `0.5 s`, `200 ms`, `5 min`, `1 h`.
+/// Parses a time, and returns seconds: `2`, `0.5 s`, `200 ms`, `5 min`, `1 h`.
 ///
 /// # Errors
-/// A sentence that says which texts are understood.
+/// A sentence that states which texts are accepted.
 pub fn seconds(text: &str) -> Result<f64, String> {
     let (number, unit) = split(text).ok_or_else(|| format!("{text:?} doesn't begin with a number"))?;
     let factor = match unit {
@@ -123,12 +124,12 @@ pub fn seconds(text: &str) -> Result<f64, String> {
     Ok(number * factor)
 }
 
-/// True if so many bits a second fit into 64 bits.
+/// True if this number of bits per second fits into 64 bits.
 fn is_rate(bits: f64) -> bool {
     (0.0..u64::MAX as f64).contains(&bits)
 }
 
-/// The number of bits in a unit of rates.
+/// The number of bits in a unit of rates, such as `Mbit/s`.
 fn bits(unit: &str) -> Result<f64, &'static str> {
     Ok(match unit {
         "bit" => 1.0,
@@ -148,7 +149,7 @@ fn bits(unit: &str) -> Result<f64, &'static str> {
     })
 }
 
-/// A number, in which `_` may separate thousands, and its unit.
+/// Splits a text into a number, in which `_` may separate thousands, and its unit.
 fn split(text: &str) -> Option<(f64, &str)> {
     let text = text.trim();
     let end = text.find(|c: char| !(c.is_ascii_digit() || c == '.' || c == '_')).unwrap_or(text.len());

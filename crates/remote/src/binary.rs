@@ -17,52 +17,55 @@ use crate::{packed, program, strangers};
 /// The running program's file. This path stays valid when another file takes the program's name.
 pub(crate) const OWN: &str = "/proc/self/exe";
 /// The directory of the agent for this kind of machine, relative to the parent of this program's directory:
-/// `/usr/lib/linerate` if the program is `/usr/bin/linerate`.
+/// if the program is `/usr/bin/linerate`, that is `/usr/lib/linerate`.
 pub const LIBRARY: &str = "lib/linerate";
-/// The directory of the agents and programs for other kinds of machine, relative to the same parent.
+/// The directory of the agents and programs for other kinds of machine, relative to the parent of this
+/// program's directory.
 pub const BESIDE: &str = "lib/linerate/agents";
-/// The beginning of a program's file name; the machine follows, as `uname -m` prints it.
+/// The beginning of the file name of a program for another machine. The machine's name follows, as `uname -m`
+/// prints it.
 pub const NAME: &str = "linerate-";
 
-/// zstd's level. It compresses a program to 41 % in 0.1 s. Level 9 would reach 37 % in 0.5 s, but a link of 1 Gbit/s
-/// doesn't save that much time.
+/// The level of zstd with which a program is compressed to be copied: it becomes 41 % of its size in 0.1 s.
+/// Level 9 would reach 37 % in 0.5 s, but a link of 1 Gbit/s doesn't save that much time.
 const LEVEL: i32 = 3;
 
 /// A static binary of linerate for one kind of machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Binary {
-    /// The system and machine that it runs on, as `uname -sm` prints them.
+    /// The system and machine on which the binary runs, as `uname -sm` prints them.
     pub machine: String,
-    /// Its file.
+    /// The path of the file that holds the binary.
     pub file: PathBuf,
-    /// Its length in bytes, not compressed.
+    /// The length of the uncompressed binary in bytes.
     pub size: u64,
-    /// Identifies the binary: the linker's build ID in hexadecimal, or its SHA-256 if there is none, and its
-    /// length, which strip(1) changes. Hashing all of it takes longer than copying a small file.
+    /// Identifies the binary: the linker's build ID in hexadecimal (or, without one, the SHA-256 of the
+    /// binary) and the binary's length, which strip(1) changes. Always hashing the whole binary would take
+    /// longer than copying a small file.
     pub id: String,
     /// The SHA-256 of the uncompressed binary, if the file holds the binary compressed by gzip.
     pub packed: Option<String>,
 }
 
-/// How much of linerate a far host needs.
+/// The part of linerate that a far host needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FarPart {
-    /// Only the agent.
+    /// Only the agent, for transfers.
     Agent,
-    /// All commands.
+    /// The whole program, with all commands.
     Program,
 }
 
-/// The programs with which a host can decompress.
+/// Which programs for decompressing a host has.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Unpackers {
-    /// zstd(1).
+    /// True if the host has zstd(1).
     pub zstd: bool,
-    /// gzip(1).
+    /// True if the host has gzip(1).
     pub gzip: bool,
 }
 
-/// The binaries of this installation.
+/// The binaries that are part of this installation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Binaries {
     /// The running program.
@@ -79,7 +82,8 @@ impl Binaries {
     /// Examines the running program, and the binaries that are installed with it.
     ///
     /// # Errors
-    /// If the kernel doesn't show this program. An installed program that can't be read is left out without an error.
+    /// If this program's own file can't be read. Another installed program that can't be read is left out
+    /// without an error.
     pub fn installed() -> io::Result<Self> {
         let own = Binary::of(machine(std::env::consts::ARCH), OWN.into())?;
         let above = fs::read_link(OWN).ok().and_then(|path| Some(path.parent()?.parent()?.to_owned()));
@@ -120,8 +124,8 @@ impl Binaries {
         }
     }
 
-    /// The binaries that provide `part` on a machine, which is named as its `uname -sm` prints it. The smallest binary
-    /// is last.
+    /// The binaries that provide `part` on a machine, which is named in the form of `uname -sm`. The smallest
+    /// binary is the last.
     pub fn for_machine(&self, machine: &[u8], part: FarPart) -> Vec<&Binary> {
         let is_for = |binary: &&Binary| binary.machine.as_bytes() == machine;
         let program = [&self.own].into_iter().chain(&self.others).find(is_for);
@@ -129,7 +133,7 @@ impl Binaries {
         program.into_iter().chain(agent).collect()
     }
 
-    /// Removes the agent or program in `file`, and keeps the reason.
+    /// Removes the agent or program in `file` from the list, and remembers the reason.
     pub fn give_up(&mut self, file: &Path, why: &str) {
         for binaries in [&mut self.agents, &mut self.others] {
             let given_up = binaries.extract_if(.., |binary| binary.file == file);
@@ -138,7 +142,8 @@ impl Binaries {
         }
     }
 
-    /// The reasons why the files for a machine can't be brought, fit to be printed; none if there are no such files.
+    /// The reasons why the files for a machine can't be used, in printable form; `None` if no such files
+    /// exist.
     pub fn why_unfit(&self, machine: &[u8]) -> Option<String> {
         let unfit = self.unfit.iter().filter(|(of, _)| of.as_bytes() == machine);
         let reasons: Vec<_> = unfit.map(|(_, why)| printable(why.as_bytes())).collect();
@@ -155,13 +160,13 @@ impl Binaries {
     }
 }
 
-/// The files in a directory whose names are a machine's name between `begin` and `end`, sorted by machine.
+/// The files in a directory whose names consist of `begin`, a machine's name and `end`, sorted by machine.
 fn named(directory: &Path, begin: &str, end: &str) -> Vec<(String, PathBuf)> {
     let entries = fs::read_dir(directory).into_iter().flatten().flatten();
     let of_machine = |entry: fs::DirEntry| {
         let name = entry.file_name().into_string().ok()?;
         let arch = name.strip_prefix(begin)?.strip_suffix(end)?;
-        // The name is put into the line for the far shell.
+        // The machine's name becomes part of the command line for the far shell.
         let is_word =
             !arch.is_empty() && arch.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
         is_word.then(|| (arch.to_owned(), entry.path()))
@@ -179,7 +184,7 @@ impl Binary {
     /// Describes a program's file.
     ///
     /// # Errors
-    /// If it can't be read.
+    /// If the file can't be read.
     pub fn of(machine: String, path: PathBuf) -> io::Result<Self> {
         let file = File::open(&path)?;
         let size = file.metadata()?.len();
@@ -193,7 +198,7 @@ impl Binary {
         Ok(Self { machine, file: path, size, id: format!("{content}-{size}"), packed: None })
     }
 
-    /// Describes a program's file that lies beside this one, if its beginning fits the machine.
+    /// Describes the file of a program for another machine, if its header fits that machine.
     fn of_program(arch: &str, path: &Path) -> Result<Self, String> {
         let (file, mut head) = (program::open(path)?, Vec::new());
         let said = |error: io::Error| format!("it can't be read: {error}");
@@ -205,10 +210,11 @@ impl Binary {
         Self::of(machine(arch), path.to_owned()).map_err(said)
     }
 
-    /// Checks all of a packed agent by unpacking it, and that a program beside this one is of this version.
+    /// Checks a binary before it is copied: a packed agent is unpacked completely, and an installed program
+    /// for another machine must have this program's version.
     ///
     /// # Errors
-    /// The reason why it can't be brought, as a sentence.
+    /// The reason why the binary can't be copied, as a sentence.
     pub fn check(&self) -> Result<(), String> {
         let Some(hash) = &self.packed else { return self.check_version() };
         let unpacked = MultiGzDecoder::new(program::open(&self.file)?).take(self.size.saturating_add(1));
@@ -231,8 +237,9 @@ impl Binary {
         }
     }
 
-    /// The binary as it is sent to a host with these programs. If the host can decompress, the binary is compressed; its
-    /// compressed length and the name of the program that decompresses it then follow the hash.
+    /// The binary in the form in which it is sent to a host that has these programs. If the host can
+    /// decompress, the binary is compressed, and the line before it contains, after the hash, the compressed
+    /// length and the name of the program that decompresses it.
     ///
     /// # Errors
     /// If reading fails.
@@ -259,7 +266,7 @@ impl Binary {
         Ok(Parcel { line, length, bytes: Box::new(Cursor::new(packed)) })
     }
 
-    /// The binary, not compressed.
+    /// The uncompressed bytes of the binary.
     fn contents(&self) -> io::Result<Box<dyn Read>> {
         let file = File::open(&self.file)?;
         Ok(match self.packed {
@@ -269,17 +276,17 @@ impl Binary {
     }
 }
 
-/// A binary on its way to a host.
+/// A binary in the form in which it is sent to a host.
 pub struct Parcel {
-    /// The line before the bytes.
+    /// The line that is sent before the bytes.
     line: String,
-    /// The number of bytes.
+    /// The number of bytes that are sent after the line.
     pub length: u64,
     bytes: Box<dyn Read>,
 }
 
 impl Parcel {
-    /// Writes the line, and then the bytes.
+    /// Sends the line, and then the bytes, to the far shell.
     ///
     /// # Errors
     /// If reading or writing fails.
@@ -290,8 +297,8 @@ impl Parcel {
     }
 }
 
-/// At gzip's lowest level: it compresses a program to 52 % in 0.2 s. Level 3 would reach 45 % in 0.6 s, but a link of
-/// 100 Mbit/s doesn't save that much time.
+/// Compresses with gzip's lowest level: a program becomes 52 % of its size in 0.2 s. Level 3 would reach 45 %
+/// in 0.6 s, but a link of 100 Mbit/s doesn't save that much time.
 fn gzipped(contents: impl Read) -> io::Result<Vec<u8>> {
     let mut gzip = GzEncoder::new(Vec::new(), Compression::fast());
     io::copy(&mut BufReader::with_capacity(256 << 10, contents), &mut gzip)?;
@@ -305,10 +312,10 @@ fn build_id(file: &File) -> Option<Vec<u8>> {
     object.build_id().ok()?.filter(|id| !id.is_empty()).map(<[u8]>::to_vec)
 }
 
-/// The SHA-256 of the input, in hexadecimal.
+/// The SHA-256 of the bytes in `contents`, in hexadecimal.
 ///
 /// # Errors
-/// If it can't be read.
+/// If reading fails.
 pub fn sha256(mut contents: impl Read) -> io::Result<String> {
     let (mut context, mut buffer) = (Context::new(&SHA256), vec![0; 256 << 10]);
     loop {
@@ -330,9 +337,9 @@ mod tests {
     use super::*;
     use linerate_wire::identity::IDENTITY;
 
-    /// Changes an ELF file's notes to another type.
+    /// Changes the type of an ELF file's notes, so that the file has no build ID.
     fn without_notes(mut bytes: Vec<u8>) -> Vec<u8> {
-        // The owner's name behind its length, the description's length, and the type.
+        // The length of the owner's name, the length of the description, the type, and the owner's name.
         let gnu_build_id = b"\x04\0\0\0\x14\0\0\0\x03\0\0\0GNU\0";
         let at = bytes.windows(gnu_build_id.len()).position(|window| window == gnu_build_id);
         bytes[at.expect("the linker writes one") + 8] = 99;
@@ -347,7 +354,7 @@ mod tests {
         let build = own.id.strip_suffix(&ends).unwrap();
         let written = build_id(&File::open(OWN).unwrap()).expect("the linker writes one");
         assert_eq!(build, hexadecimal(&written));
-        // A file that has the right form but no ID. Reading the form leaves nothing more to read.
+        // This file has the right form but no ID, and nothing follows that form.
         let own_bytes = std::fs::read(OWN).unwrap();
         let mut without = tempfile::NamedTempFile::new().unwrap();
         without.write_all(&without_notes(own_bytes)).unwrap();
@@ -381,7 +388,7 @@ mod tests {
         assert!(why(b"Linux riscv64").contains("it is a program for "), "{}", why(b"Linux riscv64"));
     }
 
-    /// Nothing lies beside a program for x86-64.
+    /// The binaries of a program for x86-64 with no other files installed beside it.
     fn alone() -> Binaries {
         let own = Binary { file: "linerate".into(), ..Binary::of(machine("x86_64"), OWN.into()).unwrap() };
         Binaries { own, others: Vec::new(), agents: Vec::new(), unfit: Vec::new() }

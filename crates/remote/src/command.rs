@@ -1,20 +1,20 @@
-//! How the agent is called at the far end: as it is found there, or by a command of the user's, such as
-//! `sudo linerate`.
+//! The command that calls the agent at the far end: the agent that is found or copied there, or a command of
+//! the user's, such as `sudo linerate`.
 
-/// The user's command around the agent.
+/// The user's command that calls the agent.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AgentCommand {
-    /// The words before the agent, with the space behind them; part of a shell's line.
+    /// The words before the agent with the space after them, as part of a shell's command line.
     before: String,
-    /// The path of linerate at the far end, quoted; `None`: the agent that is found or copied there.
+    /// The quoted path of linerate at the far end; `None` means the agent that is found or copied there.
     path: Option<String>,
-    /// The agent's environment doesn't name an ssh agent.
+    /// True if the variable that names an ssh agent is removed from the agent's environment.
     without_ssh_agent: bool,
 }
 
 impl AgentCommand {
-    /// Reads a shell's line. Its last word must be linerate, or `also`: the name of the program whose command line this
-    /// program takes.
+    /// Parses a command line for a shell. Its last word must be linerate, or `also`, the name of the program
+    /// in whose place this program was called (such as rsync).
     ///
     /// # Errors
     /// A message if the line ends in another word, or contains characters that far shells read differently.
@@ -37,38 +37,39 @@ impl AgentCommand {
                 "'{line}': its last word must be {names}linerate, in whose place the agent is called"
             ));
         }
-        // A path to another program can't be used: that program doesn't speak our protocol.
+        // A path to another program can't be used, since that program doesn't speak our protocol.
         let path = (name != last && !is_other).then(|| last.to_owned());
         Ok(Self { before: before.to_owned(), path, without_ssh_agent: false })
     }
 
-    /// This command, but its environment doesn't name an ssh agent. A connection that several logins share may have one.
+    /// This command, with the variable that names an ssh agent removed from the agent's environment. If
+    /// several logins share a connection, that variable may be set.
     #[must_use]
     pub fn without_ssh_agent(self) -> Self {
         Self { without_ssh_agent: true, ..self }
     }
 
-    /// The beginning of the line, before any other process starts.
+    /// The beginning of the command line, before any other process starts.
     pub fn beginning(&self) -> &'static str {
         if self.without_ssh_agent { "unset SSH_AUTH_SOCK; " } else { "" }
     }
 
-    /// The user's line, as [`Self::parse`] takes it.
+    /// The user's command line, in the form that [`Self::parse`] accepts.
     pub fn line(&self) -> String {
         format!("{}{}", self.before, self.path.as_deref().unwrap_or("linerate"))
     }
 
-    /// True if the user gave no command of their own.
+    /// True if the user gave no command.
     pub fn is_usual(&self) -> bool {
         self.before.is_empty() && self.path.is_none()
     }
 
-    /// The path of the agent to call, if the user named one; else the agent is found or copied.
+    /// The path of the agent to call, if the user named one; `None` if the agent is found or copied.
     pub fn path(&self) -> Option<&str> {
         self.path.as_deref()
     }
 
-    /// A shell's command that executes a program with the shell's own arguments.
+    /// A shell command that executes `program` with the arguments of the shell itself.
     pub fn call_with_words(&self, program: &str) -> String {
         match self.before.as_str() {
             "" => format!("exec {program} \"$@\""),
@@ -76,7 +77,7 @@ impl AgentCommand {
         }
     }
 
-    /// A shell's line, within single quotes, that executes the agent, or ends when the agent ends.
+    /// A shell command, for use inside single quotes, that executes the agent, or ends when the agent ends.
     pub fn call(&self, agent: &str) -> String {
         match self.before.as_str() {
             "" => format!("exec {agent} agent"),

@@ -16,23 +16,24 @@ use crate::greeting::{Greeting, Heard, TooMuch};
 use crate::install::{CopyTrust, bootstrap_by};
 use crate::patience::{Login, Patience, PatientInput, is_readable};
 
-/// The end of a message: no program could be run at the far end, though a binary that can't be run was removed there.
+/// The end of the error message if no program could be run at the far end, after a binary that can't be run
+/// was removed there.
 const NOT_RUN: &str = ". Exit codes 126 and 127 say that a program can't be run there: the remote shell itself, a word of \
     --agent-command, or an agent in that account's cache directory (~/.cache/linerate, or below its XDG_CACHE_HOME), whose \
     file system may be mounted noexec. Install linerate there, or let XDG_CACHE_HOME name a directory in which programs may run";
 
-/// The way to another host.
+/// How to reach another host, and how to start an agent on it.
 #[derive(Clone, Debug)]
 pub struct FarEnd {
-    /// The remote shell with its options: `ssh -p 2222`.
+    /// The remote shell with its options, for example `ssh -p 2222`.
     pub rsh: Vec<OsString>,
-    /// The host's name for the remote shell, perhaps with a user.
+    /// The host's name for the remote shell, perhaps preceded by a user.
     pub host: OsString,
-    /// True to copy the binary to hosts that lack it.
+    /// True if the binary is copied to a host that lacks it.
     pub install: bool,
-    /// The part of linerate that is needed there.
+    /// The part of linerate that is needed at the far end.
     pub part: FarPart,
-    /// How the agent is called there.
+    /// The command that calls the agent at the far end.
     pub command: AgentCommand,
     /// Time limits of the login.
     pub patience: Patience,
@@ -41,19 +42,19 @@ pub struct FarEnd {
 /// The process of the remote shell.
 pub struct RemoteShell(Child);
 
-/// An agent that has announced that it is ready.
+/// A running agent at the far end, which has announced that it is ready.
 pub struct Agent {
     shell: RemoteShell,
-    /// The agent's output.
+    /// The agent's standard output.
     pub output: ChildStdout,
-    /// The agent's input.
+    /// The agent's standard input.
     pub input: PatientInput,
 }
 
-/// The reason that no agent runs at the far end.
+/// The reason why no agent runs at the far end.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
-    /// The host's name would be an option of the remote shell.
+    /// The host's name begins with a dash, so the remote shell would read it as an option.
     #[error("the host's name can't be empty or start with a dash")]
     Host,
     /// The remote shell can't be run.
@@ -61,13 +62,13 @@ pub enum StartError {
     Shell {
         /// The remote shell's name.
         program: String,
-        /// The reason.
+        /// The reason why the remote shell can't be run.
         error: io::Error,
     },
     /// The remote shell ended before it answered.
     #[error("{message}")]
     Ended {
-        /// The reason.
+        /// The status and output of the remote shell.
         message: String,
         /// The remote shell's exit code.
         code: Option<u8>,
@@ -75,16 +76,17 @@ pub enum StartError {
     /// This program's own binary can't be read.
     #[error("reading this program's own binary failed: {0}")]
     OwnBinary(io::Error),
-    /// The far host is a different kind of machine.
+    /// The far host is another kind of machine, for which no binary is available.
     #[error(
         "the far host is {there}, for which no binary is here{unfit}: install linerate {version} there, or here the package \
          linerate-agents, which has those for other machines ({BESIDE} beside this program's directory)",
         version = env!("CARGO_PKG_VERSION")
     )]
     Machine {
-        /// The output of `uname -sm` there.
+        /// The output of `uname -sm` at the far end.
         there: String,
-        /// Why what lies here for that can't be brought; empty where nothing does.
+        /// The reasons why files for that machine, which are installed here, can't be used; empty if no such
+        /// files are installed.
         unfit: String,
     },
     /// No agent could be started there.
@@ -93,14 +95,14 @@ pub enum StartError {
 }
 
 impl FarEnd {
-    /// This far end, but with the whole program in place of only the agent.
+    /// This far end, for which the whole program is needed, and not only the agent.
     #[must_use]
     pub fn with_program(self) -> Self {
         Self { part: FarPart::Program, ..self }
     }
 
-    /// This far end, but ssh compresses what it carries: lists of files become a tenth. Another remote shell has no
-    /// such option, and the user's own options of ssh come first.
+    /// This far end, with compression by ssh: lists of files become a tenth of their size. Other remote
+    /// shells have no such option. The user's own options of ssh take precedence.
     #[must_use]
     pub fn with_compression(mut self) -> Self {
         let program = self.rsh.first().and_then(|program| Path::new(program).file_name());
@@ -121,7 +123,7 @@ impl FarEnd {
         }
         let mut binaries = Binaries::installed().map_err(StartError::OwnBinary)?;
         let mut trust = CopyTrust::AsFound;
-        // Each time, there is an agent less that could be brought, or one less that could be run.
+        // Each iteration either succeeds, or excludes one more agent that can't be copied or run.
         loop {
             match self.start_by(&mut binaries, trust, note, interrupted) {
                 Ok(Some(agent)) => return Ok(agent),
@@ -140,7 +142,8 @@ impl FarEnd {
         }
     }
 
-    /// The message that another login follows one after which no program could be run.
+    /// The message that the login is repeated, since the remote shell's exit code `code` shows that no
+    /// program could be run.
     fn retrial(&self, code: u8) -> String {
         format!(
             "{}: exit code {code} before an agent answered: logging in once more, without an agent in that account's cache \
@@ -149,8 +152,9 @@ impl FarEnd {
         )
     }
 
-    /// Starts the agent, as [`Self::start`] does; returns none if the far shell waits for a packed agent that is damaged. The
-    /// agent is then removed from `binaries`, and a second login asks for another binary.
+    /// Starts the agent as [`Self::start`] does. Returns `None` if the far shell waits for a packed agent
+    /// that is damaged. The agent is then removed from `binaries`, so that the next login offers another
+    /// binary.
     fn start_by(
         &self,
         binaries: &mut Binaries,
@@ -166,7 +170,7 @@ impl FarEnd {
                 Heard::Ready => return Ok(Some(agent)),
                 Heard::Failed(why) => return Err(StartError::Failed(why)),
                 Heard::Noise => login.heard(),
-                // A retry would fail in the same way.
+                // Copying the binary again would fail in the same way.
                 Heard::Wanted { .. } if brought => return Err(agent.never_ready(&greeting)),
                 Heard::Wanted { machine, unpackers } => {
                     let binary = self.binary(binaries, &machine)?.clone();
@@ -189,7 +193,7 @@ impl FarEnd {
         }
     }
 
-    /// The binary that is brought to this kind of machine.
+    /// The binary that is copied to this kind of machine.
     fn binary<'a>(&self, binaries: &'a Binaries, machine: &[u8]) -> Result<&'a Binary, StartError> {
         let there = || StartError::Machine {
             there: printable(machine),
@@ -200,7 +204,7 @@ impl FarEnd {
         binaries.for_machine(machine, self.part).pop().ok_or_else(there)
     }
 
-    /// The message that a binary is being copied, with a note on what the copy lacks.
+    /// The message that a binary is being copied, with a remark if it is only a part of linerate.
     fn announcement(&self, binary: &Binary, length: u64, binaries: &Binaries) -> String {
         let is_whole = binary.packed.is_none();
         let mut lacks = Vec::new();
@@ -231,7 +235,7 @@ impl FarEnd {
                 let option = self.patience.option();
                 Err(StartError::Failed(format!("bringing the binary to the far end failed: {error}{option}")))
             }
-            // Reading the next line shows whether the far end ended in the meantime.
+            // The next line that is read shows whether the far end has ended meanwhile.
             _ => Ok(()),
         }
     }
@@ -254,7 +258,7 @@ impl FarEnd {
 }
 
 impl Agent {
-    /// The meaning of the next line.
+    /// Reads the next line, and returns its meaning.
     fn next_line(
         &mut self,
         greeting: &mut Greeting,
@@ -309,12 +313,14 @@ impl Agent {
 }
 
 impl RemoteShell {
-    /// Waits a moment for the process to end by itself, then ends it, and returns its status.
+    /// Waits for a short time until the process ends by itself, else ends it; returns its status for a
+    /// message.
     pub fn end(&mut self) -> String {
         self.end_with_code().0
     }
 
-    /// Ends the process as [`RemoteShell::end`] does; returns its status, and its exit code if it ended by itself.
+    /// Ends the process as [`RemoteShell::end`] does. Returns its status and, if the process ended by itself,
+    /// its exit code.
     fn end_with_code(&mut self) -> (String, Option<u8>) {
         let begun = Instant::now();
         while begun.elapsed() < Duration::from_secs(2) {
@@ -326,13 +332,13 @@ impl RemoteShell {
                 Err(error) => return (error.to_string(), None),
             }
         }
-        // The process is this object's own child.
+        // The process is a child of this process.
         let _ = self.0.kill();
         (self.0.wait().map_or_else(|error| error.to_string(), |status| status.to_string()), None)
     }
 }
 
-/// Announces that a packed agent isn't brought.
+/// The message that a packed agent can't be copied.
 fn given_up(binary: &Binary, why: &str) -> String {
     let file = printable(binary.file.as_os_str().as_bytes());
     format!(
@@ -340,7 +346,7 @@ fn given_up(binary: &Binary, why: &str) -> String {
     )
 }
 
-/// The far shell's output, in a form that can be appended to a message.
+/// The far shell's output, in a form that can be appended to an error message.
 fn printed(greeting: &Greeting) -> String {
     match greeting.shown() {
         text if text.is_empty() => text,
@@ -348,7 +354,7 @@ fn printed(greeting: &Greeting) -> String {
     }
 }
 
-/// The options with which ssh runs an agent and nothing else: no terminal, no forwarding, no other command.
+/// The options with which ssh only runs the agent: no terminal, no forwarding, no other command.
 pub fn quiet_ssh_options() -> impl Iterator<Item = &'static OsStr> {
     ["-x", "-T", "-oClearAllForwardings=yes", "-oPermitLocalCommand=no", "-oRemoteCommand=none"]
         .into_iter()

@@ -1,4 +1,5 @@
-//! The output of a far shell before its agent is ready. Three kinds of its lines are meant for this program.
+//! Reads the output of a far shell before its agent is ready. Lines of three kinds are meant for this
+//! program.
 
 use linerate_wire::control::AGENT_LINE;
 use linerate_wire::path::printable;
@@ -8,10 +9,10 @@ use crate::install::{FAILED, WANTED};
 
 /// The most bytes that a login shell may print before the agent's line.
 const MAX_NOISE: usize = 64 << 10;
-/// The most bytes of that output in an error message.
+/// The most bytes of the far shell's output in an error message.
 const SHOWN: usize = 500;
 
-/// The lines so far. Bytes are taken one by one, because binary data follows the agent's line.
+/// The output so far. Bytes are read one by one, since binary data follows after the agent's line.
 #[derive(Debug, Default)]
 pub struct Greeting {
     noise: Vec<u8>,
@@ -21,13 +22,13 @@ pub struct Greeting {
 /// The meaning of a line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Heard {
-    /// A line that isn't meant for this program.
+    /// A line that isn't meant for this program, for example a message of the login shell.
     Noise,
-    /// The agent is ready: the next byte is the control channel's.
+    /// The agent is ready: the next byte belongs to the control channel.
     Ready,
-    /// The far shell waits for the binary, for this kind of machine.
+    /// The far shell waits for the binary for this kind of machine.
     Wanted {
-        /// The far host's `uname -sm`.
+        /// The output of `uname -sm` on the far host.
         machine: Vec<u8>,
         /// The programs with which the far host can decompress the binary.
         unpackers: Unpackers,
@@ -36,15 +37,15 @@ pub enum Heard {
     Failed(String),
 }
 
-/// More output than any login shell prints.
+/// The error that a far shell has printed more than any login shell prints.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TooMuch;
 
 impl Greeting {
-    /// Takes the next byte; if it ends a line, returns the line's meaning.
+    /// Adds the next byte of the output; if the byte ends a line, returns the line's meaning.
     ///
     /// # Errors
-    /// After 64 KiB without an agent's line.
+    /// If 64 KiB have come without an agent's line.
     pub fn take(&mut self, byte: u8) -> Result<Option<Heard>, TooMuch> {
         if self.noise.len() >= MAX_NOISE {
             return Err(TooMuch);
@@ -59,7 +60,7 @@ impl Greeting {
         Ok(Some(heard))
     }
 
-    /// The beginning of the output, for an error message.
+    /// The beginning of the output so far, for an error message.
     pub fn shown(&self) -> String {
         let text = self.noise.trim_ascii();
         printable(text.get(..SHOWN).unwrap_or(text))
@@ -77,7 +78,7 @@ fn meaning(line: &[u8]) -> Heard {
     }
 }
 
-/// Parses the system and the machine, and the programs that decompress behind them.
+/// Parses a line with the system, the machine, and the programs for decompressing.
 fn wanted(said: &[u8]) -> Heard {
     let (mut machine, mut unpackers) = (said, Unpackers::default());
     while let Some(space) = machine.iter().rposition(|byte| *byte == b' ') {

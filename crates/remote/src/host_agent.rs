@@ -16,25 +16,27 @@ use crate::place::Place;
 
 pub use linerate_wire::control::Sampling;
 
-/// The most bytes of a recording in one answer. The agent keeps at most a quarter of this number.
+/// The most bytes of a recording that are accepted in one answer. The agent keeps at most a quarter of this
+/// number.
 const MOST_SAMPLES: usize = 256 << 20;
 
-/// The agent speaks another version of the protocol. It is the inner error of an [`io::Error`].
+/// The error that the agent speaks another version of the protocol. It is the inner error of an
+/// [`io::Error`].
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct AnotherProtocol(String);
 
 impl AnotherProtocol {
-    /// True if this is the reason of an error.
+    /// True if `error` was caused by an agent that speaks another version of the protocol.
     #[must_use]
     pub fn is_reason(error: &io::Error) -> bool {
         error.get_ref().is_some_and(<dyn std::error::Error + Send + Sync>::is::<Self>)
     }
 }
 
-/// A running agent.
+/// A running agent that answers questions about its host.
 pub struct HostAgent {
-    // The channel is closed before this end waits for the process.
+    // The channel must be closed before this end waits for the process to end.
     input: PatientInput,
     output: BufReader<ChildStdout>,
     _process: AgentProcess,
@@ -44,7 +46,7 @@ impl HostAgent {
     /// Starts the `linerate` binary as an agent in `place`.
     ///
     /// # Errors
-    /// If it can't be started there or doesn't answer as an agent.
+    /// If the agent can't be started in `place`, or the program doesn't answer as an agent.
     pub fn start(place: &Place, linerate: &Path) -> io::Result<Self> {
         let mut command = place.command(&[linerate.as_os_str().to_owned(), "agent".into()])?;
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
@@ -57,10 +59,10 @@ impl HostAgent {
         Ok(agent)
     }
 
-    /// Takes over an agent that was started on another host (see [`crate::far_end::FarEnd::start`]).
+    /// Uses an agent that was started on another host (see [`crate::far_end::FarEnd::start`]).
     ///
     /// # Errors
-    /// If it speaks another version of the protocol, or has ended.
+    /// If the agent speaks another version of the protocol, or has ended.
     pub fn over(agent: Agent) -> io::Result<Self> {
         let (shell, output, input) = agent.into_parts();
         let process = AgentProcess::Shell(shell);
@@ -119,8 +121,8 @@ impl HostAgent {
         }
     }
 
-    /// Facts about the agent's host, with the file systems of `paths`, or of default paths if there are none. The
-    /// result is a compressed snapshot for the `host` crate's `Snapshot::from_bytes`.
+    /// Facts about the agent's host, with the file systems of `paths`, or of default paths if `paths` is
+    /// empty. Returns a compressed snapshot for the `host` crate's `Snapshot::from_bytes`.
     ///
     /// # Errors
     /// If the agent has ended.
@@ -137,8 +139,9 @@ impl HostAgent {
         self.ask(&Message::AskCpu)
     }
 
-    /// Starts to record the host's counters, the network's counters in the agent's own network namespace. The first
-    /// sample has been taken when this returns. Returns the interval that the agent uses, between 20 ms and a minute.
+    /// Starts to record the host's counters; network counters are those of the agent's own network namespace.
+    /// The first sample has been recorded when this method returns. Returns the interval that the agent uses,
+    /// from 20 ms to a minute.
     ///
     /// # Errors
     /// If the agent can't record, or has ended.
@@ -150,7 +153,8 @@ impl HostAgent {
             .ok_or_else(|| io::Error::other("the agent's answer lacks the sampling interval"))
     }
 
-    /// The samples since the last call. They are the beginning or a continuation of the recording.
+    /// The bytes of the samples since the last call, which are the beginning or a continuation of the
+    /// recording.
     ///
     /// # Errors
     /// If no recording runs, or the agent has ended.
@@ -158,8 +162,8 @@ impl HostAgent {
         self.samples(false)
     }
 
-    /// Takes a last sample, ends the recording, and returns the samples that were not yet taken. If
-    /// [`HostAgent::take_samples`] was never called, that is the whole recording, for the `host` crate's
+    /// Records one more sample, ends the recording, and returns the samples since the last call of
+    /// [`HostAgent::take_samples`]. Without such a call, that is the whole recording, for the `host` crate's
     /// `sample::Recording::parse`.
     ///
     /// # Errors
@@ -188,7 +192,7 @@ impl HostAgent {
         }
     }
 
-    /// Sends a message; if the agent has ended, the error is the reason that the agent gave.
+    /// Sends a message. If the agent has ended, returns the reason that the agent has sent as the error.
     fn say(&mut self, message: &Message) -> io::Result<()> {
         control::write(&mut self.input, message).map_err(|error| match self.hear() {
             Ok(abort @ Message::Abort { .. }) => unexpected(abort),
@@ -201,7 +205,7 @@ impl HostAgent {
     }
 }
 
-/// The error for a message that wasn't expected: the agent's own reason, if the message has one.
+/// The error for an unexpected message: the agent's own reason, if the message contains one.
 fn unexpected(message: Message) -> io::Error {
     match message {
         Message::Abort { reason, .. } => io::Error::other(linerate_wire::path::printable(reason.as_bytes())),
@@ -218,7 +222,7 @@ enum AgentProcess {
 impl Drop for AgentProcess {
     fn drop(&mut self) {
         match self {
-            // The process is this object's own child, and no work of it needs to outlive the questions.
+            // The process is a child of this process, and none of its work needs to continue.
             Self::Child(child) => {
                 let _ = child.kill();
                 let _ = child.wait();

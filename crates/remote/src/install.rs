@@ -1,46 +1,48 @@
 //! Copies a binary to a host that lacks it, through the same ssh login that then uses it.
 //!
-//! The far shell runs one line. The line starts the copy of one of our exact binaries in the private cache directory,
-//! or else an installed linerate of the same version. If the host has neither, the line reads the hash of the smallest
-//! binary and then that binary, perhaps compressed, from its standard input, checks the hash and keeps the binary. The
-//! line contains no path or name that a user chose, and nothing that a POSIX shell, csh or fish reads differently
-//! inside single quotes.
+//! The far shell runs a single command line. It starts a copy of one of our exact binaries in the private
+//! cache directory, or else an installed linerate of the same version. If the host has neither, it reads the
+//! hash of the smallest binary, and then this binary, perhaps compressed, from standard input. It checks the
+//! hash, keeps the binary and runs it. The command line contains no path or name that a user chose, and
+//! nothing that a POSIX shell, csh or fish interprets differently inside single quotes.
 
 use crate::binary::{Binaries, Binary, FarPart};
 use crate::command::AgentCommand;
 use linerate_wire::identity::IDENTITY;
 use std::ffi::OsString;
 
-/// Printed by the line when it waits for the binary. The system and machine follow, and then those programs of that
-/// host that decompress: `zstd`, `gzip`.
+/// The text that the command line prints when it waits for the binary. The system and machine follow, and
+/// then the programs for decompressing that the host has: `zstd`, `gzip`.
 pub const WANTED: &str = "linerate-agent wanted";
-/// Printed by the line when no agent could be started.
+/// The text that the command line prints if no agent could be started.
 pub const FAILED: &str = "linerate-agent failed";
 
-/// Removes binaries that were not used for 30 days, and leftovers of installations that were interrupted at least a day
-/// ago. A running process keeps its binary until it ends. The command runs after an installation; a failure does no
-/// harm.
+/// Removes binaries that were not used for 30 days, and files that interrupted installations left at least a
+/// day ago. A running process keeps its binary until it ends. This command runs after an installation, and
+/// its failure is ignored.
 const TIDY: &str = "find \"$d\" -type f -name \"agent-*\" -mtime +30 -atime +30 -exec rm -f {} + 2>/dev/null; \
                     find \"$d\" -type f -name \".new.*\" -mtime +0 -exec rm -f {} + 2>/dev/null";
 
-/// Sets `$d`, the cache directory. The XDG Base Directory Specification says to ignore a relative path.
+/// Sets the variable `$d` to the cache directory. A relative path is ignored, as the XDG Base Directory
+/// Specification says.
 const CACHE: &str =
     "case $XDG_CACHE_HOME in /*) d=$XDG_CACHE_HOME;; *) d=$HOME/.cache;; esac; d=$d/linerate;";
 
-/// Sets `$i`, this user's number, as far as possible without another process.
+/// Sets the variable `$i` to this user's number, if possible without starting a process.
 const USER: &str = "i=; while read -r k z i p; do case $k in Uid:) break;; esac; done 2>/dev/null </proc/self/status; \
     [ \"$i\" ] || i=$(id -u);";
 
-/// `own` is true if the cache directory `$d` belongs to this user and nobody else may write to it, by the mode and
-/// owner that `ls` prints. No other directory is used to run or keep a binary. A link is refused: in a shared
-/// directory, another user could point it at any directory of this user. `own FILE` sets `$n`, the length of a file of
-/// this directory, which the second half of the same output has: another process would delay each start.
+/// Defines the shell function `own`. It succeeds if the cache directory `$d` belongs to this user and nobody
+/// else may write to it, according to the mode and owner that `ls` prints. A link is refused, since in a
+/// shared directory another user could make it lead to any directory of this user. Only such a directory is
+/// used to keep and run a binary. `own FILE` also sets `$n` to the length of a file in this directory, from
+/// the output of the same process, since another process would delay each start.
 const OWN_DIRECTORY: &str = "own() { set -- $(LC_ALL=C TIME_STYLE=locale ls -ldn \"$d\" \"$@\" 2>/dev/null); \
     case \"$1 $3\" in drwx?-??-?*\" $i\") shift $(($#/2)); n=$5; return 0;; esac; return 1; };";
 
-/// Sets `$d`, the cache directory, and runs `action` for each of our binaries that may be in it: `$b` is the binary's
-/// name, `$s` its length and `$a` its path. Afterwards these variables describe the last binary, which is the one that
-/// is copied.
+/// Sets `$d`, the cache directory, and runs `action` for each of our binaries that may be in it: `$b` is the
+/// binary's name, `$s` its length and `$a` its path. Afterwards, these variables describe the last binary,
+/// which is the one to copy.
 fn each_copy(binaries: &Binaries, part: FarPart, action: &str) -> String {
     let names = |machine: &str| {
         let fit = binaries.for_machine(machine.as_bytes(), part);
@@ -62,38 +64,38 @@ fn each_copy(binaries: &Binaries, part: FarPart, action: &str) -> String {
         + &format!(" for b in $c; do a=$d/agent-$b s=${{b##*-}}; {action}; done; ")
 }
 
-/// Makes `$d` and the file `$t` in it, and runs that file, which is empty: on a file system that is mounted noexec, the kernel
-/// refuses that. If something fails, `$m` is the reason.
+/// Creates `$d` and the empty file `$t` in it, and runs that file. On a file system that is mounted noexec,
+/// the kernel refuses to run it. If a step fails, `$m` is the reason.
 const PROBE: &str = "m=$(mkdir -p \"$d\" 2>&1) && \
     { own || { m=\"it must be yours and writable by nobody else\"; false; }; } && \
     m=$({ echo >\"$t\" && chmod 700 \"$t\"; } 2>&1) && \
     { \"$t\" </dev/null 2>/dev/null || { m=\"no program may be run there, as on a file system that is mounted noexec\"; false; }; } && \
     rm -f \"$t\"";
 
-/// Reads the hash, and then the binary into `$t`.
+/// Reads the hash, and then writes the binary to `$t`.
 const TAKE: &str = "read -r h z p && m=$({ { if [ \"$z\" ]; then head -c \"$z\" | \"$p\" -dc | head -c $s; else head -c $s; fi; } >\"$t\"; } 2>&1) && \
     m=\"what arrived is damaged, or sha256sum is missing\"";
 
-/// The advice for a host that can't keep a binary.
+/// The advice if a host can't keep a binary.
 const WAYS_OUT: &str = "install linerate there, or let XDG_CACHE_HOME of that account name a directory in which it may write and run programs";
 
-/// The line for the far shell; without `install` it never asks for the binary.
+/// The command line for the far shell. Without `install`, it never requests the binary.
 pub fn bootstrap(binaries: &Binaries, part: FarPart, install: bool) -> String {
     bootstrap_by(binaries, part, install, &AgentCommand::default(), CopyTrust::AsFound)
 }
 
-/// How far the line trusts a binary that was brought before.
+/// How far the command line trusts a binary that was copied before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CopyTrust {
-    /// It is run if it has its length.
+    /// The binary is run if it has the expected length.
     AsFound,
-    /// It is removed unless it can be run and tells that it is this version: `linerate-agent` does so by its message on how it is
-    /// called. That costs another process.
+    /// The binary is removed unless it runs and prints this version, which costs another process.
+    /// `linerate-agent` prints the version in its usage message.
     Tried,
 }
 
 impl CopyTrust {
-    /// The part of the line that removes a binary.
+    /// The part of the command line that removes an untrusted binary.
     fn removal(self) -> String {
         let tried = format!(
             "if [ -x \"$a\" ] && own \"$a\"; then case $(\"$a\" agent --id 2>&1 </dev/null) in *\"{IDENTITY}\"*) ;; *) rm -f \"$a\";; esac; fi; "
@@ -102,8 +104,8 @@ impl CopyTrust {
     }
 }
 
-/// The line of [`bootstrap`] if the user gave a command that calls the agent. The single quotes of that command are
-/// closed for the far shell.
+/// The command line of [`bootstrap`], if the user gave a command that calls the agent. That command is placed
+/// outside the single quotes, for the far shell itself.
 pub fn bootstrap_by(
     binaries: &Binaries,
     part: FarPart,
@@ -116,7 +118,7 @@ pub fn bootstrap_by(
         return format!("sh -c '{beginning}{}'", command.call(path));
     }
     let (copied, installed) = (command.call("\"$a\""), command.call("linerate"));
-    // Settings of the user's may make ls print lengths in other units.
+    // The user's settings may make ls print lengths in other units, so they are overridden.
     let if_whole = format!(
         "{}if [ -x \"$a\" ] && own \"$a\" && {{ [ \"$n\" = $s ] || [ $(wc -c <\"$a\") -eq $s ]; }}; then {copied}; fi",
         trust.removal()
@@ -133,7 +135,7 @@ pub fn bootstrap_by(
     format!("sh -c '{beginning}{start}{}'", if install { bring(&copied) } else { without })
 }
 
-/// The part of the line that asks for the binary, keeps it and runs it by `copied`.
+/// The part of the command line that requests the binary, keeps it, and runs it with the command `copied`.
 fn bring(copied: &str) -> String {
     format!(
         "u=$(umask); umask 077; t=$d/.new.$$; {PROBE} && \
@@ -143,19 +145,19 @@ fn bring(copied: &str) -> String {
     )
 }
 
-/// The line that prints the path of the program that [`bootstrap`]'s line starts.
+/// The command line that prints the path of the program that [`bootstrap`]'s command line would start.
 pub fn find(binaries: &Binaries) -> String {
     let print = "if [ -x \"$a\" ] && own; then echo \"$a\"; exit; fi";
     each_copy(binaries, FarPart::Program, print) + "command -v linerate"
 }
 
-/// The words that run this program with `argv`, from the same path, on a host on which [`bootstrap`]'s line has started
-/// it.
+/// The words that run this program again with the arguments `argv` and from the same path, on a host on which
+/// [`bootstrap`]'s command line has started it.
 pub fn again(binaries: &Binaries, argv: &[OsString]) -> Vec<OsString> {
     again_by(binaries, argv, &AgentCommand::default())
 }
 
-/// The words of [`again`] if the user gave a command that calls the program.
+/// The words of [`again`], if the user gave a command that calls the program.
 pub fn again_by(binaries: &Binaries, argv: &[OsString], command: &AgentCommand) -> Vec<OsString> {
     let copied = command.call_with_words("\"$a\"");
     let start = format!("if [ -x \"$a\" ] && own; then {copied}; fi");
@@ -174,13 +176,13 @@ mod tests {
     use std::process::{Command, Stdio};
     use std::time::{Duration, SystemTime};
 
-    /// A binary of `size` bytes for `machine`.
+    /// A description of a binary of `size` bytes for `machine`.
     fn described(machine: &str, id: &str, size: u64) -> Binary {
         let id = format!("{id}-{size}");
         Binary { machine: machine.into(), file: "/nowhere".into(), size, id, packed: None }
     }
 
-    /// The binary that is copied, and its description.
+    /// A script that is copied in place of a binary, and its description.
     fn script(body: &str) -> (Vec<u8>, Binaries) {
         let bytes = format!("#!/bin/sh\n{body}\n").into_bytes();
         let (hash, size) = (sha256(&bytes[..]).unwrap(), bytes.len() as u64);
@@ -192,7 +194,8 @@ mod tests {
         Binaries { own, others, agents: Vec::new(), unfit: Vec::new() }
     }
 
-    /// Runs the line by a shell with an empty home, sends it `bytes` when it asks for them, and returns its output.
+    /// Runs the command line in a shell with the home directory `home`, sends it `bytes` when it requests
+    /// them, and returns its output.
     fn run(home: &std::path::Path, line: &str, bytes: &[u8]) -> String {
         let mut shell = Command::new("sh")
             .args(["-c", line])
@@ -204,13 +207,13 @@ mod tests {
             .unwrap();
         let mut said = String::new();
         let mut out = BufReader::new(shell.stdout.take().unwrap());
-        // The first line is empty if the shell itself prints something.
+        // The first line is empty if the shell prints something before.
         while said.trim().is_empty() {
             assert!(out.read_line(&mut said).unwrap() > 0, "the shell said nothing");
         }
         let mut stdin = shell.stdin.take().unwrap();
         if said.contains(WANTED) {
-            // A shell that refuses its directory ends without reading.
+            // If the shell refuses the directory, it ends without reading, and the write fails.
             let _ = stdin.write_all(bytes);
         }
         drop(stdin);
@@ -297,7 +300,7 @@ mod tests {
             String::from_utf8(command.output().unwrap().stdout).unwrap()
         };
         assert_eq!(again(home.path()), "doctor|it's \"b\"|");
-        // A binary in a directory that others may write to isn't run.
+        // A binary isn't run if other users may write to its directory.
         let cache = home.path().join(".cache/linerate");
         std::fs::set_permissions(&cache, std::os::unix::fs::PermissionsExt::from_mode(0o777)).unwrap();
         assert_eq!(again(home.path()), "");
@@ -375,7 +378,7 @@ mod tests {
         let (bytes, binaries) = script(&body);
         let line = |trust| bootstrap_by(&binaries, FarPart::Agent, true, &AgentCommand::default(), trust);
         run(home.path(), &line(CopyTrust::AsFound), &bytes);
-        // One that runs stays.
+        // A binary that runs isn't removed.
         assert_eq!(run(home.path(), &line(CopyTrust::Tried), &[]), "started agent\n");
         let copy = home.path().join(format!(".cache/linerate/agent-{}", binaries.own.id));
         std::fs::write(copy, vec![0; bytes.len() - 65]).unwrap();
@@ -421,7 +424,7 @@ mod tests {
                 std::fs::rename(&cache, home.path().join("elsewhere")).unwrap();
                 symlink("../elsewhere", &cache).unwrap();
             }
-            // A link is refused, even this user's own.
+            // A link is refused even if it belongs to this user.
             let refused = mode & 0o022 != 0 || owner > 0 || link;
             if owner > 0 && !is_root {
                 linerate_testing::skip("root", "giving a directory to another user needs root");

@@ -1,5 +1,5 @@
-//! Agents that are packed for copying to a host. They are compressed by gzip, which nearly every host has. A comment in
-//! the file's header describes the contents.
+//! Agents that are packed for copying to a host. They are compressed with gzip, which nearly every host can
+//! decompress. A comment in the file's header describes the contents.
 
 use flate2::bufread::MultiGzDecoder;
 use flate2::{Compression, GzBuilder};
@@ -11,20 +11,20 @@ use std::path::Path;
 use crate::binary::{Binary, sha256};
 use crate::program;
 
-/// The beginning of a packed agent's file name; the machine follows, as `uname -m` prints it.
+/// The beginning of the file name of a packed agent. The machine's name follows, as `uname -m` prints it.
 pub const NAME: &str = "agent-";
-/// The end of a packed agent's file name.
+/// The end of the file name of a packed agent.
 pub const END: &str = ".gz";
 
-/// Why a binary can't be packed, as a sentence.
+/// The error, as a sentence, that a binary doesn't contain its version and protocol.
 pub const SILENT: &str =
     "it doesn't tell which protocol it speaks: it is no linerate, or an older one; build it anew";
 
-/// Packs the binary of an agent. Its description has the version and protocol that the binary itself tells: this program may
-/// speak another protocol, and can't run a binary for another kind of machine.
+/// Packs the binary of an agent. The description contains the version and protocol that are stored in the
+/// binary, since this program may speak another protocol, and can't run a binary for another kind of machine.
 ///
 /// # Errors
-/// If the binary can't be read or doesn't tell its protocol, or the packed agent can't be written.
+/// If the binary can't be read or doesn't contain its protocol, or if the packed agent can't be written.
 pub fn write(binary: &Path, packed: &mut impl Write) -> io::Result<()> {
     let id = Binary::of(String::new(), binary.to_owned())?.id;
     let bytes = fs::read(binary)?;
@@ -35,7 +35,8 @@ pub fn write(binary: &Path, packed: &mut impl Write) -> io::Result<()> {
     gzip.finish()?.flush()
 }
 
-/// Describes a packed agent for a machine. Only its two ends are read.
+/// Reads the description of a packed agent for a machine. Only the beginning and the end of the file are
+/// read.
 ///
 /// # Errors
 /// The reason why the agent can't be copied to a host, as the end of a sentence.
@@ -56,7 +57,7 @@ pub fn read(machine: &str, file: &Path) -> Result<Binary, String> {
         return Err(format!("unpacked, {why}"));
     }
     match (id, size, hash) {
-        // The ID and the hash are put into lines for the far shell.
+        // The ID and the hash become parts of command lines for the far shell.
         (Some(id), Some(size), Some(hash)) if is_plain(id) && is_plain(hash) => Ok(Binary {
             machine: machine.to_owned(),
             file: file.to_owned(),
@@ -68,12 +69,12 @@ pub fn read(machine: &str, file: &Path) -> Result<Binary, String> {
     }
 }
 
-/// Why a binary that tells another version or protocol can't be brought, as the end of a sentence.
+/// The reason, as the end of a sentence, why a binary with another version or protocol can't be used.
 pub(crate) fn of_other(told: &str) -> String {
     format!("it belongs to {told}, not to {IDENTITY}")
 }
 
-/// The description, and what the program begins with.
+/// The description of a packed agent, and the first bytes of the program.
 fn begin(file: impl BufRead) -> Option<(String, Vec<u8>)> {
     let (mut gzip, mut head) = (MultiGzDecoder::new(file), Vec::new());
     (&mut gzip).take(program::HEAD as u64).read_to_end(&mut head).ok()?;
@@ -81,7 +82,7 @@ fn begin(file: impl BufRead) -> Option<(String, Vec<u8>)> {
     Some((String::from_utf8(comment).ok()?, head)).filter(|(_, head)| !head.is_empty())
 }
 
-/// The length that stands at the end of a file of gzip, RFC 1952: the unpacked one's last 32 bits.
+/// The length of the unpacked program, which the last 32 bits of a gzip file state (RFC 1952).
 fn stated_length(file: &mut File) -> io::Result<u32> {
     let mut last = [0; 4];
     file.seek(SeekFrom::End(-4))?;
@@ -135,7 +136,7 @@ mod tests {
         let whole = std::fs::read(&file).unwrap();
         std::fs::write(&file, &whole[..whole.len() - 1]).unwrap();
         assert!(read(&here, &file).unwrap_err().contains("its end is missing"));
-        // What no end shows.
+        // Damage that neither the beginning nor the end of the file shows.
         let mut damaged = whole;
         let middle = damaged.len() / 2;
         damaged[middle] ^= 1;

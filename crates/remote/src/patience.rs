@@ -1,4 +1,4 @@
-//! Time limits for a silent far end, and a way to write to one that may have stopped reading.
+//! Time limits for a silent far end, and a way to write to a far end that may have stopped reading.
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::OFlags;
@@ -7,26 +7,26 @@ use std::os::fd::AsFd;
 use std::process::ChildStdin;
 use std::time::{Duration, Instant};
 
-/// How long a write may block if the far end has gone.
+/// The longest time for which one write call may block, if the far end has stopped reading.
 const BLOCKED: Duration = Duration::from_millis(300);
 /// The interval of the checks during a wait.
 const MOMENT: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
 
-/// Time limits of a login, from the remote shell's start to the agent's line. Time in which the binary is copied
-/// doesn't count as long as the copy moves.
+/// The time limits of a login, from the start of the remote shell to the agent's line. Time in which the
+/// binary is being copied isn't counted as long as bytes move.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Patience {
-    /// The longest time between two lines; `None`: no limit.
+    /// The longest time between two lines; `None` means no limit.
     silence: Option<Duration>,
-    /// The longest time in all; `None`: no limit.
+    /// The longest total time; `None` means no limit.
     in_all: Option<Duration>,
     /// True if the command has an option that sets the limits.
     option: bool,
 }
 
 impl Patience {
-    /// The default. It leaves time to type a password or check a host key. An ssh server gives up after 120 s
-    /// (`LoginGraceTime`), so a longer limit wouldn't help.
+    /// The limits by default. They leave time to type a password or to check a host key. A longer limit
+    /// wouldn't help, since an ssh server gives up after 120 s (`LoginGraceTime`).
     pub const LOGIN: Self = Self { silence: None, in_all: Some(LOGIN_TIME), option: false };
 
     /// The limits of a command with `--timeout`. `given` is the user's value in seconds, 0 for no limit, or `None` for
@@ -35,19 +35,20 @@ impl Patience {
         match given.map(|seconds| Duration::from_secs(seconds.into())) {
             None => Self { option: true, ..Self::LOGIN },
             Some(Duration::ZERO) => Self { silence: None, in_all: None, option: true },
-            // A far end that prints a line now and then isn't silent, but it isn't logged in either.
+            // The total time is limited too, since a far end may print lines from time to time without ever
+            // completing the login.
             Some(silence) => {
                 Self { silence: Some(silence), in_all: Some(silence.max(LOGIN_TIME)), option: true }
             }
         }
     }
 
-    /// The option's name, to be appended to a number of seconds in a message.
+    /// The name of the option, for a message, to be appended to a number of seconds.
     pub fn option(&self) -> &'static str {
         if self.option { " (--timeout)" } else { "" }
     }
 
-    /// The longest time for which a write to the far end may block.
+    /// The longest time for which a write to the far end may block; `None` means no limit.
     pub fn of_writing(&self) -> Option<Duration> {
         self.silence.or(self.in_all)
     }
@@ -55,7 +56,7 @@ impl Patience {
 
 const LOGIN_TIME: Duration = Duration::from_secs(150);
 
-/// A login that is running.
+/// A login in progress, with its time limits.
 #[derive(Debug)]
 pub struct Login {
     patience: Patience,
@@ -64,18 +65,18 @@ pub struct Login {
 }
 
 impl Login {
-    /// Begins now.
+    /// A login that begins now.
     pub fn begin(patience: Patience) -> Self {
         let begun = Instant::now();
         Self { patience, begun, heard: begun }
     }
 
-    /// Records that a whole line arrived; a partial line doesn't count.
+    /// Records that a whole line has arrived. A partial line doesn't count.
     pub fn heard(&mut self) {
         self.heard = Instant::now();
     }
 
-    /// The reason for giving up; `None` if the login is within its limits.
+    /// The reason to give up the login; `None` if it is within its limits.
     pub fn too_long(&self) -> Option<String> {
         let over = |longest: Option<Duration>, since: Instant| longest.filter(|most| since.elapsed() > *most);
         let (most, what) = match over(self.patience.silence, self.heard) {
@@ -98,7 +99,8 @@ impl Login {
     }
 }
 
-/// The input of a far end. If the far end reads nothing, a write fails after a time instead of blocking for ever.
+/// The standard input of a far end's process. If the far end doesn't read, a write fails after some time
+/// instead of blocking without end.
 pub struct PatientInput {
     to: ChildStdin,
     longest: Option<Duration>,
@@ -106,7 +108,8 @@ pub struct PatientInput {
 }
 
 impl PatientInput {
-    /// Writes to `to`. A write may block for `longest` until some of it is taken; `None`: no limit.
+    /// An input that writes to `to`. A write may block for at most `longest` until the far end reads some of
+    /// its bytes; `None` means no limit.
     ///
     /// # Errors
     /// If the pipe's flags can't be set.
@@ -115,8 +118,8 @@ impl PatientInput {
         Ok(Self { to, longest, is_there: None })
     }
 
-    /// From now on a write may block while `is_there` returns true. The far end has to send something within each
-    /// period of `longest`.
+    /// From now on, a write may block as long as `is_there` returns true. The far end has to send something
+    /// within each period of `longest`.
     pub fn wait(&mut self, longest: Option<Duration>, is_there: impl Fn() -> bool + Send + Sync + 'static) {
         self.longest = longest;
         self.is_there = Some(Box::new(is_there));
@@ -124,7 +127,8 @@ impl PatientInput {
 }
 
 impl PatientInput {
-    /// The reason for giving up a write that has blocked since `begun`.
+    /// The reason to give up a write that has been blocked since `begun`; `None` if the write may still
+    /// block.
     fn given_up(&self, begun: Instant) -> Option<String> {
         let seconds = self.longest?.as_secs();
         match &self.is_there {
@@ -159,7 +163,7 @@ impl Write for PatientInput {
     }
 }
 
-/// Waits a moment for data or the end of the input.
+/// Waits for a short time until data can be read or the input has ended.
 pub fn is_readable(from: impl AsFd) -> bool {
     poll(&mut [PollFd::new(&from, PollFlags::IN)], Some(&MOMENT)).is_ok_and(|ready| ready > 0)
 }

@@ -1,4 +1,5 @@
-//! Where a process runs: here, in a network namespace of this host, or on another host through a remote shell.
+//! A place in which a process can run: this host, a network namespace of this host, or another host that a
+//! remote shell reaches.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -9,16 +10,17 @@ use std::process::Command;
 
 use linerate_sys::netns;
 
-/// A location in which a process can be started. The caller sets stdio, environment and working directory on the
-/// [`Command`] that [`Place::command`] returns.
+/// A place in which a process can be started. On the [`Command`] that [`Place::command`] returns, the caller
+/// sets stdio, environment and working directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Place {
-    /// This process's own environment.
+    /// The environment of this process.
     Here,
-    /// The network namespace of this file, such as `/run/netns/NAME`. The process sees the same files as
-    /// [`Place::Here`].
+    /// The network namespace that this file refers to, such as `/run/netns/NAME`. The process sees the same
+    /// files as with [`Place::Here`].
     Namespace(PathBuf),
-    /// Another host, reached by `rsh... HOST COMMAND`. Of the [`Command`]'s settings, only stdio applies on that host.
+    /// Another host, which is reached by `rsh... HOST COMMAND`. Of the settings of the [`Command`], only
+    /// stdio has an effect on that host.
     Ssh {
         /// The remote shell and its options, such as `ssh -F CONF`.
         rsh: Vec<OsString>,
@@ -28,7 +30,7 @@ pub enum Place {
 }
 
 impl Place {
-    /// The command that runs `argv` in this location.
+    /// The command that runs `argv` in this place.
     ///
     /// # Errors
     /// `InvalidInput` for an empty `argv`, an empty remote shell, or a host that starts with a dash (the
@@ -46,7 +48,7 @@ impl Place {
     }
 }
 
-/// `argv` as one line that a POSIX shell splits into exactly `argv`, whatever bytes it holds.
+/// Quotes `argv` as one line, which a POSIX shell splits into exactly `argv`, whatever bytes it contains.
 pub fn quote(argv: &[OsString]) -> OsString {
     let words: Vec<Vec<u8>> = argv.iter().map(|word| quote_word(word.as_bytes())).collect();
     OsString::from_vec(words.join(&b' '))
@@ -83,7 +85,8 @@ fn quote_word(word: &[u8]) -> Vec<u8> {
     if !word.is_empty() && word.iter().all(plain) {
         return word.to_vec();
     }
-    // Inside single quotes only the single quote itself is special: close, escape it, open again.
+    // Inside single quotes, only the single quote itself is special: it is written as a closing quote, an
+    // escaped quote and an opening quote.
     let mut quoted = vec![b'\''];
     for &byte in word {
         if byte == b'\'' { quoted.extend_from_slice(b"'\\''") } else { quoted.push(byte) }

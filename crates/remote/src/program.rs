@@ -7,15 +7,15 @@ use std::path::Path;
 
 use crate::strangers;
 
-/// Bytes at the beginning of a program that [`fault`] looks at: ELF's header.
+/// The number of bytes at the beginning of a program that [`fault`] examines: the ELF header.
 pub const HEAD: usize = 64;
 
-/// Kinds of machine whose programs are known by ELF's header, elf(5): their names by `uname -m`, and EM_X86_64, EM_AARCH64,
-/// EM_RISCV. All have 64 bits and are little-endian.
+/// The kinds of machine that an ELF header can be compared with, elf(5): their names as `uname -m` prints
+/// them, and EM_X86_64, EM_AARCH64 and EM_RISCV. All have 64 bits and are little-endian.
 const MACHINES: [(&str, u16); 3] = [("x86_64", 62), ("aarch64", 183), ("riscv64", 243)];
 
-/// The reason why a program of `size` bytes that begins with `head` can't run on this kind of machine, as a sentence; none if
-/// nothing is known against it. Scripts run on all machines.
+/// The reason, as a sentence, why a program of `size` bytes that begins with `head` can't run on this kind of
+/// machine; `None` if no reason is found. Scripts run on all machines.
 #[must_use]
 pub fn fault(head: &[u8], size: u64, arch: &str) -> Option<String> {
     let number = MACHINES.iter().find(|(name, _)| *name == arch).map(|(_, number)| *number)?;
@@ -32,15 +32,16 @@ pub fn fault(head: &[u8], size: u64, arch: &str) -> Option<String> {
         let other = other.map_or_else(|| format!("ELF's machine {found}"), |(name, _)| (*name).to_owned());
         return Some(format!("it is a program for {other}, not for {arch}"));
     }
-    // The last part of such a file is usually the table of sections.
+    // The last part of an ELF file is usually the table of sections, so its offset shows whether the file is
+    // complete.
     let place = head.get(40..48).and_then(|place| place.try_into().ok()).map(u64::from_le_bytes);
     let length = at(58).zip(at(60)).map(|(each, count)| u64::from(each) * u64::from(count));
     let end = place.zip(length).map(|(place, length)| place.saturating_add(length));
     end.is_none_or(|end| end > size).then(|| "its end is missing".into())
 }
 
-/// Opens a file to read it. A fifo or a device is refused, since reading it might last for ever; and a file that somebody may
-/// write who may not write the running program.
+/// Opens a program's file for reading. A fifo or a device is refused, since reading it might not end. A file
+/// is also refused if it can be written by a user who may not write the running program.
 ///
 /// # Errors
 /// The reason, as the end of a sentence.

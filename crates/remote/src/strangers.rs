@@ -1,5 +1,5 @@
-//! The agents and programs that are brought to far hosts run there, so nobody may write them who couldn't write the running
-//! program.
+//! Checks who may write the agents and programs that are copied to far hosts. They run there, so they are
+//! refused if they can be written by a user who may not write the running program.
 
 use std::fs::{self, Metadata};
 use std::io;
@@ -18,7 +18,7 @@ static OF_OWN: LazyLock<Result<Writers, String>> = LazyLock::new(|| {
     Writers::of_own().map_err(|error| format!("the running program can't be examined: {error}"))
 });
 
-/// The users and groups that may write a program.
+/// The users and groups that may write a program's file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Writers {
     owners: Vec<u32>,
@@ -27,7 +27,7 @@ struct Writers {
 }
 
 impl Writers {
-    /// The writers of the running program.
+    /// The users and groups that may write the running program.
     fn of_own() -> io::Result<Self> {
         let (file, path) = (fs::metadata(OWN)?, fs::read_link(OWN)?);
         let directory = path.parent().and_then(|directory| fs::metadata(directory).ok());
@@ -36,14 +36,15 @@ impl Writers {
         Ok(Self::of(&file, directory.as_ref(), above.as_ref()))
     }
 
-    /// The writers of a program, its directory, and the parent of this.
+    /// The users and groups that may write a program, its directory, or the parent of this directory.
     fn of(program: &Metadata, directory: Option<&Metadata>, above: Option<&Metadata>) -> Self {
         let mut owners = vec![0, rustix::process::geteuid().as_raw()];
-        // Where a user namespace has no number for root, a stranger's files in /tmp look like root's.
+        // In a user namespace that has no number for root, a file of another user in /tmp seems to belong to
+        // root.
         if above.is_some_and(|above| above.mode() & (GROUP_WRITES | OTHERS_WRITE) == 0) {
             owners.push(program.uid());
         }
-        // A user who may write a directory may replace its files, unless it is sticky.
+        // A user who may write to a directory may replace its files, unless the directory is sticky.
         let directory = directory.filter(|directory| directory.mode() & STICKY == 0);
         let mut writable = [program].into_iter().chain(directory);
         let of_groups = writable.clone().filter(|it| it.mode() & GROUP_WRITES != 0);
@@ -76,7 +77,7 @@ impl Writers {
             let said = |why: String| format!("its directory {}: {why}", path.display());
             let failed = |error: io::Error| said(format!("it can't be examined: {error}"));
             let itself = fs::symlink_metadata(&path).map_err(failed)?;
-            // A link leads where its owner wants.
+            // The owner of a link decides where it leads.
             self.refuse_owner(&itself).map_err(said)?;
             self.refuse(&fs::metadata(&path).map_err(failed)?).map_err(said)?;
         }
@@ -84,7 +85,7 @@ impl Writers {
     }
 }
 
-/// Refuses a file that somebody may write who may not write the running program.
+/// Fails if the file can be written by a user who may not write the running program.
 ///
 /// # Errors
 /// The reason, as the end of a sentence.
@@ -92,9 +93,10 @@ pub fn refuse(file: &Metadata) -> Result<(), String> {
     writers()?.refuse(file)
 }
 
-/// Refuses the directory `below` of `above` if somebody may write it, or a directory on the way to it, who may not write
-/// the running program. `above` is the parent of the program's directory: who may write it may replace the program, or it is
-/// sticky, and then the owners are looked at.
+/// Fails if the directory `below` of `above`, or a directory on the way to it, can be written by a user who
+/// may not write the running program. `above` is the parent of the program's directory. It isn't checked
+/// itself, since a user who may write to it may replace the program too; if it is sticky, the owners are
+/// checked.
 ///
 /// # Errors
 /// The reason, as the end of a sentence.
@@ -164,7 +166,8 @@ mod tests {
         chown(at("lib"), Some(1234), None).unwrap();
         let refused = writers.refuse_directories(top.path(), below).unwrap_err();
         assert!(refused.contains("/lib: it belongs to user 1234"), "{refused}");
-        // The program's owner may write the program anyway, but in /tmp the number may stand for anybody.
+        // The program's owner may write the program anyway. In /tmp, however, the owner's number may stand
+        // for any user.
         chown(at("program"), Some(1234), None).unwrap();
         let program = fs::metadata(at("program")).unwrap();
         for (mode, is_refused) in [(0o755, false), (0o1777, true)] {

@@ -1,10 +1,10 @@
-//! The record in other formats: CSV, JSON inside HTML, data URIs.
+//! The record in other formats: CSV, JSON for HTML, and data URIs.
 
 use linerate_bench::metric::Metric;
 use linerate_bench::record::{Case, Connections, Cpu, Latency, Measures, Outcome, Record, Run};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
-/// All characters except RFC 3986's unreserved ones. They are escaped in a data URI.
+/// The characters that a data URI must escape: all except RFC 3986's unreserved ones.
 const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
 const COLUMNS: [&str; 63] = [
@@ -73,7 +73,7 @@ const COLUMNS: [&str; 63] = [
     "found",
 ];
 
-/// Every run as a row.
+/// The runs as CSV, one run in each row.
 pub(crate) fn csv(record: &Record) -> String {
     let head = COLUMNS.map(str::to_owned).to_vec();
     to_csv(std::iter::once(head).chain(record.runs.iter().map(|run| row(record, run))))
@@ -89,8 +89,8 @@ pub(crate) fn to_csv(rows: impl Iterator<Item = Vec<String>>) -> String {
     String::from_utf8(bytes).expect("every field is a string")
 }
 
-/// The record as JSON that is safe inside a `script` element: nothing in it can close the element or open
-/// another element.
+/// The record as JSON that is safe inside a `script` element: no text in it can close the element or open
+/// another one.
 pub(crate) fn json_for_script(record: &Record) -> String {
     json(record).replace('<', "\\u003c").replace('>', "\\u003e").replace('&', "\\u0026")
 }
@@ -106,13 +106,14 @@ pub(crate) fn data_uri(media_type: &str, text: &str) -> String {
     format!("data:{media_type};charset=utf-8,{}", utf8_percent_encode(text, RESERVED))
 }
 
-/// The text, with each character that XML 1.0 forbids replaced by U+FFFD. Such characters can't be escaped
-/// either.
+/// The text, with each character that XML 1.0 forbids replaced by U+FFFD, since XML has no escape for such
+/// characters.
 pub(crate) fn valid_characters(text: &str) -> String {
     text.chars().map(|c| if is_xml_character(c) { c } else { '\u{fffd}' }).collect()
 }
 
-/// True for the characters of production 2 of XML 1.0, except the C1 control characters, which HTML forbids.
+/// Whether XML 1.0 allows the character (production 2 of its grammar). C1 control characters, which HTML
+/// forbids, are excluded.
 fn is_xml_character(c: char) -> bool {
     match c {
         '\t' | '\n' => true,
@@ -192,7 +193,7 @@ fn measure_fields(m: &Measures, case: Option<&Case>) -> Vec<String> {
     fields
 }
 
-/// Transactions, their response times, and the connections that carried them, summed over ports.
+/// The CSV fields of a run of requests: transactions, response times and connections, summed over ports.
 fn request_fields(m: &Measures) -> Vec<String> {
     let latency = m.latency.as_ref();
     let time = |of: fn(&Latency) -> f64| option(latency.map(of));
@@ -215,7 +216,7 @@ fn request_fields(m: &Measures) -> Vec<String> {
     ]
 }
 
-/// `links=4; variant=native`.
+/// The levels of a case's factors, for example `links=4; variant=native`.
 fn factors(case: &Case) -> String {
     case.factors.iter().map(|(factor, level)| format!("{factor}={level}")).collect::<Vec<_>>().join("; ")
 }

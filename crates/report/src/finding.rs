@@ -10,8 +10,8 @@ use crate::figure::{Shown, time_unit};
 use crate::number::{count, short};
 use crate::summary::{State, Summary, ends, tip};
 
-/// The finding of a record as a sentence, computed only from its numbers; then the outcome of its bounds, and
-/// the number of its disturbed runs.
+/// The main finding of a record as a sentence, followed by the results of its bounds and by the number of
+/// disturbed runs. All are computed from the record's numbers.
 pub(crate) fn sentence(record: &Record, summaries: &[Summary<'_>], figures: &[Shown<'_>]) -> String {
     let finding = capital(record, &finding(record, summaries, figures));
     let bounds = outcome(&bound_rows(record)).map(|outcome| format!("{outcome}."));
@@ -99,7 +99,8 @@ fn against_stream(summaries: &[Summary<'_>], subject: &Summary<'_>) -> Option<St
     Some(format!("{median:.1} %{interval} of the best synthetic stream on the same link ({label})"))
 }
 
-/// The comparison with scp. It compares whole commands, because scp doesn't report the time of its login.
+/// The comparison with scp as text. Whole commands are compared, because scp doesn't report how long its
+/// login took.
 fn against_scp(record: &Record, summaries: &[Summary<'_>], subject: &Summary<'_>) -> Option<String> {
     let same_path =
         |s: &&Summary<'_>| s.case.dataset == subject.case.dataset && s.case.link == subject.case.link;
@@ -112,7 +113,7 @@ fn against_scp(record: &Record, summaries: &[Summary<'_>], subject: &Summary<'_>
     Some(format!("as a whole command {} times as fast as {}", short(ratio.median), scp.case.label))
 }
 
-/// The case with the most transactions a second, with its response times.
+/// A sentence about the case with the most transactions per second, with its response times.
 fn requests(summaries: &[Summary<'_>]) -> Option<String> {
     let most = best(summaries, Metric::TransactionRate)?;
     let rate = most.of(Metric::TransactionRate)?.median;

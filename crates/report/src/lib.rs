@@ -1,8 +1,8 @@
 //! Presents a study's record: as figures, as a page, as a table of runs.
 //!
-//! Everything here is a pure function of a [`Record`]: no file, no clock, no network. The results are safe to
-//! show, whatever the record holds. This matters because the record's strings came from tools, hosts and file
-//! names.
+//! All functions depend only on a [`Record`]: they use no file, clock or network. The results are safe to
+//! show, even if the record contains hostile strings. This matters because tools, hosts and file names are
+//! the sources of those strings.
 //!
 //! The data passes through these modules: [`Record`] → `summary` (a summary of each case, with medians and
 //! intervals) → `figure` (one module for each kind: a model, two layouts of it, a text alternative, a
@@ -18,7 +18,7 @@ mod summary;
 
 use linerate_bench::record::Record;
 
-/// A figure as files.
+/// The files of a figure.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NamedFigure {
     /// A name for the figure's files, without extension and unique in the record: `figure-1-scaling`.
@@ -26,7 +26,7 @@ pub struct NamedFigure {
     /// A stand-alone SVG document, 952 units wide, with its title and caption. Well-formed XML 1.0 for every
     /// record; it carries its own style with a dark variant.
     pub svg: String,
-    /// Its numbers as RFC 4180 CSV with a header; the column names contain units.
+    /// The figure's numbers as CSV (RFC 4180) with a header; the column names contain units.
     pub csv: String,
 }
 

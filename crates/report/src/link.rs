@@ -1,18 +1,18 @@
-//! The largest rate of a link, as the figure and the page show it.
+//! The largest payload rate of a link, for figures and pages.
 
 use linerate_bench::record::{Link, Record};
 use linerate_bench::stats::payload_ceiling;
 
-/// The most TCP payload that a link can carry.
+/// The largest TCP payload rate that a link can carry.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Ceiling {
-    /// Rate of the wire in bit/s.
+    /// The rate of the link on the wire, in bit/s.
     pub(crate) wire: u64,
-    /// Layer-3 maximum transmission unit in bytes.
+    /// The link's layer-3 maximum transmission unit, in bytes.
     pub(crate) mtu: u32,
-    /// Bytes that the rate counts for each packet in addition to its layer-3 length.
+    /// The bytes per packet that count towards the wire rate in addition to the layer-3 length.
     pub(crate) overhead: u32,
-    /// TCP payload in Gbit/s, in the long run.
+    /// The largest long-term TCP payload rate, in Gbit/s.
     pub(crate) payload: f64,
 }
 
@@ -24,7 +24,7 @@ pub(crate) fn link_named<'a>(record: &'a Record, name: &str) -> Option<&'a Link>
 }
 
 impl Ceiling {
-    /// The ceiling of a link, or `None` if nothing shapes it or its frames have no room for payload.
+    /// The ceiling of a link; `None` if the link has no set rate, or if its frames have no room for payload.
     pub(crate) fn of(link: &Link) -> Option<Self> {
         let wire = link.bits_per_second.filter(|rate| *rate > 0)?;
         let payload = payload_ceiling(link)? * 1e-9;

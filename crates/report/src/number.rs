@@ -5,7 +5,7 @@ pub(crate) use linerate_quantity::{
     count as grouped, counted as count, exact as tick, plain, three as short,
 };
 
-/// A number with four significant digits, for tables, in which similar values are compared.
+/// A number with four significant digits, for tables of similar values.
 pub(crate) fn fine(value: f64) -> String {
     let size = value.abs();
     match size {
@@ -20,12 +20,12 @@ pub(crate) fn fine(value: f64) -> String {
     }
 }
 
-/// Bytes in decimal units: `1.02 GB`.
+/// A number of bytes in decimal units, for example `1.02 GB`.
 pub(crate) fn bytes(count: u64) -> String {
     Bytes::of(count).to_string()
 }
 
-/// A configured rate in bit/s: `10 Gbit/s`, `2.5 Gbit/s`.
+/// A configured rate, given in bit/s, for example `10 Gbit/s` or `2.5 Gbit/s`.
 pub(crate) fn bits_per_second(rate: u64) -> String {
     format!("{:#}", BitRate(rate as f64))
 }

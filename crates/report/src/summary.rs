@@ -1,4 +1,4 @@
-//! The page's texts about a case, in addition to its numbers: its name, and the failures of its runs.
+//! A case's summary for the page: its numbers, its name, and the failures of its runs.
 
 use std::borrow::Cow;
 
@@ -8,27 +8,27 @@ use linerate_bench::stats::{self, CaseSummary, Estimate, above_ceiling, good_run
 
 use crate::link::link_named;
 
-/// A case: its summary, as the terminal shows it, and further texts.
+/// A case with the summary of its runs, and with texts for the page.
 pub(crate) struct Summary<'a> {
-    /// The case.
+    /// The case of the study.
     pub(crate) case: &'a Case,
-    /// Its name among the other cases.
+    /// The case's name, which distinguishes it from all other cases.
     pub(crate) name: String,
-    /// The levels of factors that distinguish it from other cases of its label.
+    /// The factor levels that distinguish the case from other cases with the same label.
     pub(crate) levels: Vec<String>,
-    /// The summary of its runs.
+    /// The statistics over the case's runs.
     pub(crate) figures: CaseSummary,
     /// Connections of all good runs together (attempted, made, failed); `None` if the load has none.
     pub(crate) connections: Option<[u64; 3]>,
-    /// The most frequent limiter of its runs.
+    /// The limiting factor that most runs of the case report.
     pub(crate) limiter: Option<&'a str>,
-    /// True if the case moves payload; a case that measures a login doesn't.
+    /// Whether the case moves payload; a case that measures only a login doesn't.
     pub(crate) moves_payload: bool,
-    /// True if any run was faster than its link allows.
+    /// Whether any run was faster than its link allows, which means an error of the measurement.
     pub(crate) breaks_ceiling: bool,
     /// Disturbed runs, with the reason.
     pub(crate) disturbed: Vec<Note<'a>>,
-    /// Runs that came near a limit of the test bed, with the limiting part.
+    /// Runs that were near a limit of the test bed, with the part of the test bed that limits.
     pub(crate) limited_by_bed: Vec<Note<'a>>,
     /// Runs with warnings from the tool itself, with the first warning of each run.
     pub(crate) warned: Vec<Note<'a>>,
@@ -52,9 +52,9 @@ pub(crate) struct Note<'a> {
 pub(crate) enum State<'a> {
     /// The case has a value.
     Measured,
-    /// Every run failed; with the first reason.
+    /// Every run failed; the text is the reason of the first failure.
     Failed(&'a str),
-    /// The tool wasn't installed; with the first reason.
+    /// The tool wasn't installed; the text is the first reported reason.
     Unavailable(&'a str),
     /// The record holds no run of the case.
     NotRun,
@@ -94,7 +94,7 @@ pub(crate) fn cipher_words(case: &Case) -> Cow<'_, str> {
     case.cipher.as_deref().unwrap_or("clear text").into()
 }
 
-/// The moved data in words.
+/// The data that a case moves, in words.
 pub(crate) fn data_words(case: &Case) -> Cow<'_, str> {
     case.dataset.as_deref().unwrap_or("memory").into()
 }
@@ -111,12 +111,12 @@ fn link_words(case: &Case) -> Cow<'_, str> {
     case.link.as_str().into()
 }
 
-/// The ends of an interval, if there is one.
+/// The ends of an estimate's interval, if it has one.
 pub(crate) fn ends(estimate: Estimate) -> Option<(f64, f64)> {
     estimate.interval.ends()
 }
 
-/// The rate over the whole command, if it is visibly lower than the rate over only the payload time.
+/// The rate over the whole command, if it is visibly lower than the rate over the payload time alone.
 pub(crate) fn tip(summary: &Summary<'_>) -> Option<f64> {
     let (whole, payload) = (summary.of(Metric::CommandRate)?.median, summary.of(Metric::PayloadRate)?.median);
     (whole < payload * 0.985).then_some(whole)
@@ -151,7 +151,7 @@ impl<'a> Summary<'a> {
         self.figures.of(metric)
     }
 
-    /// Busy percent of the receiving host or, if only one host was measured, of that host.
+    /// The receiving host's CPU in percent or, if only one host was measured, that host's CPU.
     pub(crate) fn receiver(&self) -> Option<Estimate> {
         self.quantity(Metric::FarBusyPercent)
     }
@@ -166,7 +166,7 @@ impl<'a> Summary<'a> {
         if self.figures.measured > 0 { State::Measured } else { self.lack() }
     }
 
-    /// The state of this case in a quantity.
+    /// Whether this case has a value of a quantity, or the reason why it has none.
     pub(crate) fn state_of(&self, quantity: Metric) -> State<'a> {
         if self.quantity(quantity).is_some() { State::Measured } else { self.lack() }
     }
@@ -181,7 +181,7 @@ impl<'a> Summary<'a> {
     }
 }
 
-/// All connections of the runs, summed over all ports.
+/// The connections of all runs and ports: attempted, made and failed.
 fn connections(good: &[&Measures]) -> Option<[u64; 3]> {
     let all = good.iter().flat_map(|m| &m.connections);
     all.map(|c| [c.attempted, c.made, c.failed])
@@ -214,7 +214,7 @@ fn absence(run: &Run) -> Option<&str> {
     }
 }
 
-/// The most frequent of the names; of several equally frequent names, the first.
+/// The name that occurs most often; if several names occur equally often, the first of them.
 fn most_frequent<'a>(names: impl Iterator<Item = &'a str> + Clone) -> Option<&'a str> {
     let times = |name: &str| names.clone().filter(|other| *other == name).count();
     names.clone().reduce(|best, name| if times(name) > times(best) { name } else { best })

@@ -5,14 +5,14 @@ use std::os::fd::BorrowedFd;
 
 use crate::socket_option;
 
-/// The number of the device to which a socket is bound: its program bound it, or runs in a VRF (ip-vrf(8)), where the kernel
-/// binds each socket.
+/// The number of the device to which a socket is bound; `None` if it isn't bound. Either the program has
+/// bound it, or the program runs in a VRF (ip-vrf(8)), in which the kernel binds each socket.
 ///
 /// # Errors
 /// If the descriptor isn't a socket, or the kernel is older than Linux 5.1.
 pub fn bound_device(socket: BorrowedFd<'_>) -> io::Result<Option<u32>> {
     let mut index: libc::c_int = 0;
-    // SAFETY: an integer has any value.
+    // SAFETY: any bytes are a valid integer.
     unsafe { socket_option::read(socket, libc::SOL_SOCKET, libc::SO_BINDTOIFINDEX, &mut index)? };
     Ok(u32::try_from(index).ok().filter(|index| *index > 0))
 }

@@ -1,5 +1,5 @@
-//! The system calls that no safe library offers, the facts about a process that only procfs has, and private
-//! directories. Only this room contains `unsafe`.
+//! System calls that no safe library offers, facts about a process that only procfs provides, and private
+//! directories. This is the only crate that contains `unsafe`.
 
 mod bound;
 pub mod ethtool;

@@ -6,27 +6,27 @@ use std::mem;
 /// A date and a time of day in the local time zone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LocalTime {
-    /// The year of our era.
+    /// The year (AD).
     pub year: i32,
-    /// 1 to 12.
+    /// The month, from 1 to 12.
     pub month: i32,
-    /// 1 to 31.
+    /// The day of the month, from 1 to 31.
     pub day: i32,
-    /// 0 to 23.
+    /// The hour, from 0 to 23.
     pub hour: i32,
-    /// 0 to 59.
+    /// The minute, from 0 to 59.
     pub minute: i32,
-    /// 0 to 60.
+    /// The second, from 0 to 60 (a leap second).
     pub second: i32,
 }
 
 impl LocalTime {
-    /// The local time of a number of seconds since 1970; `None` if the year is out of range.
+    /// The local time at this number of seconds since 1970; `None` if the year is out of range.
     pub fn of(seconds: i64) -> Option<Self> {
         // SAFETY: tm consists of integers and a pointer, for which zero is a value.
         let mut raw: libc::tm = unsafe { mem::zeroed() };
-        // SAFETY: both point to whole values. The function writes only to `raw`, and reads the environment, which this
-        // program never changes.
+        // SAFETY: both pointers refer to valid values. The function writes only to `raw`, and reads the
+        // environment, which this program never changes.
         let found = unsafe { libc::localtime_r(&raw const seconds, &raw mut raw) };
         (!found.is_null()).then(|| Self {
             year: raw.tm_year.saturating_add(1900),
@@ -38,20 +38,20 @@ impl LocalTime {
         })
     }
 
-    /// The time in seconds since 1970. A field that is out of range carries over: hour 24 is hour 0 of the next day.
-    /// `None` if the result is out of range.
+    /// The time in seconds since 1970. A field beyond its range is carried over: hour 24 means hour 0 of the
+    /// next day. `None` if the result is out of range.
     pub fn seconds(&self) -> Option<i64> {
         // SAFETY: as above.
         let mut raw: libc::tm = unsafe { mem::zeroed() };
         (raw.tm_year, raw.tm_mon, raw.tm_mday) = (self.year.checked_sub(1900)?, self.month - 1, self.day);
         (raw.tm_hour, raw.tm_min, raw.tm_sec, raw.tm_isdst) = (self.hour, self.minute, self.second, -1);
-        // SAFETY: it points to a whole value, which the function may change.
+        // SAFETY: the pointer refers to a valid value, which the function may change.
         let seconds = unsafe { libc::mktime(&raw mut raw) };
         (seconds != -1).then_some(seconds)
     }
 }
 
-/// `2026/11/24 21:57:59`.
+/// Prints the time in the form `2026/11/24 21:57:59`.
 impl fmt::Display for LocalTime {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { year, month, day, hour, minute, second } = self;

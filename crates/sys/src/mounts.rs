@@ -1,23 +1,24 @@
-//! Mounts: the lines of /proc/self/mountinfo, and where a path is within its file system, whatever its mounts are called.
+//! Mounts, from /proc/self/mountinfo; and the location of a path within its file system, which is the same
+//! for all mounts of it.
 
 use std::path::{Path, PathBuf};
 
 /// One line of mountinfo (proc_pid_mountinfo(5)).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mount {
-    /// The number of the mount.
+    /// The ID of the mount.
     pub id: String,
-    /// The numbers of its device: `98:0`.
+    /// The major and minor number of the mount's device, such as `98:0`.
     pub number: String,
-    /// The directory of the file system that is mounted.
+    /// The directory within the file system that is mounted.
     pub root: String,
-    /// The directory on which it is mounted.
+    /// The mount point: the path at which the file system is mounted.
     pub point: String,
     /// The type of the file system.
     pub kind: String,
-    /// Its device, or another name.
+    /// The device of the file system, or another name.
     pub source: String,
-    /// The options of the mount, and of the file system.
+    /// The options of the mount and of the file system.
     pub options: Vec<String>,
 }
 
@@ -40,17 +41,17 @@ impl Mount {
     }
 }
 
-/// Replaces the escapes of three octal digits by which the kernel writes white space and backslashes.
+/// Replaces the octal escapes with which the kernel writes white space and backslashes.
 fn unescaped(text: &str) -> String {
     [("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")]
         .into_iter()
         .fold(text.to_owned(), |text, (from, to)| text.replace(from, to))
 }
 
-/// The mounts of this process; none if the kernel doesn't list them.
+/// All mounts of this process; empty if the kernel doesn't list them.
 pub struct Mounts(Vec<Mount>);
 
-/// A path within its file system: the same for all mounts of a directory.
+/// The location of a directory within its file system, which is the same for all mounts of the file system.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InnerPath {
     number: String,
@@ -58,24 +59,25 @@ pub struct InnerPath {
 }
 
 impl Mounts {
-    /// Reads the list.
+    /// Reads the list of mounts from the kernel.
     pub fn read() -> Self {
         let text = std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
         Self(text.lines().filter_map(Mount::parse).collect())
     }
 
-    /// The place of an existing path within its file system; links in the path are followed. `None` if it can't be determined.
+    /// The location of an existing path within its file system. Links in the path are followed. `None` if the
+    /// location can't be determined.
     pub fn inner(&self, path: &Path) -> Option<InnerPath> {
         let real = path.canonicalize().ok()?;
         let covering = self.0.iter().filter(|mount| real.starts_with(&mount.point));
-        // If several have the same mount point, the last one hides the others.
+        // If several mounts have the same mount point, the last one hides the others.
         let mount = covering.max_by_key(|mount| mount.point.len())?;
         let below = real.strip_prefix(&mount.point).ok()?;
         Some(InnerPath { number: mount.number.clone(), path: Path::new(&mount.root).join(below) })
     }
 
-    /// A mount point below the directory `path` by which the directory `other`, or a part of it, can be reached. A part that
-    /// has the same path below both isn't such a mount.
+    /// A mount point below the directory `path` through which the directory `other`, or a part of it, can be
+    /// reached. Mounts through which a part of `other` has the same path below both directories don't count.
     pub fn mounted_below(&self, path: &Path, other: &InnerPath) -> Option<&Path> {
         let real = path.canonicalize().ok()?;
         let reaches = |mount: &&Mount| {
@@ -90,7 +92,8 @@ impl Mounts {
 }
 
 impl InnerPath {
-    /// The path below the directory `other`, empty for that directory; `None` if this isn't in it.
+    /// The path of this location below the directory `other`; empty if they are equal, and `None` if this
+    /// location isn't in `other`.
     pub fn below(&self, other: &Self) -> Option<&Path> {
         self.path.strip_prefix(&other.path).ok().filter(|_| self.number == other.number)
     }

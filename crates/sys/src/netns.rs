@@ -1,8 +1,9 @@
 //! Processes and threads in another network namespace, and children that end with their parent.
 //!
-//! These functions determine *where* and *how long* a process runs. A process that enters a namespace by these
-//! functions keeps the mounts of its parent, so both hosts of a lab see one file system. Its `/sys/class/net` therefore
-//! still shows the parent's interfaces; netlink, ioctl and `/proc/self/net` show the namespace's interfaces.
+//! These functions determine *where* and *how long* a process runs. A process that enters a namespace with
+//! these functions keeps the mounts of its parent, so all hosts of a lab see the same files. Therefore the
+//! process's `/sys/class/net` still shows the parent's interfaces. Netlink, ioctl and `/proc/self/net` show
+//! the namespace's interfaces.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -15,20 +16,22 @@ use rustix::thread::{LinkNameSpaceType, UnshareFlags, move_into_link_name_space,
 
 use crate::socket_option::read;
 
-/// The number that the kernel has given to this thread's network namespace, and gives to no other until the host starts again
-/// (SO_NETNS_COOKIE, socket(7)); `None` before Linux 5.14. Inode numbers are given again.
+/// The number of this thread's network namespace, which the kernel gives to no other namespace until the host
+/// is booted again (SO_NETNS_COOKIE, socket(7)); `None` before Linux 5.14. Inode numbers of namespaces, in
+/// contrast, are reused.
 pub fn cookie() -> Option<u64> {
     let socket = socket_with(AddressFamily::INET, SocketType::DGRAM, SocketFlags::CLOEXEC, None).ok()?;
     let mut cookie = 0_u64;
-    // SAFETY: any bytes are a number.
+    // SAFETY: any bytes are a valid number.
     unsafe { read(socket.as_fd(), libc::SOL_SOCKET, libc::SO_NETNS_COOKIE, &mut cookie) }.ok()?;
     Some(cookie)
 }
 
-/// Makes `command`, when it is spawned, run in the network namespace that `namespace` is open on.
+/// Makes `command` run in the network namespace to which the descriptor `namespace` refers.
 ///
-/// The descriptor is any file of a network namespace: `/run/netns/NAME` or `/proc/PID/ns/net`. The caller needs
-/// `CAP_SYS_ADMIN` in the user namespace that owns it; without it the spawn fails with `EPERM` (setns(2)).
+/// The descriptor is that of any file of a network namespace: `/run/netns/NAME` or `/proc/PID/ns/net`. The
+/// caller needs `CAP_SYS_ADMIN` in the user namespace that owns the network namespace; otherwise the spawn
+/// fails with `EPERM` (setns(2)).
 pub fn enter(command: &mut Command, namespace: OwnedFd) {
     let hook = move || enter_now(namespace.as_fd());
     // SAFETY: between fork and exec the hook makes one system call, setns, on a descriptor that it owns. It
@@ -38,13 +41,13 @@ pub fn enter(command: &mut Command, namespace: OwnedFd) {
 
 /// Makes `command`'s process receive `signal` as soon as the thread that spawned it ends.
 ///
-/// The kernel watches the *thread*, not the process (`PR_SET_PDEATHSIG`, prctl(2)): spawn from a thread that lives as
-/// long as the child should live. The child's own children don't inherit the setting.
+/// The kernel watches the *thread*, not the process (`PR_SET_PDEATHSIG`, prctl(2)). So the thread that spawns
+/// the child must live as long as the child should live. The child's own children don't inherit the setting.
 pub fn die_with_parent(command: &mut Command, signal: Signal) {
     let parent = rustix::process::getpid();
     let hook = move || {
         rustix::process::set_parent_process_death_signal(Some(signal))?;
-        // If the parent ended before the line above, no signal comes any more.
+        // If the parent ended before the line above, no signal will be sent.
         if rustix::process::getppid() == Some(parent) { Ok(()) } else { Err(rustix::io::Errno::SRCH.into()) }
     };
     // SAFETY: the hook makes two system calls, prctl and getppid, on plain values, and builds an io::Error
@@ -52,19 +55,20 @@ pub fn die_with_parent(command: &mut Command, signal: Signal) {
     unsafe { command.pre_exec(hook) };
 }
 
-/// Makes `command`'s process the leader of a session of its own, so that the terminal's Ctrl-C doesn't reach it.
+/// Makes `command`'s process the leader of a new session, so that Ctrl-C in the terminal doesn't reach it.
 pub fn new_session(command: &mut Command) {
     let hook = || Ok(rustix::process::setsid().map(drop)?);
     // SAFETY: the hook makes one system call, setsid, without arguments.
     unsafe { command.pre_exec(hook) };
 }
 
-/// Makes `command`'s process, and all that it starts, have a hostname of their own (uts_namespaces(7)).
+/// Gives `command`'s process, and all processes that it starts, a separate hostname (uts_namespaces(7)).
 ///
 /// Without `CAP_SYS_ADMIN` the spawn fails with `EPERM`.
 pub fn name_host(command: &mut Command, name: String) {
     let hook = move || {
-        // SAFETY: UnshareFlags::NEWUTS changes nothing but the hostname's namespace; file descriptors stay as they are.
+        // SAFETY: UnshareFlags::NEWUTS only changes the namespace of the hostname; file descriptors aren't
+        // affected.
         unsafe { unshare_unsafe(UnshareFlags::NEWUTS)? };
         Ok(rustix::system::sethostname(name.as_bytes())?)
     };
@@ -75,8 +79,8 @@ pub fn name_host(command: &mut Command, name: String) {
 
 /// Runs `work` on a new thread inside a network namespace, and returns its result.
 ///
-/// Sockets that `work` opens stay in that namespace, also if another thread uses them later. The calling thread stays
-/// in its own namespace.
+/// Sockets that `work` opens stay in that namespace, even if another thread uses them later. The calling
+/// thread stays in its own namespace.
 ///
 /// # Errors
 /// If no thread can be started, or setns(2) fails (`EPERM` without `CAP_SYS_ADMIN`).

@@ -39,8 +39,8 @@ pub fn open_or_make_directory(path: &Path) -> Result<OwnedFd, Errno> {
     open_directory(path)
 }
 
-/// Creates the directory and its missing parents, but never inside a directory of somebody else, whose programs might
-/// not expect it.
+/// Creates the directory and its missing parents, but never inside a directory of another user, whose
+/// programs might not expect a new directory.
 fn make(path: &Path) -> Result<(), Errno> {
     let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else { return Err(Errno::INVAL) };
     let open = || rustix::fs::open(parent, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty());
@@ -57,7 +57,8 @@ fn make(path: &Path) -> Result<(), Errno> {
     }
 }
 
-/// Opens the file `name` in a directory for this `access`, if it is a regular file with one name to which nobody else has access.
+/// Opens the file `name` in a directory for this `access`. It must be a regular file with only one name, to
+/// which nobody else has access.
 ///
 /// # Errors
 /// The errors of open(2); `EPERM` if the file isn't such a file.
@@ -69,23 +70,24 @@ pub fn open_file(directory: impl AsFd, name: &str, access: OFlags) -> Result<(Fi
     if is_own { Ok((File::from(file), stat)) } else { Err(Errno::PERM) }
 }
 
-/// Creates the file `name` in a directory, to which nobody else has access. A file of that name, which a process left that was
-/// killed, goes.
+/// Creates the file `name` in a directory. Nobody else has access to the file. An existing file of that name,
+/// which a killed process may have left, is removed.
 ///
 /// # Errors
 /// The errors of open(2).
 pub fn create_file(directory: impl AsFd, name: &str) -> Result<File, Errno> {
-    // Usually there is none.
+    // Usually no such file exists, so a failure is ignored.
     let _ = rustix::fs::unlinkat(&directory, name, AtFlags::empty());
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     rustix::fs::openat(directory, name, flags, Mode::RUSR | Mode::WUSR).map(File::from)
 }
 
-/// Writes the file `name` in a directory, on stable storage, such that nobody else has access to it and nobody reads half
-/// of it. Until it is complete, it is `NAME.new`: only one process may write it at a time.
+/// Writes the file `name` in a directory to stable storage. Nobody else has access to the file, and no reader
+/// sees an incomplete file. The file is named `NAME.new` until it is complete, so only one process may write
+/// it at a time.
 ///
 /// # Errors
-/// If it can't be created, written or renamed.
+/// If the file can't be created, written or renamed.
 pub fn write_file(directory: impl AsFd, name: &str, bytes: &[u8]) -> Result<(), Errno> {
     let (directory, new) = (directory.as_fd(), format!("{name}.new"));
     let mut file = create_file(directory, &new)?;

@@ -1,4 +1,4 @@
-//! Identifies a process of a host uniquely: by its number, its start time, and the ID of the host's boot.
+//! Identifies a process of a host uniquely: by its process ID, its start time, and the ID of the host's boot.
 
 use std::fs;
 use std::io;
@@ -22,7 +22,8 @@ pub fn start_of(pid: u32) -> io::Result<u64> {
 
 /// The start time in a line of `/proc/PID/stat`, unless the process has ended (state Z or X).
 fn running_since(stat: &str) -> Option<u64> {
-    // The name is in parentheses and may itself contain spaces and parentheses: the last parenthesis closes it.
+    // The process's name is in parentheses and may itself contain spaces and parentheses, so the last
+    // parenthesis on the line closes it.
     let (_, fields) = stat.rsplit_once(')')?;
     let mut fields = fields.split_ascii_whitespace();
     let state = fields.next()?;

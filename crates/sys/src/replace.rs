@@ -10,9 +10,10 @@ use std::os::fd::FromRawFd;
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-/// Writes `bytes` to a new file in the same directory and renames it to `file`, so that no reader sees half of it. A
-/// link or a fifo of that name is replaced, and not written to, since it may belong to somebody else. A device
-/// (`/dev/null`) or a descriptor of this process (`/dev/stdout`, `/dev/fd/63`) can't be replaced, so it is written to.
+/// Writes `bytes` to a new file in the same directory and renames it to `file`, so that no reader sees an
+/// incomplete file. A link or a fifo of that name is replaced, and not written to, since it may belong to
+/// somebody else. A device (`/dev/null`) or a descriptor of this process (`/dev/stdout`, `/dev/fd/63`) can't
+/// be replaced, so it is written to.
 ///
 /// # Errors
 /// If the new file can't be created, written or renamed. The old file then stays.
@@ -20,7 +21,7 @@ pub fn replace(file: &Path, bytes: &[u8]) -> io::Result<()> {
     replace_with(file, bytes, None)
 }
 
-/// Does what [`replace`] does. The file gets a mode by which everybody may read it and its owner may write it, whatever
+/// Writes a file as [`replace`] does. Everybody may read the file and its owner may write it, regardless of
 /// the umask.
 ///
 /// # Errors
@@ -47,13 +48,13 @@ fn replace_with(file: &Path, bytes: &[u8], mode: Option<u32>) -> io::Result<()> 
     renamed.inspect_err(|_| drop(fs::remove_file(&beside)))
 }
 
-/// Checks in advance whether [`replace`] can write `file`. The file isn't changed, and none is there for a moment where
-/// there was none.
+/// Checks in advance whether [`replace`] can write `file`. An existing file isn't changed, and no file
+/// appears even for a moment.
 ///
 /// # Errors
-/// The error of creating a file in the same directory, or of taking the name from the file that has it; `EISDIR` for a
-/// directory, or a path that can only name one; `ENAMETOOLONG`; an error if `file` is a disk or a mount point; the error of
-/// writing to a device or a descriptor.
+/// The error of creating a file in the same directory, or of replacing the file that has the name; `EISDIR`
+/// for a directory, or a path that can only name one; `ENAMETOOLONG`; an error if `file` is a disk or a mount
+/// point; the error of writing to a device or a descriptor.
 pub fn may_replace(file: &Path) -> io::Result<()> {
     if is_descriptor(file) {
         return opened_descriptor(file).map(drop);
@@ -65,7 +66,7 @@ pub fn may_replace(file: &Path) -> io::Result<()> {
         return Err(io::ErrorKind::IsADirectory.into());
     }
     let directory = directory_of(file);
-    // A new file there could not be removed again.
+    // In an append-only directory, the new temporary file could not be removed.
     if has_attribute(directory, StatxAttributes::APPEND) {
         return Err(Errno::PERM.into());
     }
@@ -74,19 +75,20 @@ pub fn may_replace(file: &Path) -> io::Result<()> {
     File::create_new(&beside).and_then(|_| fs::remove_file(&beside))
 }
 
-/// The directory in which a path names an entry.
+/// The directory that contains the entry that a path names.
 #[must_use]
 pub fn directory_of(file: &Path) -> &Path {
     file.parent().filter(|above| !above.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
-/// True for a path that no file can have: an empty one, or one whose end is a slash, `.` or `..`.
+/// True for a path that can only name a directory: an empty path, or a path that ends in a slash, `.` or
+/// `..`.
 fn names_directory(file: &Path) -> bool {
     let last = file.as_os_str().as_encoded_bytes().rsplit(|byte| *byte == b'/').next().unwrap_or_default();
     matches!(last, b"" | b"." | b"..")
 }
 
-/// Checks whether a file may be renamed to the name of `file`, apart from the rights to its directory.
+/// Checks whether a file may be renamed to `file`, apart from the permissions of the directory.
 fn may_take_name(file: &Path) -> io::Result<()> {
     match file.symlink_metadata() {
         Ok(_) => {}
@@ -97,29 +99,31 @@ fn may_take_name(file: &Path) -> io::Result<()> {
         let why = "it is a mount point, which can't be replaced: mount its directory instead";
         return Err(io::Error::new(io::ErrorKind::ResourceBusy, why));
     }
-    // The kernel looks whether the name may be taken away (the sticky bit and the owner, immutable and append-only files)
-    // before it refuses to remove a file as a directory. So this asks by its own rules, and removes nothing.
+    // Before the kernel refuses to remove a file as a directory, it checks whether the name may be removed
+    // (the sticky bit and the owner, immutable and append-only files). So this call checks by the kernel's
+    // own rules, and removes nothing.
     match rustix::fs::unlinkat(CWD, file, AtFlags::REMOVEDIR) {
         Err(Errno::PERM) => Err(Errno::PERM.into()),
         _ => Ok(()),
     }
 }
 
-/// True if the file has the attribute; false if the kernel doesn't tell. A link isn't followed.
+/// True if the file has the attribute; false if the kernel doesn't report it. A link isn't followed.
 fn has_attribute(file: &Path, attribute: StatxAttributes) -> bool {
     let flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT;
     let stat = rustix::fs::statx(CWD, file, flags, StatxFlags::empty());
     stat.is_ok_and(|stat| stat.stx_attributes.contains(attribute))
 }
 
-/// False for a device or a descriptor, to which [`replace`] writes.
+/// False for a device or a descriptor, to which [`replace`] writes directly.
 #[must_use]
 pub fn is_replaced(file: &Path) -> bool {
     !is_descriptor(file) && !is_device(file).unwrap_or(false)
 }
 
-/// A new name in the same directory. It is a random one: what a killed process has left may be of a process with this one's
-/// number, as always in a container. Its length doesn't depend on the file's name, which may have any length.
+/// A new name in the same directory. The name is random, since a killed process, whose number was the same as
+/// this process's, may have left a file; in a container, numbers are often the same. The name's length
+/// doesn't depend on the file's own name, which may have any length.
 fn beside(file: &Path) -> PathBuf {
     let name = format!(".linerate.new.{:016x}", RandomState::new().build_hasher().finish());
     file.parent().unwrap_or(Path::new("")).join(name)
@@ -135,11 +139,12 @@ pub fn is_descriptor(file: &Path) -> bool {
             && file.file_name().is_some_and(is_number)
 }
 
-/// A duplicate of the descriptor of this process that `file` names, with its position and its flags: the file isn't opened
-/// again, so what others write to the descriptor isn't overwritten. None if `file` is no [descriptor](is_descriptor).
+/// A duplicate of the descriptor of this process that `file` names. It shares the position and flags of the
+/// descriptor, since the file isn't opened again, so data that other processes write to the descriptor isn't
+/// overwritten. `None` if `file` doesn't name a [descriptor](is_descriptor).
 ///
 /// # Errors
-/// If nothing is open there.
+/// If no descriptor of this number is open.
 pub fn duplicate(file: &Path) -> io::Result<Option<File>> {
     if !is_descriptor(file) {
         return Ok(None);
@@ -149,17 +154,17 @@ pub fn duplicate(file: &Path) -> io::Result<Option<File>> {
         Some("stderr") => 2,
         name => name.and_then(|name| name.parse().ok()).ok_or(Errno::BADF)?,
     };
-    // SAFETY: a plain system call, which fails if nothing has this number.
+    // SAFETY: this is a plain system call, which fails if no descriptor has this number.
     let duplicated = unsafe { libc::fcntl(number, libc::F_DUPFD_CLOEXEC, 0) };
     if duplicated < 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: the number is new, and nobody else has it.
+    // SAFETY: the descriptor is new, and nothing else owns it.
     Ok(Some(unsafe { File::from_raw_fd(duplicated) }))
 }
 
-/// A descriptor of this process, to write to it. A socket can't be opened again, nor a file that this user may no longer
-/// write: then its duplicate is taken.
+/// Opens a descriptor of this process for writing. A socket, or a file that this user may no longer write,
+/// can't be opened again; a duplicate of the descriptor is used then.
 fn opened_descriptor(file: &Path) -> io::Result<File> {
     match open_existing(file, OFlags::APPEND) {
         Ok(opened) => Ok(opened),
@@ -172,7 +177,7 @@ fn opened_descriptor(file: &Path) -> io::Result<File> {
     }
 }
 
-/// True for a device that takes a stream of bytes; a disk is refused with an error.
+/// True for a device that accepts a stream of bytes. A disk is refused with an error.
 fn is_device(file: &Path) -> io::Result<bool> {
     let Ok(there) = file.symlink_metadata() else { return Ok(false) };
     if there.file_type().is_block_device() {
@@ -181,8 +186,8 @@ fn is_device(file: &Path) -> io::Result<bool> {
     Ok(there.file_type().is_char_device())
 }
 
-/// Opens the device of that name, and checks the opened file again: by now the name may be a link, a fifo or a regular
-/// file, and nothing is written to those.
+/// Opens the device `file`, and checks the opened file again: meanwhile the name may belong to a link, a fifo
+/// or a regular file, to which nothing must be written.
 fn opened_device(file: &Path) -> io::Result<Option<File>> {
     match open_existing(file, OFlags::NOFOLLOW) {
         Ok(opened) => Ok(opened.metadata()?.file_type().is_char_device().then_some(opened)),
@@ -191,7 +196,8 @@ fn opened_device(file: &Path) -> io::Result<Option<File>> {
     }
 }
 
-/// Opens the existing file for writing. It doesn't wait for a fifo's reader here; the writes wait for it later.
+/// Opens the existing file for writing. If it is a fifo, the call doesn't wait for a reader, but later writes
+/// do.
 fn open_existing(file: &Path, flags: OFlags) -> Result<File, Errno> {
     let flags = flags | OFlags::WRONLY | OFlags::CLOEXEC | OFlags::NOCTTY;
     let opened = rustix::fs::open(file, flags | OFlags::NONBLOCK, Mode::empty())?;
@@ -260,7 +266,7 @@ mod tests {
         assert!(opened_device(&file).unwrap().is_none());
         assert!(opened_device(&link).unwrap().is_none());
         assert!(opened_device(&directory.path().join("missing")).unwrap().is_none());
-        // The fifo has no reader.
+        // The fifo has no reader, so it can't be opened for writing without waiting.
         assert_eq!(opened_device(&fifo).unwrap_err().raw_os_error(), Some(Errno::NXIO.raw_os_error()));
         assert_eq!(fs::read(&file).unwrap(), b"kept");
         replace(Path::new("/dev/null"), b"x").unwrap();

@@ -1,16 +1,16 @@
-//! Options of sockets, as the kernel tells them (getsockopt(2)).
+//! Reads options of sockets (getsockopt(2)).
 
 use std::io;
 use std::mem;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
-/// Reads an option into `value`. An older kernel may know less of it: the rest of `value` stays as it is.
+/// Reads an option into `value`. If an older kernel returns fewer bytes, the rest of `value` stays unchanged.
 ///
 /// # Errors
-/// If the descriptor is no such socket, or the kernel doesn't know the option.
+/// If the descriptor isn't a socket of the right kind, or the kernel doesn't know the option.
 ///
 /// # Safety
-/// Any bytes are a value of `T`.
+/// Any bytes must be a valid value of `T`.
 pub(crate) unsafe fn read<T>(
     socket: BorrowedFd<'_>,
     level: libc::c_int,

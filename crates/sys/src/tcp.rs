@@ -6,33 +6,33 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 
 use crate::socket_option;
 
-/// TCPI_OPT_TIMESTAMPS.
+/// The flag TCPI_OPT_TIMESTAMPS.
 const TIMESTAMPS: u8 = 1;
 
-/// The parts of `struct tcp_info` that show what limits a flow.
+/// The fields of `struct tcp_info` that show what limits a connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TcpInfo {
-    /// Smoothed round-trip time in microseconds.
+    /// The smoothed round-trip time in microseconds.
     pub rtt_us: u32,
     /// The shortest round-trip time of the last minutes in microseconds; 0 before Linux 4.6.
     pub min_rtt_us: u32,
-    /// Payload bytes of a segment.
+    /// The payload bytes of a segment.
     pub segment_size: u32,
-    /// True if each segment carries timestamps, which take 12 bytes of it.
+    /// True if each segment carries timestamps, which take 12 of the segment's bytes.
     pub timestamps: bool,
-    /// Segments with data sent, retransmissions included; 0 before Linux 4.6.
+    /// The number of segments sent with data, including retransmissions; 0 before Linux 4.6.
     pub segments: u32,
     /// Microseconds in which TCP had something to send; 0 before Linux 4.10.
     pub busy_us: u64,
-    /// Busy microseconds limited by the peer's receive window.
+    /// The microseconds of `busy_us` in which the peer's receive window was the limit.
     pub rwnd_limited_us: u64,
-    /// Busy microseconds limited by this end's send buffer.
+    /// The microseconds of `busy_us` in which this end's send buffer was the limit.
     pub sndbuf_limited_us: u64,
-    /// Segments retransmitted.
+    /// The number of retransmitted segments.
     pub retransmits: u32,
     /// True while a retransmitted segment, or a probe of a closed window or an idle peer, waits for its
-    /// acknowledgement. If this host's own firewall or routes discard a segment, the segment never counts as in flight,
-    /// and TCP sends probes for it.
+    /// acknowledgement. If this host's own firewall or routes discard a segment, that segment never counts as
+    /// in flight, and TCP sends probes instead.
     pub repeats: bool,
     /// Bytes that the peer has acknowledged; 0 before Linux 4.1.
     pub acknowledged: u64,
@@ -42,7 +42,7 @@ pub struct TcpInfo {
     pub unsent: u32,
     /// Bytes that were sent and not yet acknowledged, in whole segments.
     pub in_flight: u64,
-    /// The most recent delivery rate in bytes a second; 0 before Linux 4.9.
+    /// The most recent delivery rate in bytes per second; 0 before Linux 4.9.
     pub delivery_rate: u64,
     /// Bytes of the window that the peer announces; 0 if the window is closed, and before Linux 5.4.
     pub peer_window: u64,
@@ -58,7 +58,7 @@ impl TcpInfo {
     pub fn of(socket: BorrowedFd<'_>) -> io::Result<Self> {
         // SAFETY: tcp_info consists of integers, for which zero is a value.
         let mut info: libc::tcp_info = unsafe { mem::zeroed() };
-        // SAFETY: likewise, integers have any value.
+        // SAFETY: integers can have any value.
         unsafe { socket_option::read(socket, libc::IPPROTO_TCP, libc::TCP_INFO, &mut info)? };
         Ok(Self {
             rtt_us: info.tcpi_rtt,
@@ -82,19 +82,21 @@ impl TcpInfo {
     }
 }
 
-/// The memory of a socket's send buffer (`SO_MEMINFO`, Linux 4.12). It is larger than the data that it holds.
+/// The memory of a socket's send buffer (`SO_MEMINFO`, Linux 4.12). This is more than the bytes of the data
+/// in the buffer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SendBuffer {
-    /// The most memory that it may use, in bytes; 0 if it is unknown.
+    /// The most memory that the buffer may use, in bytes; 0 if it is unknown.
     pub size: u64,
-    /// The memory in use, in bytes.
+    /// The memory that the buffer uses, in bytes.
     pub queued: u64,
 }
 
 impl TcpInfo {
-    /// True if a larger send buffer would have allowed more bytes in flight. It is asked right after a write for which the writer
-    /// waited: the kernel has just woken it, so the buffer has room again, and acknowledgements that come in bursts have made
-    /// more of it. A third in use shows that the connection didn't run dry.
+    /// True if a larger send buffer would have allowed more bytes in flight. This must be called right after
+    /// a write for which the writer has waited. At that time the kernel has just woken the writer, so the
+    /// buffer has room again, and acknowledgements that arrive in bursts have freed even more. If a third of
+    /// the memory is still in use, the connection didn't run out of data.
     pub fn has_limited_its_writer(&self) -> bool {
         let SendBuffer { size, queued } = self.send_buffer;
         3 * queued >= size && self.send_buffer.is_all_in_flight(self.unsent.into(), self.in_flight)
@@ -105,19 +107,20 @@ impl SendBuffer {
     fn of(socket: BorrowedFd<'_>) -> io::Result<Self> {
         // SK_MEMINFO_VARS of include/uapi/linux/sock_diag.h: number 3 is the size, number 5 the memory in use.
         let mut values = [0_u32; 9];
-        // SAFETY: integers have any value.
+        // SAFETY: integers can have any value.
         unsafe { socket_option::read(socket, libc::SOL_SOCKET, libc::SO_MEMINFO, &mut values)? };
         Ok(Self { size: u64::from(values[3]), queued: u64::from(values[5]) })
     }
 
-    /// True if the buffer is too full to wake a waiting writer, and nearly all bytes in it are in flight: a larger
-    /// buffer would then allow more bytes in flight. The kernel wakes a writer once a third is free
-    /// (sk_stream_min_wspace in include/net/sock.h).
+    /// True if the buffer is too full to wake a waiting writer, and nearly all its bytes are in flight, so
+    /// that a larger buffer would allow more bytes in flight. The kernel wakes a writer once a third of the
+    /// buffer is free (sk_stream_min_wspace in include/net/sock.h).
     pub fn limits(self, unsent: u64, in_flight: u64) -> bool {
         3 * self.queued >= 2 * self.size && self.is_all_in_flight(unsent, in_flight)
     }
 
-    /// If TCP's congestion window or the peer limits a sender, the buffer also holds unsent bytes.
+    /// True if nearly all bytes in the buffer are in flight. If TCP's congestion window or the peer limits a
+    /// sender, the buffer also holds unsent bytes.
     fn is_all_in_flight(self, unsent: u64, in_flight: u64) -> bool {
         self.size > 0 && 8 * unsent <= in_flight
     }
@@ -130,7 +133,7 @@ impl SendBuffer {
 /// If the descriptor isn't a socket.
 pub fn set_least_to_receive(socket: BorrowedFd<'_>, bytes: usize) -> io::Result<()> {
     let bytes = libc::c_int::try_from(bytes).unwrap_or(libc::c_int::MAX);
-    // SAFETY: the kernel reads `bytes`, whose length is given and which outlives the call.
+    // SAFETY: the kernel reads `bytes`, whose length is given, and which outlives the call.
     let result = unsafe {
         libc::setsockopt(
             socket.as_raw_fd(),
@@ -173,7 +176,7 @@ mod tests {
             poll(&mut [PollFd::new(far, PollFlags::IN)], Some(&wait)).unwrap() == 1
         };
         near.write_all(b"four").unwrap();
-        // A read now would take the four bytes, and then wait for eight more.
+        // A read at this point would return the four bytes, and then wait for eight more.
         assert!(!ready(&far, 50));
         near.write_all(b"more").unwrap();
         assert!(ready(&far, 900));
@@ -204,7 +207,7 @@ mod tests {
         assert!(!full.limits(30_000, 36_000), "the rest could be sent");
         assert!(!SendBuffer { queued: 20_000, ..full }.limits(0, 18_000), "the writer has room");
         assert!(!SendBuffer::default().limits(0, 0), "unknown");
-        // Measured right after a write, over 20 ms with net.ipv4.tcp_wmem of 512 KiB.
+        // The values were measured right after a write, on a path of 20 ms with net.ipv4.tcp_wmem of 512 KiB.
         let after = |unsent, queued| {
             let send_buffer = SendBuffer { size: 524_280, queued };
             TcpInfo { unsent, in_flight: 242_000, send_buffer, ..TcpInfo::default() }.has_limited_its_writer()

@@ -1,5 +1,5 @@
-//! TUN interfaces that take super-packets: up to 64 KiB of TCP at once, with a header that describes their
-//! segmentation (Documentation/networking/tuntap.rst, include/uapi/linux/if_tun.h).
+//! TUN interfaces that accept super-packets: up to 64 KiB of TCP data in one packet, with a header that
+//! describes its segmentation (Documentation/networking/tuntap.rst, include/uapi/linux/if_tun.h).
 
 use std::io;
 use std::mem;
@@ -7,22 +7,24 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 use rustix::fs::{Mode, OFlags};
 
-/// Bytes of the header (`struct virtio_net_hdr`) before each packet that is read or written.
+/// The length of the header (`struct virtio_net_hdr`) before each packet that is read or written.
 pub const HEADER_BYTES: usize = 10;
 
-/// IFF_TUN_EXCL: creation fails if an interface of that name exists. The libc crate declares it as a signed number.
+/// IFF_TUN_EXCL: creating an interface fails if one of that name exists. The libc crate declares the constant
+/// as a signed number.
 const EXCLUSIVE: libc::c_int = 0x8000;
 
-/// One TUN interface. It exists as long as this value. Reading and writing never block.
+/// A TUN interface, which exists as long as this value. Reading and writing never block.
 #[derive(Debug)]
 pub struct Tun(OwnedFd);
 
 impl Tun {
-    /// Creates an interface of this name in the network namespace of the calling thread. It is down at first.
+    /// Creates a TUN interface of this name in the network namespace of the calling thread. The interface is
+    /// down at first.
     ///
     /// # Errors
     /// `NotFound` without /dev/net/tun, `EPERM` without `CAP_NET_ADMIN`, `EBUSY` if the name is taken,
-    /// `EINVAL` if it is longer than 15 bytes or the kernel doesn't know these offloads.
+    /// `EINVAL` if the name is longer than 15 bytes or the kernel doesn't know these offloads.
     pub fn make(interface: &str) -> io::Result<Self> {
         let flags = OFlags::RDWR | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let tun = Self(rustix::fs::open("/dev/net/tun", flags, Mode::empty())?);
@@ -34,7 +36,7 @@ impl Tun {
     /// Reads one packet with its header, and returns its length. Bytes that don't fit in `buffer` are lost.
     ///
     /// # Errors
-    /// `WouldBlock` if no packet waits.
+    /// `WouldBlock` if no packet is waiting.
     pub fn read(&self, buffer: &mut [u8]) -> io::Result<usize> {
         Ok(rustix::io::read(&self.0, buffer)?)
     }
@@ -42,7 +44,7 @@ impl Tun {
     /// Sends one packet with its header to the host.
     ///
     /// # Errors
-    /// `EIO` while the interface is down, `EINVAL` for bytes that aren't a packet, `ENOMEM`.
+    /// `EIO` while the interface is down, `EINVAL` for bytes that aren't a packet, `ENOMEM` without memory.
     pub fn write(&self, packet: &[u8]) -> io::Result<usize> {
         Ok(rustix::io::write(&self.0, packet)?)
     }
@@ -51,7 +53,7 @@ impl Tun {
         // SAFETY: ifreq consists of integers, arrays and a pointer, for which zero is a value.
         let mut request: libc::ifreq = unsafe { mem::zeroed() };
         let name = interface.as_bytes();
-        // The last byte stays zero.
+        // The last byte must stay zero.
         if name.is_empty() || name.len() >= request.ifr_name.len() || name.contains(&0) {
             return Err(io::Error::from_raw_os_error(libc::EINVAL));
         }
@@ -85,10 +87,11 @@ impl AsFd for Tun {
 mod tests {
     use super::*;
 
-    /// Runs `work` in a network namespace of its own, if this process may make one.
+    /// Runs `work` in a new network namespace, if this process may create one.
     fn alone(work: impl FnOnce() + Send + 'static) {
         let job = move || {
-            // SAFETY: unshare with CLONE_NEWNET moves the calling thread, which ends with this closure.
+            // SAFETY: unshare with CLONE_NEWNET affects only the calling thread, which ends with this
+            // closure.
             if unsafe { libc::unshare(libc::CLONE_NEWNET) } != 0 {
                 linerate_testing::skip("root", "making a network namespace needs CAP_SYS_ADMIN");
             } else if linerate_testing::has_tun() {

@@ -1,4 +1,5 @@
-//! The processor time, memory and device bytes of this process (getrusage(2)).
+//! The processor time and memory of this process, and the bytes that it transferred to and from devices
+//! (getrusage(2)).
 
 use std::fs;
 use std::mem;
@@ -8,24 +9,24 @@ use std::mem;
 pub enum UsageOf {
     /// This process with all its threads.
     Process,
-    /// This process's children that have ended and been waited for.
+    /// The children of this process that have ended and been waited for.
     Children,
 }
 
-/// Processor time, memory, and bytes to and from devices.
+/// Processor time, memory, and bytes that were transferred to and from devices.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct ProcessUsage {
     /// User and system time in seconds.
     pub cpu_seconds: f64,
-    /// Peak resident memory in bytes; for [`UsageOf::Children`] the peak of the largest child.
+    /// The peak resident memory in bytes. For [`UsageOf::Children`], the peak of the largest child.
     pub peak_rss_bytes: u64,
-    /// Bytes that came from devices and servers of files, not from memory.
+    /// Bytes that were read from devices and file servers, and not from memory.
     pub device_read: u64,
-    /// Bytes that go to devices and servers of files, counted once they are in the page cache.
+    /// Bytes to be written to devices and file servers. They are counted once they are in the page cache.
     pub device_written: u64,
 }
 
-/// Reads the usage.
+/// Reads the usage of the processes that `who` selects.
 pub fn usage(who: UsageOf) -> ProcessUsage {
     let who = match who {
         UsageOf::Process => libc::RUSAGE_SELF,
@@ -43,12 +44,13 @@ pub fn usage(who: UsageOf) -> ProcessUsage {
     }
 }
 
-/// The kernel counts blocks of 512 bytes.
+/// Converts a number of the kernel's blocks of 512 bytes to bytes.
 fn blocks(number: libc::c_long) -> u64 {
     u64::try_from(number).unwrap_or(0).saturating_mul(512)
 }
 
-/// How many times this thread has slept to wait for something: an answer, a disk, a lock. Preemption isn't counted.
+/// The number of times that this thread has slept to wait for an event, such as an answer, a disk or a lock.
+/// Preemption isn't counted.
 pub fn sleeps_of_this_thread() -> u64 {
     u64::try_from(read(libc::RUSAGE_THREAD).ru_nvcsw).unwrap_or(0)
 }
@@ -56,13 +58,14 @@ pub fn sleeps_of_this_thread() -> u64 {
 fn read(who: libc::c_int) -> libc::rusage {
     // SAFETY: rusage consists of integers, for which zero is a value.
     let mut raw: libc::rusage = unsafe { mem::zeroed() };
-    // SAFETY: `raw` is a whole rusage, to which the kernel writes. `who` is one of the constants that the kernel knows,
+    // SAFETY: `raw` is a valid rusage, to which the kernel writes. `who` is a constant that the kernel knows,
     // so the call can't fail.
     unsafe { libc::getrusage(who, &raw mut raw) };
     raw
 }
 
-/// This program's own peak memory: getrusage(2) also counts the memory of the program that the process ran before execve(2).
+/// The peak memory of this program in bytes. getrusage(2) can't be used for this, since it also counts the
+/// memory of the program that the process ran before execve(2).
 fn own_peak() -> Option<u64> {
     let status = fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;

@@ -5,22 +5,23 @@ use rustix::path::Arg;
 use std::ffi::{CStr, c_long};
 use std::os::fd::{AsRawFd, BorrowedFd};
 
-/// The call's number on all architectures with a common numbering; unused on the others.
+/// The number of the system call on all architectures with the common numbering; not used on others.
 const LISTXATTRAT: c_long = 465;
 
-/// Writes the names of a file's extended attributes to `names`, each followed by a zero byte, and returns their total
-/// length in bytes. It doesn't follow a link. It takes one look-up in the directory; llistxattr(2) would walk a whole
-/// path.
+/// Writes the names of a file's extended attributes to `names`, each followed by a zero byte, and returns
+/// their total length in bytes. A link isn't followed. The call takes only one look-up in the directory;
+/// llistxattr(2) would resolve a whole path.
 ///
 /// # Errors
-/// `ENOSYS` before Linux 6.13, `EPERM` if a seccomp filter doesn't know the call; else the errors of llistxattr(2).
+/// `ENOSYS` before Linux 6.13, `EPERM` if a seccomp filter doesn't know the call, and the errors of
+/// llistxattr(2).
 pub fn list_at(directory: BorrowedFd<'_>, name: impl Arg, names: &mut [u8]) -> Result<usize, Errno> {
     name.into_with_c_str(|name| list(directory, name, names))
 }
 
 fn list(directory: BorrowedFd<'_>, name: &CStr, names: &mut [u8]) -> Result<usize, Errno> {
-    // SAFETY: `directory` is open and `name` ends in a zero byte. The kernel writes at most `names.len()` bytes to
-    // `names`, which has that length and outlives the call.
+    // SAFETY: `directory` is open, and `name` ends in a zero byte. The kernel writes at most `names.len()`
+    // bytes to `names`, which has that length and outlives the call.
     let length = unsafe {
         libc::syscall(
             LISTXATTRAT,

@@ -1,16 +1,17 @@
-//! Helpers for the tests of all crates: they report that a test can't run on this machine, and write programs that a test
-//! runs. No program depends on this crate.
+//! Helpers for the tests of all crates: some report that a test can't run on this machine, others write
+//! programs that a test runs. No program depends on this crate.
 //!
-//! Each requirement has a name: that of a program (`rsync`), or `root`, `tun`, `xattrs` and others. If a requirement
-//! isn't met, the test prints `skipped: ...` and passes. With `LINERATE_TEST_ALL=1` it fails instead, unless
-//! `LINERATE_TEST_WITHOUT` lists the name: `LINERATE_TEST_ALL=1 LINERATE_TEST_WITHOUT=ifb,b3sum cargo test`.
+//! Each requirement has a name: that of a program (`rsync`), or `root`, `tun`, `xattrs` and others. If a
+//! requirement isn't met, the test prints `skipped: ...` and passes. With `LINERATE_TEST_ALL=1` it fails
+//! instead, unless `LINERATE_TEST_WITHOUT` lists the name:
+//! `LINERATE_TEST_ALL=1 LINERATE_TEST_WITHOUT=ifb,b3sum cargo test`.
 
 use std::fmt::Display;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// Directories of programs that an ordinary user's `PATH` may lack.
+/// Directories with programs that may be missing in an ordinary user's `PATH`.
 const SYSTEM_DIRECTORIES: [&str; 3] = ["/usr/local/sbin", "/usr/sbin", "/sbin"];
 
 /// Reports that the calling test ends here, because this machine lacks `need`.
@@ -44,7 +45,7 @@ pub fn is_root(why: &str) -> bool {
     root
 }
 
-/// True if a program is installed; otherwise the test is [skipped](skip).
+/// True if `program` is installed; otherwise the test is [skipped](skip).
 #[track_caller]
 pub fn has(program: &str) -> bool {
     program_path(program).is_some()
@@ -79,8 +80,9 @@ pub fn has_tun() -> bool {
     there
 }
 
-/// Writes an executable script. A process of its own writes it: if this process did, a child that another test starts
-/// meanwhile could inherit the descriptor, and the system runs no file that is open for writing.
+/// Writes an executable script. A separate process writes the script: otherwise a child process that another
+/// test starts meanwhile could inherit the descriptor, and the kernel refuses to run a file that is open for
+/// writing.
 ///
 /// # Panics
 /// If the script can't be written.
@@ -97,10 +99,10 @@ pub fn write_script(path: &Path, text: &str) {
     assert!(written.is_ok() && ended.success(), "writing {}", path.display());
 }
 
-/// Copies a program that is then run, as [`write_script`] writes a script.
+/// Copies a program so that it can be run, with the same precaution as in [`write_script`].
 ///
 /// # Panics
-/// If it can't be copied.
+/// If the program can't be copied.
 #[track_caller]
 pub fn copy_program(from: &Path, to: &Path) {
     let copied = Command::new("cp").arg(from).arg(to).status().expect("every Linux has cp");

@@ -13,13 +13,13 @@ pub const MAX_RECORDS: usize = 1024;
 /// Bytes of a digest.
 const DIGEST: usize = size_of::<Digest>();
 
-/// Why a batch can't be read.
+/// The reason why a batch can't be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BatchError {
     /// More than [`MAX_RECORDS`].
     #[error("a batch has more than {MAX_RECORDS} records")]
     TooMany,
-    /// A length points past the end.
+    /// A length points past the end of the payload.
     #[error("a batch record is longer than its frame")]
     Truncated,
     /// The bytes of the entry can't be decoded.
@@ -28,18 +28,18 @@ pub enum BatchError {
     /// The contents don't have the length that the entry states.
     #[error("a batch record's contents differ from the size that it states")]
     Size,
-    /// A file's record has no digest though digests are sent.
+    /// Digests are sent, but a file's record has none.
     #[error("a batch record of a file has no digest")]
     Digest,
 }
 
-/// Appends entries to a payload.
+/// Appends entries with their contents to a payload.
 pub struct Writer<'a> {
     payload: &'a mut Vec<u8>,
 }
 
 impl<'a> Writer<'a> {
-    /// Writes at the end of `payload`.
+    /// A writer that appends to `payload`.
     pub fn new(payload: &'a mut Vec<u8>) -> Self {
         Self { payload }
     }
@@ -57,8 +57,8 @@ impl<'a> Writer<'a> {
         self.push_with(entry, read, |_| None).map(drop)
     }
 
-    /// Does what [`Writer::push`] does. If the entry is a file and `digest` is set, it also appends the digest of the
-    /// contents, and returns it.
+    /// Appends an entry as [`Writer::push`] does. If the entry is a file and `digest` is set, also appends
+    /// the digest of the contents, and returns it.
     ///
     /// # Errors
     /// The errors of `read`; the payload is then unchanged.
@@ -70,8 +70,9 @@ impl<'a> Writer<'a> {
     ) -> Result<Option<Digest>, E> {
         let start = self.payload.len();
         self.payload.extend_from_slice(&[0; PREFIX]);
-        // The size is known only after the contents were read, and its encoding has no fixed length. So the contents
-        // are put behind the largest possible encoding, and the entry is inserted afterwards if the size has changed.
+        // The size is known only after the contents were read, and its encoding has no fixed length. So space
+        // for the largest possible encoding is left before the contents, and the entry is encoded again
+        // afterwards if its size has changed.
         let scanned = encode(entry);
         self.payload.extend_from_slice(&scanned);
         let contents = self.payload.len();
@@ -113,7 +114,7 @@ fn length_bytes(length: usize) -> [u8; 4] {
 pub struct Record<'a> {
     /// The entry.
     pub entry: Entry,
-    /// Its contents.
+    /// The entry's contents; empty unless the entry is a file.
     pub contents: &'a [u8],
     /// BLAKE3 of the bytes that the sender read; only of files, and only if digests are sent.
     pub digest: Option<Digest>,
@@ -128,12 +129,12 @@ pub struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    /// Reads `payload` from its beginning.
+    /// A reader that starts at the beginning of `payload`.
     pub fn new(payload: &'a [u8]) -> Self {
         Self { rest: payload, digests: false, left: MAX_RECORDS }
     }
 
-    /// Reads `payload` from its beginning; a digest follows the contents of each file.
+    /// A reader for a payload in which a digest follows the contents of each file.
     pub fn with_digests(payload: &'a [u8]) -> Self {
         Self { digests: true, ..Self::new(payload) }
     }

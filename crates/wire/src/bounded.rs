@@ -1,5 +1,5 @@
-//! Lists whose length is checked while they are decoded: an element of one byte in a message may take a hundred in
-//! memory.
+//! Checks the length of lists while they are decoded. This is necessary because an element that takes one
+//! byte in a message may take a hundred bytes in memory.
 
 use serde::de::{Error, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};

@@ -1,4 +1,5 @@
-//! Entries: files, directories, links and special files, as the scanner finds them and the sink creates them.
+//! Entries: files, directories, links and special files, as the sender's scan finds them and the receiver
+//! creates them.
 
 use crate::bounded::at_most;
 use crate::path::RelPath;
@@ -7,28 +8,30 @@ use serde::{Deserialize, Serialize};
 /// A file, directory, link or special file of a tree, without its contents.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Entry {
-    /// The number of the source that it belongs to, in the order of [`crate::control::Message::Sources`].
+    /// The number of the source to which the entry belongs, in the order of
+    /// [`crate::control::Message::Sources`].
     pub source: u32,
-    /// Its path below that source; empty for the source itself.
+    /// The entry's path below its source; empty for the source itself.
     pub path: RelPath,
-    /// Its kind.
+    /// The entry's kind, with the properties that depend on the kind.
     pub kind: Kind,
-    /// Permission bits (`st_mode & 0o7777`).
+    /// The permission bits (`st_mode & 0o7777`).
     pub mode: u32,
     /// The modification time.
     pub mtime: Timestamp,
     /// The access time.
     pub atime: Timestamp,
-    /// Further properties that [`crate::control::Keep`] requests; most transfers carry none.
+    /// Further properties, if [`crate::control::Keep`] requests them; in most transfers `None`.
     pub extra: Option<Box<Extra>>,
 }
 
 /// Properties that an archive keeps in addition to mode and times.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Extra {
-    /// Its owner and group.
+    /// The entry's owner and group.
     pub owner: Option<Owner>,
-    /// Extended attributes except ACLs: unique names, and values; raw bytes, [`MAX_XATTRS`] in total.
+    /// The extended attributes except ACLs: unique names with their values, as raw bytes, at most
+    /// [`MAX_XATTRS`] in total.
     #[serde(deserialize_with = "at_most::<MAX_XATTR_COUNT, _, _>")]
     pub xattrs: Vec<(Vec<u8>, Vec<u8>)>,
     /// The access ACL, if it contains more than the mode.
@@ -43,7 +46,7 @@ pub struct Extra {
 
 /// The most bytes of one entry's extended attributes, including names and values.
 pub const MAX_XATTRS: usize = 512 << 10;
-/// The most extended attributes of one entry; the kernel lists at most 64 KiB of names.
+/// The most extended attributes of one entry. The kernel lists at most 64 KiB of names.
 pub const MAX_XATTR_COUNT: usize = 8192;
 /// The most entries of an ACL that fit into an extended attribute (64 KiB).
 pub const MAX_ACL: usize = 8191;
@@ -51,22 +54,22 @@ pub const MAX_ACL: usize = 8191;
 /// The owner and group of an entry: numbers, and their names at the sender. A name is empty if the number has none.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Owner {
-    /// User number.
+    /// The user number.
     pub uid: u32,
-    /// Group number.
+    /// The group number.
     pub gid: u32,
-    /// The user's name.
+    /// The user's name; empty if the number has none.
     pub user: String,
-    /// The group's name.
+    /// The group's name; empty if the number has none.
     pub group: String,
 }
 
 /// One line of a POSIX ACL (acl(5)).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AclEntry {
-    /// The user or group to which it applies.
+    /// The user or group to which the permissions apply.
     pub tag: AclTag,
-    /// Read 4, write 2, execute 1.
+    /// The permissions: the sum of 4 (read), 2 (write) and 1 (execute).
     pub permissions: u8,
 }
 
@@ -76,11 +79,11 @@ pub struct AclEntry {
 pub enum AclTag {
     /// The owner.
     UserObj,
-    /// A user.
+    /// A user: number and name.
     User(u32, String),
     /// The owning group.
     GroupObj,
-    /// A group.
+    /// A group: number and name.
     Group(u32, String),
     /// The most permissions that named users and all groups can have.
     Mask,
@@ -93,7 +96,7 @@ pub enum AclTag {
 pub enum Kind {
     /// A regular file.
     File {
-        /// Its size in bytes when it was scanned.
+        /// The file's size in bytes when it was scanned.
         size: u64,
     },
     /// A directory.
@@ -107,18 +110,18 @@ pub enum Kind {
     Device {
         /// True for a block device, false for a character device.
         block: bool,
-        /// Major number.
+        /// The device's major number.
         major: u32,
-        /// Minor number.
+        /// The device's minor number.
         minor: u32,
     },
     /// A named pipe.
     Fifo,
-    /// A Unix socket's name.
+    /// A Unix socket. Only its name is copied.
     Socket,
     /// A further name of a file that was sent before with [`Extra::linked`].
     HardLink {
-        /// The number of the source that the first name belongs to.
+        /// The number of the source to which the first name belongs.
         source: u32,
         /// The path of the first name below that source.
         path: RelPath,
@@ -139,7 +142,7 @@ pub struct Timestamp {
 pub struct Chunk {
     /// The file; its kind is [`Kind::File`].
     pub entry: Entry,
-    /// Distinguishes the file from all others of the transfer.
+    /// A number that distinguishes the file from all others of the transfer.
     pub file: u64,
     /// The offset of the part in the file, in bytes.
     pub offset: u64,
@@ -147,16 +150,16 @@ pub struct Chunk {
     pub length: u64,
     /// The number of parts of the whole file; at least one.
     pub parts: u32,
-    /// Identifies the sender's file.
+    /// Identifies the file at the sender.
     pub origin: Origin,
 }
 
-/// Distinguishes a file from another file of equal size and times that has replaced it.
+/// Distinguishes a file from another file with the same size and times that has replaced it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Origin {
-    /// Its inode number.
+    /// The file's inode number.
     pub inode: u64,
-    /// When the inode last changed.
+    /// The time of the inode's last change.
     pub ctime: Timestamp,
 }
 

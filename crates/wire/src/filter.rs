@@ -1,8 +1,8 @@
-//! Parsed filter rules, and the paths of a list of files: one end sends them to the other to say which entries to leave
-//! out.
+//! Parsed filter rules, and the paths of a list of files: one end sends them to the other, so that the other
+//! end leaves out the same entries.
 //!
-//! The rules are plain data; the room `transfer` parses and matches them. Rules that are decoded from the peer's bytes
-//! pass the same checks as rules that the user wrote.
+//! The rules are plain data; the crate `linerate-transfer` parses and matches them. Rules that are decoded
+//! from the peer's bytes are checked in the same way as rules that the user wrote.
 
 use crate::path::{MAX_NAME, RelPath};
 use serde::{Deserialize, Serialize};
@@ -16,22 +16,22 @@ pub const MAX_RULE_BYTES: usize = 512 << 10;
 /// The most per-directory merge files of one list.
 pub const MAX_MERGES: usize = 64;
 
-/// Why a list of rules isn't accepted.
+/// The reason why a list of rules isn't accepted.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadRules {
-    /// More than [`MAX_RULES`].
+    /// The list has more than [`MAX_RULES`] rules.
     #[error("there are more than {MAX_RULES} filter rules")]
     TooMany,
-    /// More than [`MAX_RULE_BYTES`] in all patterns.
+    /// The patterns have more than [`MAX_RULE_BYTES`] in total.
     #[error("the filter rules together have more than {} KiB", MAX_RULE_BYTES >> 10)]
     TooLong,
-    /// More than [`MAX_MERGES`].
+    /// The list has more than [`MAX_MERGES`] merge files.
     #[error("there are more than {MAX_MERGES} per-directory merge files")]
     TooManyMerges,
     /// A pattern is empty, longer than [`MAX_PATTERN`], or has a zero byte.
     #[error("a filter rule's pattern is empty, longer than {MAX_PATTERN} bytes, or has a zero byte")]
     Pattern,
-    /// A merge file's name isn't one component.
+    /// The name of a merge file isn't a single path component.
     #[error("a per-directory merge file's name isn't the name of a file")]
     MergeName,
 }
@@ -47,7 +47,7 @@ struct RawRules {
     reading: Reading,
 }
 
-/// How merge files in directories are read.
+/// How merge files in directories are read, and how their rules are interpreted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reading {
     /// Rules that name no side apply only at the sender, so the receiver deletes the entries that they exclude.
@@ -65,14 +65,14 @@ pub enum Rule {
     Merge(DirMerge),
 }
 
-/// A pattern and what it does.
+/// A pattern, and the effect on the entries that match it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PatternRule {
     /// True if matching entries are included, false if they are excluded.
     pub include: bool,
     /// The end at which the rule applies.
     pub sides: Sides,
-    /// The rule applies to names that don't match the pattern.
+    /// The rule applies to names that don't match the pattern, instead of names that do.
     pub negated: bool,
     /// The rule doesn't apply in a directory that is being deleted.
     pub perishable: bool,
@@ -99,36 +99,37 @@ pub enum Sides {
 /// A per-directory merge file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DirMerge {
-    /// Its name in each directory, one component.
+    /// The file's name in each directory, a single path component.
     pub name: Vec<u8>,
-    /// The directories above the transfer are searched too, from this directory on: absolute, or below the transfer's
-    /// root.
+    /// If set, the file is also searched in the directories above the transfer, from this directory on. The
+    /// path is absolute, or below the transfer's root.
     pub above: Option<Vec<u8>>,
-    /// Its rules apply in subdirectories too.
+    /// The rules of a file in a directory apply in its subdirectories too.
     pub inherited: bool,
-    /// How its lines are read.
+    /// How the lines of the file are read.
     pub style: MergeStyle,
 }
 
 /// How a merge file is read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MergeStyle {
-    /// The lines are only patterns: `true` includes, `false` excludes. `None`: the lines are whole rules.
+    /// If set, each line is only a pattern, which includes (`true`) or excludes (`false`). `None`: each line
+    /// is a whole rule.
     pub patterns: Option<bool>,
     /// Rules are separated by spaces, not by newlines.
     pub words: bool,
     /// The file is read as cvs reads its files: a single `!` clears the list even if lines are only patterns.
     pub cvs: bool,
-    /// The end at which the file's rules apply; the rules may not say otherwise.
+    /// The end at which all rules of the file apply; `None`: each rule may name its end.
     pub sides: Option<Sides>,
-    /// Its rules are [`PatternRule::perishable`].
+    /// The rules of the file are [`PatternRule::perishable`].
     pub perishable: bool,
-    /// Its rules are [`PatternRule::absolute`].
+    /// The rules of the file are [`PatternRule::absolute`].
     pub absolute: bool,
 }
 
 impl Rules {
-    /// Checks `rules`.
+    /// Makes a list of `rules`, after checking them.
     ///
     /// # Errors
     /// If the rules exceed a limit of this module, or a name in them isn't valid.

@@ -1,20 +1,21 @@
 //! Frames on a data stream: a header of fixed size, then a payload.
 //!
-//! The parser takes bytes as they arrive, and passes the payload on in the same pieces, so it copies nothing to
-//! assemble a payload.
+//! The parser takes bytes as they arrive, and passes the payload on in the same pieces. So it doesn't copy
+//! payloads to join their pieces.
 
 use crc_fast::{CrcAlgorithm, Digest};
 
-/// Bytes of a header.
+/// The length of a header in bytes.
 pub const HEADER: usize = 16;
 /// The largest payload of a [`FrameKind::Data`], [`FrameKind::Packed`] or [`FrameKind::Sealed`] frame in bytes.
 pub const MAX_DATA: usize = 1 << 20;
 /// The largest payload of any other frame in bytes.
 pub const MAX_OTHER: usize = 2 << 20;
-/// The distance over which compressed bytes may refer back on a stream, as a power of two in bytes. The receiver needs
-/// this amount of memory. One stream of a transfer may use a longer distance if the receiver permits it.
+/// The largest distance over which compressed bytes on a stream may refer back, as a power of two in bytes.
+/// The receiver needs this much memory for each stream. One stream of a transfer may use a longer distance if
+/// the receiver permits it.
 pub const WINDOW_LOG: u8 = 23;
-/// The longest distance for that one stream of a transfer, as a power of two in bytes.
+/// The longest distance that this one stream may use, as a power of two in bytes.
 pub const LONG_WINDOW_LOG: u8 = 27;
 /// The unit of [`Header::sure`] in bytes.
 pub const SURE_UNIT: usize = 64 << 10;
@@ -25,29 +26,31 @@ pub const SURE_UNIT: usize = 64 << 10;
 pub enum FrameKind {
     /// Records of entries with the complete contents of small files ([`crate::batch`]).
     Batch = 1,
-    /// A [`crate::entry::Chunk`] in postcard; its bytes follow in data frames.
+    /// A [`crate::entry::Chunk`] in postcard, which begins a chunk. The chunk's bytes follow in data frames.
     Chunk = 2,
-    /// The next bytes of the chunk.
+    /// The next bytes of the current chunk.
     Data = 3,
-    /// The chunk can't be finished, and the entry is given up. No payload.
+    /// The current chunk can't be finished, and its entry is given up. No payload.
     GiveUp = 4,
     /// The end of this stream. No payload.
     End = 5,
-    /// The next bytes of the chunk are zeros that take no space at the sender. Payload: their number, 8 bytes, little
-    /// endian.
+    /// The next bytes of the current chunk are zeros that take no space at the sender (a hole). Payload:
+    /// their number, 8 bytes, little endian.
     Hole = 6,
-    /// The rest of the chunk equals the contents that the receiver said it has. No payload.
+    /// The rest of the current chunk equals the contents that the receiver has reported. No payload.
     Same = 7,
-    /// The BLAKE3 hash of the chunk as the sender read it, after the chunk's last bytes: the root hash if the chunk is
-    /// the whole file, else the chaining value of its subtree. 32 bytes.
+    /// The BLAKE3 hash of the current chunk as the sender read it, 32 bytes, sent after the chunk's last
+    /// bytes. It is the root hash if the chunk is the whole file, else the chaining value of the chunk's
+    /// subtree.
     Digest = 8,
-    /// The chunk ends here, and the rest of it is sent in other chunks. Payload: the number of parts that the file now
-    /// has, 4 bytes, little endian.
+    /// The current chunk ends here, and the rest of it is sent in other chunks. Payload: the number of parts
+    /// that the file now has, 4 bytes, little endian.
     Split = 9,
-    /// The next bytes of the chunk are in the older version. Payload: their offset and their number, 8 bytes each,
-    /// little endian.
+    /// The next bytes of the current chunk are in the receiver's older version. Payload: their offset there
+    /// and their number, 8 bytes each, little endian.
     Copy = 10,
-    /// The next bytes of the stream's zstd frame. That frame contains further frames of all other kinds except the end.
+    /// The next bytes of the stream's zstd frame. Decompressed, they contain frames of all other kinds except
+    /// the end.
     Packed = 11,
     /// The next bytes of a stream that passes several hosts, which contain frames of the other kinds. The marks prove to
     /// each host that the bytes come from the source ([`crate::sealed`]).
@@ -73,7 +76,7 @@ impl FrameKind {
         ALL.into_iter().find(|kind| *kind as u8 == byte)
     }
 
-    /// True for a kind whose frames must have a payload: an empty frame would only keep the other end busy.
+    /// True if frames of this kind must have a payload. An empty frame would only keep the other end busy.
     fn has_payload(self) -> bool {
         matches!(self, Self::Batch | Self::Chunk | Self::Data | Self::Packed | Self::Sealed)
     }
@@ -102,15 +105,16 @@ impl FrameKind {
 pub struct Header {
     /// The frame's kind.
     pub kind: FrameKind,
-    /// Payload bytes, as they are sent.
+    /// The number of payload bytes as they are sent.
     pub length: u32,
     /// The payload's checksum, on streams without a cipher.
     pub checksum: Option<u64>,
-    /// After this data frame, at least this many times [`SURE_UNIT`] bytes of the chunk follow without compression.
+    /// A promise: after this data frame, at least `sure` times [`SURE_UNIT`] bytes of the chunk follow
+    /// without compression.
     pub sure: u16,
 }
 
-/// Why the bytes of a stream aren't valid frames.
+/// The reason why the bytes of a stream aren't valid frames.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FrameError {
     /// The first byte isn't a known kind.
@@ -119,36 +123,36 @@ pub enum FrameError {
     /// Reserved bits are set.
     #[error("reserved bits are set in a frame header")]
     Reserved,
-    /// The payload is larger than its kind allows, or is empty though its kind needs a payload.
+    /// The payload is larger than the frame's kind allows, or is empty although the kind needs a payload.
     #[error("a frame of kind {0:?} claims {1} bytes")]
     Length(FrameKind, u32),
-    /// A frame lacks a checksum though the stream needs one, or has one though the stream needs none.
+    /// A frame has no checksum although the stream requires one, or has one although the stream uses none.
     #[error("a frame's checksum is missing or not expected")]
     ChecksumFlag,
-    /// The payload differs from the payload that was sent.
+    /// The payload's checksum is wrong, so the payload was changed on the way.
     #[error("checksum mismatch in a frame: the data was changed on its way")]
     Checksum,
 }
 
 impl Header {
-    /// The header of `payload`, with its checksum if `checked`.
+    /// The header for `payload`, with a checksum if `checked` is set.
     pub fn of(kind: FrameKind, payload: &[u8], checked: bool) -> Self {
         let checksum = checked.then(|| crc_fast::checksum(CrcAlgorithm::Crc64Nvme, payload));
         Self { checksum, ..Self::unchecked(kind, payload.len()) }
     }
 
-    /// The header of a payload of `length` bytes that a cipher protects.
+    /// The header for a payload of `length` bytes without a checksum, since a cipher protects it.
     pub fn unchecked(kind: FrameKind, length: usize) -> Self {
         let length = u32::try_from(length).expect("payloads are below 4 MiB");
         Self { kind, length, checksum: None, sure: 0 }
     }
 
-    /// This header with the promise that at least `bytes` bytes of the chunk follow without compression.
+    /// Adds the promise that at least `bytes` more bytes of the chunk follow without compression.
     pub fn before(self, bytes: u64) -> Self {
         Self { sure: u16::try_from(bytes / SURE_UNIT as u64).unwrap_or(u16::MAX), ..self }
     }
 
-    /// The header's bytes.
+    /// Encodes the header.
     pub fn encode(&self) -> [u8; HEADER] {
         let mut bytes = [0; HEADER];
         bytes[0] = self.kind as u8;
@@ -159,7 +163,7 @@ impl Header {
         bytes
     }
 
-    /// Reads a header.
+    /// Decodes a header.
     ///
     /// # Errors
     /// If the kind is unknown, reserved bits are set, or the length is above what the kind allows.
@@ -181,18 +185,18 @@ impl Header {
     }
 }
 
-/// An event of the parser.
+/// An event that the parser reports.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Piece<'a> {
-    /// A frame begins.
+    /// A frame with this header begins.
     Start(Header),
-    /// Bytes of its payload, in order.
+    /// The next bytes of the current frame's payload.
     Payload(&'a [u8]),
-    /// The payload is complete, and its checksum is right if it has one.
+    /// The current frame is complete, and its checksum is right if it has one.
     Done(FrameKind),
 }
 
-/// Cuts a stream of bytes into frames.
+/// Splits a stream of bytes into frames.
 pub struct Parser {
     checked: bool,
     partial: [u8; HEADER],
@@ -207,17 +211,19 @@ struct Open {
 }
 
 impl Parser {
-    /// A parser for a stream whose frames are `checked` by a checksum (no cipher), or aren't (TLS).
+    /// A parser for a stream. If `checked` is set, the frames must have checksums (a stream without a
+    /// cipher); otherwise they must not (TLS).
     pub fn new(checked: bool) -> Self {
         Self { checked, partial: [0; HEADER], have: 0, current: None }
     }
 
-    /// True between frames. If a stream ends at another point, it was cut.
+    /// True if the parser is between two frames. If a stream ends at any other point, it was cut.
     pub fn is_between_frames(&self) -> bool {
         self.have == 0 && self.current.is_none()
     }
 
-    /// Takes the next piece from the front of `bytes` and shortens `bytes`; `None` if more bytes are needed.
+    /// Parses the next event from the front of `bytes`, and removes its bytes from `bytes`; `None` if more
+    /// bytes are needed.
     ///
     /// # Errors
     /// If the bytes aren't valid frames. The parser can't be used afterwards.

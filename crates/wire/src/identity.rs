@@ -1,19 +1,21 @@
-//! The version and protocol that two ends must have in common, and how a binary's file tells its own.
+//! The identity of a program: its version and the number of its protocol, which must be the same at both
+//! ends. The identity can also be read from a binary's file.
 
-/// Before the identity in a binary.
+/// The text before the identity in a binary.
 const BEGIN: &str = "(speaks ";
-/// Behind the identity in a binary, one byte.
+/// The byte after the identity in a binary.
 const END: u8 = b')';
-/// The identity as it stands in every binary that uses it. The brackets keep it apart from the texts beside it.
+/// The identity as every binary that uses it contains it. The parentheses separate it from the texts beside
+/// it.
 pub const STAMP: &str =
     concat!("(speaks linerate ", env!("CARGO_PKG_VERSION"), " protocol ", protocol_number!(), ")");
-/// More bytes than an identity has.
+/// An upper limit for the length of an identity in bytes.
 const MOST_BYTES: usize = 96;
 
-/// The output of `linerate agent --id`. Two ends understand each other if their outputs are equal.
+/// The output of `linerate agent --id`. Two ends can communicate if their outputs are equal.
 pub const IDENTITY: &str = STAMP.split_at(STAMP.len() - 1).0.split_at(BEGIN.len()).1;
 
-/// The message about an end with another protocol; `other` names that end.
+/// The message that the end `other` uses another version of the protocol.
 #[must_use]
 pub fn differing(other: &str, version: &str, protocol: u32) -> String {
     format!(
@@ -24,8 +26,9 @@ pub fn differing(other: &str, version: &str, protocol: u32) -> String {
     )
 }
 
-/// The identity in a binary's bytes: the value that [`IDENTITY`] had where the binary was built. So a program for another
-/// kind of machine, which can't be run here, is asked too. None for a binary that doesn't tell it.
+/// Finds the identity in a binary's bytes: the value of [`IDENTITY`] when the binary was built. This also
+/// works for a binary for another kind of machine, which can't be run here. `None` if the bytes contain no
+/// identity.
 #[must_use]
 pub fn told_by(binary: &[u8]) -> Option<&str> {
     let mut places = binary.windows(BEGIN.len()).enumerate().filter(|(_, bytes)| *bytes == BEGIN.as_bytes());
@@ -36,7 +39,7 @@ pub fn told_by(binary: &[u8]) -> Option<&str> {
     })
 }
 
-/// True for `linerate VERSION protocol NUMBER`.
+/// True if `text` has the form `linerate VERSION protocol NUMBER`.
 fn is_identity(text: &str) -> bool {
     let is_word = |word: &str| !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_graphic());
     match *text.split(' ').collect::<Vec<_>>() {

@@ -3,7 +3,7 @@
 //! This crate opens no socket, file or clock, so two ends can be tested in memory. `docs/protocol.md` specifies the
 //! bytes.
 
-/// The number of the protocol, also as a part of a text.
+/// The number of the protocol, as a macro, so that it can also be part of a text.
 macro_rules! protocol_number {
     () => {
         18
@@ -21,5 +21,6 @@ pub mod path;
 pub mod sealed;
 pub mod stages;
 
-/// The version of everything in this crate. Two ends with different versions don't communicate.
+/// The version of the protocol, and thus of everything in this crate. Two ends with different versions don't
+/// communicate.
 pub const PROTOCOL: u32 = protocol_number!();

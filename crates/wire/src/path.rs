@@ -1,4 +1,4 @@
-//! Paths that the other end sent, or that are sent to it.
+//! Relative paths that are exchanged with the other end.
 
 use serde::de::{Error, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -8,12 +8,14 @@ use std::os::unix::ffi::OsStrExt;
 
 /// The longest name of one directory entry in bytes (`NAME_MAX`).
 pub const MAX_NAME: usize = 255;
-/// The longest relative path in bytes that either end accepts: twice the longest path of a system call (`PATH_MAX`).
+/// The longest relative path in bytes that either end accepts: twice the longest path that a system call
+/// accepts (`PATH_MAX`).
 pub const MAX_PATH: usize = 8 * 1024;
-/// The most components of a path: half the number that the kernel resolves in one call. Real trees aren't as deep.
+/// The most components of a path: half the number that the kernel resolves in one call. Real trees aren't
+/// that deep.
 pub const MAX_COMPONENTS: usize = 1024;
 
-/// Why bytes aren't a path below a root.
+/// The reason why bytes aren't a valid path below a root.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadPath {
     /// The path begins with a slash.
@@ -28,27 +30,27 @@ pub enum BadPath {
     /// The path contains a zero byte.
     #[error("the path has a zero byte")]
     Nul,
-    /// A component is longer than [`MAX_NAME`], or the path longer than [`MAX_PATH`].
+    /// A component is longer than [`MAX_NAME`], or the path is longer than [`MAX_PATH`].
     #[error("the path is too long")]
     TooLong,
-    /// More than [`MAX_COMPONENTS`].
+    /// The path has more than [`MAX_COMPONENTS`].
     #[error("the path has more than {MAX_COMPONENTS} components")]
     TooDeep,
 }
 
 /// A path below a root: without `..`, leading slash or zero byte. The empty path is the root itself.
 ///
-/// The path is checked when the value is made, also when the value is decoded from the peer's bytes.
+/// Each value is checked when it is made, even when it is decoded from the peer's bytes.
 #[derive(Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RelPath(Vec<u8>);
 
 impl RelPath {
-    /// The root itself.
+    /// The empty path, which is the root itself.
     pub fn root() -> Self {
         Self::default()
     }
 
-    /// Checks `bytes`.
+    /// Makes a path of `bytes`, after checking them.
     ///
     /// # Errors
     /// If a component is empty, `.`, `..` or too long, if the path is absolute, or if a byte is zero.
@@ -58,7 +60,7 @@ impl RelPath {
         Ok(Self(bytes))
     }
 
-    /// This path with one more component.
+    /// The path of the entry `name` in the directory at this path.
     ///
     /// # Errors
     /// The errors of [`RelPath::new`]; an error if `name` contains a slash.
@@ -79,8 +81,8 @@ impl RelPath {
         Ok(Self(bytes))
     }
 
-    /// True if a name of any length can be put in front of the path and the result is still valid. A source gets its
-    /// path at the destination in this way.
+    /// True if the path stays valid when a name of any length is inserted before it. That happens when a
+    /// source's own name becomes part of the path at the destination.
     pub fn fits_below_a_name(&self) -> bool {
         let length = self.0.len();
         length < MAX_COMPONENTS || slashes(&self.0) + 1 < MAX_COMPONENTS && length + 1 + MAX_NAME <= MAX_PATH
@@ -115,7 +117,7 @@ impl RelPath {
         (!self.is_root()).then(|| OsStr::from_bytes(self.cut().1))
     }
 
-    /// True if the path is directly in `directory`.
+    /// True if the path is that of an entry directly in `directory`.
     pub fn is_in(&self, directory: &Self) -> bool {
         !self.is_root() && self.cut().0 == directory.0
     }
@@ -157,7 +159,7 @@ impl From<RelPath> for Vec<u8> {
     }
 }
 
-/// Serialized as a sequence of bytes.
+/// A path is serialized as a sequence of bytes.
 impl Serialize for RelPath {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_bytes(&self.0)
@@ -183,7 +185,7 @@ impl<'de> Visitor<'de> for Checked {
         RelPath::new(bytes).map_err(E::custom)
     }
 
-    /// For formats that have no byte strings.
+    /// Decodes a path from a format that has no byte strings.
     fn visit_seq<A: SeqAccess<'de>>(self, mut bytes: A) -> Result<RelPath, A::Error> {
         let mut path = Vec::new();
         while let Some(byte) = bytes.next_element()? {
@@ -217,7 +219,7 @@ fn check_size(bytes: &[u8]) -> Result<(), BadPath> {
     if bytes.len() > MAX_PATH {
         return Err(BadPath::TooLong);
     }
-    // Nearly all paths are too short for that many components.
+    // Nearly all paths are too short to have that many components, so counting them is rarely necessary.
     let is_deep = bytes.len() > MAX_COMPONENTS && slashes(bytes) >= MAX_COMPONENTS;
     if is_deep { Err(BadPath::TooDeep) } else { Ok(()) }
 }
@@ -235,13 +237,14 @@ fn check_component(name: &[u8]) -> Result<(), BadPath> {
     }
 }
 
-/// Foreign bytes as text that is safe to print on a terminal: control characters and invalid UTF-8 are escaped.
+/// Converts foreign bytes to text that is safe to print on a terminal: control characters and invalid UTF-8
+/// are escaped.
 pub fn printable(bytes: &[u8]) -> String {
     escaped(bytes, |_| false)
 }
 
-/// A path as [`printable`] text, with its backslashes escaped too, so that two different paths never give the same
-/// text.
+/// Converts a path to text as [`printable`] does, and escapes backslashes too, so that two different paths
+/// never have the same text.
 pub fn printable_path(bytes: &[u8]) -> String {
     escaped(bytes, |c| c == '\\')
 }
@@ -264,7 +267,7 @@ pub fn is_unprintable(c: char) -> bool {
     c.is_control() || is_format(c)
 }
 
-/// Characters that reorder, hide or break text on a terminal without being control characters.
+/// True for characters that reorder, hide or break text on a terminal without being control characters.
 fn is_format(c: char) -> bool {
     matches!(c,
         '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}'

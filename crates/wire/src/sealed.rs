@@ -1,36 +1,37 @@
-//! The contents of a [`crate::frame::FrameKind::Sealed`] frame: bytes of a stream that passes through several hosts,
-//! and a mark for each host.
+//! The payload of a [`crate::frame::FrameKind::Sealed`] frame: bytes of a stream that passes through several
+//! hosts, and a mark for each host.
 //!
-//! A mark is made with a key that only the source and the mark's host know. So if a host through which the bytes have
-//! passed changes, repeats, reorders, omits or adds bytes, the next hosts detect it.
+//! A mark is made with a key that only the source and the mark's host know. So if a host through which the
+//! bytes have passed changes, repeats, reorders, omits or adds bytes, the next hosts detect it.
 
 /// The most hosts of a chain or tree.
 pub const MAX_CHAINED: usize = 64;
-/// Bytes of a mark.
+/// The length of a mark in bytes.
 pub const MARK: usize = 32;
-/// Bytes before the marks: the stream's number (4) and the part's number in the stream (8), little endian.
+/// The number of bytes before the marks: the stream's number (4 bytes) and the part's number in the stream
+/// (8), little endian.
 pub const SEALED_HEAD: usize = 12;
 /// The most bytes of the stream in one frame.
 pub const MAX_SEALED: usize = 256 << 10;
 
-/// A mark: a keyed BLAKE3 hash.
+/// A mark, by which a host verifies that a part comes from the source: a keyed BLAKE3 hash.
 pub type Mark = [u8; MARK];
 
-/// A part of a stream, as it is sent.
+/// A part of a stream in the form in which it is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SealedPart<'a> {
-    /// The number of the source's stream that it belongs to.
+    /// The number of the source's stream to which the part belongs.
     pub stream: u32,
     /// The number of the part in that stream, from 0.
     pub number: u64,
     marks: &'a [u8],
-    /// The stream's bytes.
+    /// The bytes of the stream in this part.
     pub bytes: &'a [u8],
 }
 
 impl<'a> SealedPart<'a> {
-    /// Reads a part with marks for `hosts` hosts; `None` if the payload isn't such a part, or the part is empty or too
-    /// long.
+    /// Decodes a part with marks for `hosts` hosts; `None` if the payload isn't a valid part, or if the part
+    /// is empty or too long.
     pub fn decode(payload: &'a [u8], hosts: usize) -> Option<Self> {
         let (head, rest) = payload.split_at_checked(SEALED_HEAD)?;
         let (marks, bytes) = rest.split_at_checked(hosts.checked_mul(MARK)?)?;

@@ -1,5 +1,6 @@
-//! A/A studies: counts how often equal cases are called different. A study of two identical cases is divided
-//! into groups of five blocks, and each group is compared as if it were a separate study.
+//! Evaluates A/A studies: counts how often the statistics call equal cases different. A study of two
+//! identical cases is divided into groups of five blocks, and each group is compared as if it were a separate
+//! study.
 
 use serde::Serialize;
 
@@ -7,33 +8,33 @@ use crate::metric::Metric;
 use crate::record::Record;
 use crate::stats::{Difference, LEAST_BLOCKS, figure};
 
-/// The counts for one metric.
+/// The counts for one metric of an A/A study.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Equal {
-    /// The compared metric.
+    /// The metric that was compared.
     pub quantity: Metric,
-    /// The number of groups in which the second case was compared with the first, by the ratios within their
-    /// blocks.
+    /// The number of groups in which the second case was compared with the first, by the ratios within the
+    /// groups' blocks.
     pub within: usize,
-    /// The number of these groups that were called different.
+    /// The number of these groups whose cases were called different.
     pub within_different: usize,
-    /// The number of groups whose first case was compared with the second case of the next group, in the way
-    /// in which two results are compared.
+    /// The number of groups whose first case was compared with the second case of the next group, as two
+    /// separate results are compared.
     pub between: usize,
-    /// The number of these groups that were called different.
+    /// The number of these comparisons in which the cases were called different.
     pub between_different: usize,
 }
 
-/// The reason why a result isn't that of a usable A/A study.
+/// The reason why a result can't be evaluated as an A/A study.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum EqualError {
     /// The result doesn't have exactly two cases.
     #[error("it has {0} cases; an A/A study has two, which are the same")]
     Cases(usize),
-    /// The two cases aren't the same.
+    /// The two cases have different properties.
     #[error("its two cases aren't the same: they differ in tool, streams, cipher, data or link")]
     Unlike,
-    /// There are too few blocks to compare.
+    /// There are too few blocks for a comparison.
     #[error("it has fewer than {} blocks in which both cases gave a value", 2 * LEAST_BLOCKS)]
     Few,
 }
@@ -72,7 +73,7 @@ fn tally(record: &Record, quantity: Metric, cases: [&str; 2]) -> Option<Equal> {
     })
 }
 
-/// The blocks in which both cases have the quantity.
+/// The blocks in which both cases have a value of the metric.
 fn whole_blocks(record: &Record, quantity: Metric, cases: [&str; 2]) -> Vec<(f64, f64)> {
     let both = |block| {
         let [first, second] = cases.map(|case| figure(record, quantity, case, block));
@@ -99,7 +100,8 @@ mod tests {
     use crate::stats::simulation::gaussian;
     use crate::testing::{measured, record, run};
 
-    /// A study of two cases. The second case is faster by this factor; the runs of a block share no noise.
+    /// A study of two cases, of which the second is faster by `factor`. The runs in a block have independent
+    /// noise.
     fn study(factor: f64, blocks: u32) -> Record {
         let mut rng = fastrand::Rng::with_seed(5);
         let mut rate = |factor: f64| measured(5.0 * factor * gaussian(&mut rng), 1.0);

@@ -1,4 +1,5 @@
-//! Compares two results of the same study: the changes, how large they are, and if they are significant.
+//! Compares two results of the same study: which values have changed, by how much, and whether the changes
+//! are significant.
 
 mod equal;
 mod surroundings;
@@ -14,50 +15,50 @@ pub use equal::{Equal, EqualError, equal};
 /// The comparison of two results.
 #[derive(Clone, Debug, Serialize)]
 pub struct Comparison {
-    /// Messages about other differences between the results.
+    /// Messages about other differences between the two results, which may explain changes.
     pub warnings: Vec<String>,
-    /// One row for each metric of each case that both results have, in the first result's order.
+    /// One row for each metric of each case that both results have, in the order of the first result.
     pub rows: Vec<Row>,
-    /// Cases that only the first result has.
+    /// The IDs of the cases that only the first result has.
     pub only_in_base: Vec<String>,
-    /// Cases that only the second result has.
+    /// The IDs of the cases that only the second result has.
     pub only_in_new: Vec<String>,
 }
 
-/// A metric of a case in both results.
+/// One metric of a case in both results.
 #[derive(Clone, Debug, Serialize)]
 pub struct Row {
-    /// [`Case::id`].
+    /// The ID of the case, [`Case::id`].
     pub case: String,
-    /// The compared metric; `None` for a case that failed.
+    /// The metric that is compared; `None` for a case that failed.
     pub quantity: Option<Metric>,
-    /// The first result's median over blocks.
+    /// The median over the blocks of the first result.
     pub base: Option<f64>,
-    /// The second result's median over blocks.
+    /// The median over the blocks of the second result.
     pub new: Option<f64>,
-    /// The difference of the second result's value from the first.
+    /// How much the second result's value differs from the first's.
     pub difference: Option<Difference>,
-    /// The verdict.
+    /// The meaning of the difference.
     pub verdict: Verdict,
-    /// The reason why there is nothing to compare, or a remark for the reader.
+    /// The reason why the values can't be compared, or a remark for the reader.
     pub reason: Option<String>,
 }
 
-/// The meaning of a difference.
+/// The meaning of a difference between two results.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
-    /// Faster, cheaper, higher.
+    /// The value is significantly better: faster, cheaper or higher.
     Better,
-    /// Slower, costlier, lower.
+    /// The value is significantly worse: slower, costlier or lower.
     Worse,
-    /// No significant difference.
+    /// There is no significant difference.
     Same,
     /// There are too few blocks for a verdict.
     Insufficient,
-    /// Runs failed in the second result, and none in the first.
+    /// Runs failed in the second result, but none in the first.
     NewlyFailed,
-    /// Runs failed in the first result, or in both.
+    /// Runs failed in the first result, or in both results.
     Failed,
 }
 
@@ -77,8 +78,7 @@ pub fn compare(base: &Record, new: &Record) -> Comparison {
 }
 
 impl Comparison {
-    /// The rows that exceed a limit in percent: those that are significantly worse by more than the limit,
-    /// and those that newly failed.
+    /// The rows that are significantly worse by more than `percent` percent, or that newly failed.
     pub fn beyond(&self, percent: f64) -> Vec<&Row> {
         self.rows.iter().filter(|row| row.is_beyond(percent)).collect()
     }
@@ -159,7 +159,7 @@ fn median(values: &[f64]) -> Option<f64> {
     Estimate::of(values, 0).map(|estimate| estimate.median)
 }
 
-/// The reason of the first run without values; `None` if every run is good.
+/// The reason of the first run of a case that has no values; `None` if every run is good.
 fn failure(record: &Record, case: &str) -> Option<String> {
     let mut runs = runs(record, case).peekable();
     if runs.peek().is_none() {
@@ -171,8 +171,8 @@ fn failure(record: &Record, case: &str) -> Option<String> {
     })
 }
 
-/// A remark if the case is at the limit of its test bed: such a case can't get better, and can hide that
-/// something got worse.
+/// A remark if the case is limited by its test bed. Such a case can't become better, and can hide that
+/// another part has become worse.
 fn limited(base: &Record, new: &Record, case: &str) -> Option<String> {
     let limit = |record| good_runs(record, case).find_map(|(_, run)| run.limited_by_bed.clone());
     limit(base).or_else(|| limit(new)).map(|part| format!("limited by the test bed: {part}"))
@@ -183,7 +183,7 @@ mod tests {
     use super::*;
     use crate::testing::{measured, record, run};
 
-    /// Blocks whose values are close to a rate.
+    /// A result whose blocks all have values close to a rate, for each of these cases.
     fn result(rates: &[(&str, f64)], blocks: u32) -> Record {
         let off = |block: u32| 1.0 + f64::from(block % 3) / 1000.0;
         let runs = (0..blocks).flat_map(|block| {
@@ -207,7 +207,7 @@ mod tests {
             verdicts(&comparison, Metric::PayloadRate),
             [Verdict::Better, Verdict::Worse, Verdict::Same]
         );
-        // The processors are busy for the same time, so with more bytes, each byte costs less.
+        // The processors were busy for the same time, so with more bytes, each byte costs less.
         assert_eq!(verdicts(&comparison, Metric::CpuPerGb), [Verdict::Better, Verdict::Worse, Verdict::Same]);
         assert_eq!(
             (&comparison.only_in_base[..], &comparison.only_in_new[..]),
@@ -223,7 +223,7 @@ mod tests {
         let base = result(&[("down", 5.0)], 5);
         let mut new = result(&[("down", 4.6)], 5);
         let comparison = compare(&base, &new);
-        // One row is 8 % slower, and one is 8.7 % costlier.
+        // One row is 8 % slower, and another 8.7 % costlier.
         assert_eq!(comparison.beyond(5.0).len(), 2);
         assert_eq!(comparison.beyond(8.4).len(), 1);
         assert!(comparison.beyond(10.0).is_empty());

@@ -33,7 +33,7 @@ fn hosts(base: &Record, new: &Record) -> Vec<String> {
             all.push(format!("host {} differs: {}", host.name, differing.join("; ")));
         }
     }
-    // Both ends on one machine have the same differences, which are shown once.
+    // If both ends are on one machine, they have the same differences, which are shown once.
     all.dedup_by(|a, b| a.split_once(':').map(|(_, rest)| rest) == b.split_once(':').map(|(_, rest)| rest));
     all.extend(differ(
         "whether both ends share their processors",
@@ -47,7 +47,7 @@ fn one_fact(((name, base), (_, new)): ((&str, String), (&str, String))) -> Optio
     (base != new).then(|| format!("{name} {base} in BASE, {new} in NEW"))
 }
 
-/// The facts that decide a host's speed.
+/// The facts that determine a host's speed, each with its name.
 fn facts(facts: &Profile) -> Vec<(&'static str, String)> {
     vec![
         ("name", show(&facts.hostname)),
@@ -58,7 +58,7 @@ fn facts(facts: &Profile) -> Vec<(&'static str, String)> {
         ("governor", show(&facts.governor)),
         ("hypervisor", show(&facts.hypervisor)),
         ("congestion control", show(&facts.congestion_control)),
-        // The kernel reserves a slightly different amount at each start.
+        // The value is rounded, since the kernel reserves a slightly different amount of memory at each boot.
         (
             "memory in GB",
             facts
@@ -115,7 +115,7 @@ fn describe(link: &Link) -> String {
     format!("{rate} ({}), MTU {}", link.kind, link.mtu)
 }
 
-/// A line about a case if its tool, version or setting differs.
+/// A line about a case if its tool, the tool's version or one of its settings differs.
 fn tool(case: &Case, new: &Record) -> Option<String> {
     let other = new.cases.iter().find(|other| other.id == case.id)?;
     let describe = |case: &Case| {
@@ -126,14 +126,14 @@ fn tool(case: &Case, new: &Record) -> Option<String> {
             case.factors.iter().map(|(name, level)| format!("{name} {level}")).collect();
         format!("{} {version}, streams {streams}, {cipher} {}", case.tool, factors.join(" "))
     };
-    // Another line already has the program's own version.
+    // The version of linerate itself is reported on another line.
     if case.tool.starts_with("linerate") && case.version != other.version {
         return None;
     }
     differ(&format!("tools of {}", case.id), describe(case).trim_end(), describe(other).trim_end())
 }
 
-/// Lines about a result that is incomplete, or in which runs were disturbed.
+/// Lines that state that a result is incomplete, or that its runs were disturbed.
 fn runs(name: &str, record: &Record) -> Vec<String> {
     let expected = record.cases.len() * record.blocks as usize;
     let made = record.runs.len();

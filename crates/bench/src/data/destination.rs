@@ -1,4 +1,4 @@
-//! The directory to which a run writes.
+//! The directory to which a run writes its files.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -9,18 +9,18 @@ use linerate_lab::is_on_tmpfs;
 
 use super::tree::Tree;
 
-/// The name of the file that warms memory up. No tool makes a file with this name.
+/// The name of the file that is written to make memory available. No tool creates a file with this name.
 const BALLAST: &str = ".ballast";
 
-/// The destination of a run.
+/// The path of the directory to which a run writes its files.
 pub(crate) struct Destination(pub PathBuf);
 
 impl Destination {
     /// Empties the directory, and makes sure that memory for `bytes` is available at once.
     ///
-    /// The run reuses the memory that is freed here. On a tmpfs, the directory is first filled up to `bytes`:
-    /// the first write to memory that a virtual machine hasn't used for a while involves the hypervisor, and
-    /// this would be measured as the tool's work.
+    /// The run reuses the memory that is freed here. On a tmpfs, the directory is first filled with `bytes`
+    /// bytes. Otherwise, in a virtual machine, the hypervisor would have to provide memory that hasn't been
+    /// used for some time, and this would be measured as the tool's work.
     ///
     /// # Errors
     /// If the directory can't be filled, removed or made.
@@ -46,7 +46,7 @@ impl Destination {
     }
 }
 
-/// Removes a tree. Tries again if a process of a killed run is still writing into it.
+/// Removes a tree. If processes of a killed run still write to it, the removal is tried again.
 fn remove_all(path: &Path) -> io::Result<()> {
     let mut tries = 0;
     loop {

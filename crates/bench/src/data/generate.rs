@@ -1,17 +1,17 @@
-//! Makes files of incompressible bytes.
+//! Generates files of incompressible bytes.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-/// The number of bytes that are drawn and written at a time.
+/// The number of bytes that are generated and written at a time.
 const BLOCK: usize = 1 << 20;
 
-/// Writes files of these sizes below `root`, `per_directory` in each directory. The same seed gives the same
-/// bytes.
+/// Writes files of these sizes in bytes below `root`, with `per_directory` files in each directory. The same
+/// seed gives the same bytes.
 ///
 /// # Errors
-/// The first error of writing, with the file's name.
+/// The first error of writing, with the name of the file.
 pub(crate) fn files(root: &Path, sizes: &[u64], per_directory: u64, seed: u64) -> io::Result<()> {
     fs::create_dir_all(root)?;
     let per_directory = usize::try_from(per_directory).unwrap_or(usize::MAX).max(1);
@@ -20,7 +20,8 @@ pub(crate) fn files(root: &Path, sizes: &[u64], per_directory: u64, seed: u64) -
         fs::create_dir_all(&dir)?;
         for (f, size) in sizes.iter().enumerate() {
             let path: PathBuf = dir.join(format!("f{f:04}"));
-            // Each file has its own generator, so that its bytes don't depend on the sizes of other files.
+            // Each file has its own random generator, so that its bytes don't depend on the sizes of other
+            // files.
             let own = fastrand::Rng::with_seed(seed ^ ((d as u64) << 32 | f as u64)).u64(..);
             file(&path, *size, own)
                 .map_err(|e| io::Error::new(e.kind(), format!("{}: {e}", path.display())))?;

@@ -1,5 +1,5 @@
-//! Copies a user's own tree to the directory of the data sets, so that the tree's disk doesn't affect the
-//! measurement.
+//! Copies a user's own tree to the directory of data sets, so that the disk on which the tree is doesn't
+//! affect the measurement.
 
 use std::fs;
 use std::io;
@@ -12,7 +12,7 @@ use super::tree::{Kind, Tree};
 /// out devices, sockets and pipes, and returns their number.
 ///
 /// # Errors
-/// The first error of copying, with the file's name.
+/// The first error of copying, with the name of the file.
 pub(crate) fn copy(from: &Path, tree: &Tree, to: &Path) -> io::Result<u64> {
     fs::create_dir_all(to)?;
     let mut left_out = 0;

@@ -1,4 +1,5 @@
-//! The files that cases move: makes them, divides them into slices, and compares them with the destination.
+//! The files that cases move: generates them, divides them into slices, and compares them with the files at
+//! the destination.
 
 mod destination;
 mod generate;

@@ -1,4 +1,4 @@
-//! The data sets of one invocation. Each is made when it is first requested.
+//! The data sets of an invocation. Each data set is generated when it is first requested.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -14,15 +14,15 @@ use crate::spec::study::{DatasetSpec, Sizes};
 /// Files on this host that cases move.
 #[derive(Clone, Debug)]
 pub struct DataSet {
-    /// The directory that holds the files. Its name is the name of the set.
+    /// The directory that contains the files. Its last component is the name of the set.
     pub root: PathBuf,
-    /// The entries below the directory.
+    /// The entries below this directory.
     pub tree: Tree,
-    /// The set's description in the record.
+    /// The description of the set for the record.
     pub described: record::Dataset,
 }
 
-/// The place where data sets are made and kept.
+/// Generates data sets in a directory, and remembers them.
 #[derive(Debug)]
 pub struct Library {
     work: PathBuf,
@@ -31,46 +31,46 @@ pub struct Library {
     slices: BTreeMap<(String, u32), Vec<PathBuf>>,
 }
 
-/// The reason why a data set couldn't be made.
+/// The reason why a data set couldn't be generated.
 #[derive(Debug, thiserror::Error)]
 pub enum DataError {
-    /// There is too little space.
+    /// There isn't enough free space.
     #[error(
         "data set {name:?} needs {needed} bytes in {place} (the files, and the same again where they arrive), and {free} \
          are free; ask for less with --size"
     )]
     Space {
-        /// The set.
+        /// The name of the data set.
         name: String,
-        /// The directory.
+        /// The directory in which it was to be generated.
         place: PathBuf,
-        /// The bytes that are needed.
+        /// The number of bytes that are needed.
         needed: u64,
-        /// The bytes that are free.
+        /// The number of bytes that are free.
         free: u64,
     },
     /// A file couldn't be made or read.
     #[error("making data set {name:?} in {place}: {cause}")]
     Io {
-        /// The set.
+        /// The name of the data set.
         name: String,
-        /// The directory.
+        /// The directory in which it was to be generated.
         place: PathBuf,
         /// The reason.
         cause: io::Error,
     },
-    /// The tree to move holds no bytes.
+    /// The user's tree contains no bytes.
     #[error("--tree {0} holds no file to move, or only empty ones")]
     Empty(PathBuf),
-    /// The end at which the set was to be made reports an error.
+    /// The end at which the set was to be generated reports this error.
     #[error("{0}")]
     Told(String),
-    /// The tree to move can't be read.
+    /// The user's tree can't be read.
     #[error("reading --tree: {0}")]
     Tree(io::Error),
 }
 
-/// The entries of a user's own tree. The tree must hold a file that isn't empty.
+/// Lists the entries of a user's own tree. The tree must contain a file that isn't empty.
 ///
 /// # Errors
 /// If the tree can't be read, or holds no bytes.
@@ -85,7 +85,7 @@ impl Library {
         Library { work: work.join("data"), seed, sets: BTreeMap::new(), slices: BTreeMap::new() }
     }
 
-    /// Makes a set, or a copy of `tree` in its place. There must be space for two copies of it.
+    /// Generates a data set, or copies `tree` in its place. There must be space for the data twice.
     ///
     /// # Errors
     /// If there is too little space, or reading or writing fails.
@@ -104,15 +104,15 @@ impl Library {
         Ok(self.sets.entry(spec.name.clone()).insert_entry(DataSet { root, tree, described }).into_mut())
     }
 
-    /// A set that has been made.
+    /// The data set with this name, if it has been generated.
     pub fn get(&self, name: &str) -> Option<&DataSet> {
         self.sets.get(name)
     }
 
-    /// The directories that hold a set's `n` slices; if `n` is 1, the set itself.
+    /// The directories of a set's `n` slices; if `n` is 1, the directory of the set itself.
     ///
     /// # Errors
-    /// If the set hasn't been made, or linking fails.
+    /// If the set hasn't been generated, or linking fails.
     pub fn slices(&mut self, name: &str, n: u32) -> io::Result<Vec<PathBuf>> {
         let set =
             self.sets.get(name).ok_or_else(|| io::Error::other(format!("data set {name:?} wasn't made")))?;
@@ -159,7 +159,7 @@ impl Library {
         };
         let fs = rustix::fs::statvfs(&self.work).map_err(failed)?;
         let free = fs.f_bavail.saturating_mul(fs.f_frsize).min(memory_for(&self.work));
-        // A file takes whole pages, and its inode takes about one more page.
+        // Each file is rounded up to whole pages, and its inode takes about one more page.
         let needed = bytes.saturating_add(files.saturating_mul(8192)).saturating_mul(2);
         if needed <= free {
             return Ok(());
@@ -168,8 +168,8 @@ impl Library {
     }
 }
 
-/// The available memory if `place` is on a tmpfs, otherwise no limit. The files of a tmpfs take memory, and a
-/// tmpfs may report more space than there is memory.
+/// The bytes of available memory if `place` is on a tmpfs; otherwise no limit. Files on a tmpfs take memory,
+/// and a tmpfs may report more free space than there is memory.
 fn memory_for(place: &Path) -> u64 {
     if !is_on_tmpfs(place) {
         return u64::MAX;

@@ -1,9 +1,9 @@
-//! Sizes of generated files.
+//! Chooses the sizes of generated files.
 
 use crate::spec::study::Sizes;
 
-/// The size of every file of a set, in order. The same seed gives the same sizes. The sum of log-normal sizes
-/// is exactly the requested total.
+/// The sizes in bytes of all files of a set, in order. The same seed gives the same sizes. The sum of
+/// log-normal sizes is exactly the requested total.
 pub(crate) fn draw(sizes: &Sizes, seed: u64) -> Vec<u64> {
     match *sizes {
         Sizes::Fixed { files, size } => vec![size; usize::try_from(files).unwrap_or(usize::MAX)],
@@ -11,7 +11,7 @@ pub(crate) fn draw(sizes: &Sizes, seed: u64) -> Vec<u64> {
     }
 }
 
-/// The planned contents of a set: numbers of files and bytes.
+/// The contents that a set will have: the number of files, and the number of bytes.
 pub(crate) fn planned(sizes: &Sizes) -> (u64, u64) {
     match *sizes {
         Sizes::Fixed { files, size } => (files, files.saturating_mul(size)),
@@ -24,8 +24,8 @@ fn count(total: u64, mean: u64) -> u64 {
 }
 
 /// Draws total / mean sizes, and scales them so that their sum is the total. With a heavy tail, one file
-/// could be most of the set, so no file may have more than an eighth of the total; then eight equal slices
-/// exist.
+/// could be most of the set. So no file may have more than an eighth of the total, which allows eight slices
+/// of equal size.
 fn log_normal(total: u64, mean: u64, sigma: f64, seed: u64) -> Vec<u64> {
     let n = usize::try_from(count(total, mean)).unwrap_or(usize::MAX);
     let mut rng = fastrand::Rng::with_seed(seed);
@@ -39,15 +39,15 @@ fn log_normal(total: u64, mean: u64, sigma: f64, seed: u64) -> Vec<u64> {
     sizes
 }
 
-/// A draw from the standard normal distribution (Box and Muller, 1958).
+/// Draws a number from the standard normal distribution (Box and Muller, 1958).
 fn normal(rng: &mut fastrand::Rng) -> f64 {
-    // 1 - f64() is never 0, so its logarithm exists.
+    // 1 - f64() is never 0, so its logarithm is finite.
     let radius = (-2.0 * (1.0 - rng.f64()).ln()).sqrt();
     radius * (std::f64::consts::TAU * rng.f64()).cos()
 }
 
-/// Limits every weight to a share of the sum. Limiting lowers the sum, so this is repeated until little
-/// changes.
+/// Limits every weight to a share of the sum. That reduces the sum, so the step is repeated until the weights
+/// hardly change.
 fn cap(weights: &mut [f64], share: f64) {
     for _ in 0..20 {
         let most = share * weights.iter().sum::<f64>();
@@ -60,7 +60,7 @@ fn cap(weights: &mut [f64], share: f64) {
     }
 }
 
-/// Adds the rounding error of the sum to the largest file.
+/// Adds the difference between `total` and the sum to the largest file.
 fn settle_sum(sizes: &mut [u64], total: u64) {
     let sum: u64 = sizes.iter().sum();
     if let Some(largest) = sizes.iter_mut().max() {

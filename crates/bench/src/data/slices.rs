@@ -14,7 +14,7 @@ use super::tree::{Kind, Tree};
 /// bytes.
 ///
 /// # Errors
-/// The first error of linking, with the file's name.
+/// The first error of linking, with the name of the file.
 pub(crate) fn make(root: &Path, tree: &Tree, parent: &Path, n: usize) -> io::Result<Vec<PathBuf>> {
     let slices: Vec<PathBuf> = (0..n).map(|i| parent.join(format!("slice-{i}"))).collect();
     for (slice, entries) in slices.iter().zip(divide(tree, n)) {
@@ -28,8 +28,8 @@ pub(crate) fn make(root: &Path, tree: &Tree, parent: &Path, n: usize) -> io::Res
     Ok(slices)
 }
 
-/// Distributes the entries, the largest first, each to the slice with the fewest bytes. Empty directories go
-/// to the first slice.
+/// Distributes the entries, the largest first, each to the slice that has the fewest bytes so far. Empty
+/// directories go to the first slice.
 fn divide(tree: &Tree, n: usize) -> Vec<Vec<(&Path, &Kind)>> {
     let mut order: Vec<(&Path, &Kind)> =
         tree.entries().iter().map(|(path, kind)| (path.as_path(), kind)).collect();
@@ -96,8 +96,7 @@ mod tests {
             let trees: Vec<Tree> = slices.iter().map(|slice| Tree::read(slice).unwrap()).collect();
             prop_assert_eq!(trees.iter().map(Tree::files).sum::<u64>(), tree.files());
             prop_assert_eq!(trees.iter().map(Tree::bytes).sum::<u64>(), tree.bytes());
-            // With this greedy distribution, no slice exceeds another by more than the size of the largest
-            // file.
+            // With this greedy distribution, two slices differ by at most the size of the largest file.
             let bytes: Vec<u64> = trees.iter().map(Tree::bytes).collect();
             let spread = bytes.iter().max().unwrap() - bytes.iter().min().unwrap();
             prop_assert!(spread <= *sizes.iter().max().unwrap());

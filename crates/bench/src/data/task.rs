@@ -1,5 +1,5 @@
-//! Tasks that handle the files of one end. They are performed in this process or, on a host that doesn't
-//! share its files, by `linerate data`.
+//! Tasks on the files of one end. They are performed in this process or, on a host that doesn't share its
+//! files with this one, by `linerate data`.
 
 use std::fs::File;
 use std::io;
@@ -14,40 +14,40 @@ use super::{Destination, slices};
 use crate::record::Dataset;
 use crate::spec::study::{DatasetSpec, Sizes};
 
-/// A task that handles files.
+/// A task on the files of one end.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Task {
-    /// Make a data set below `work`, or a copy of `tree` in its place.
+    /// Generate a data set below `work`, or copy `tree` in its place.
     Make {
-        /// The directory.
+        /// The directory below which the set is generated.
         work: PathBuf,
-        /// Seed of sizes and contents.
+        /// The seed for the sizes and contents.
         seed: u64,
-        /// The data set.
+        /// The data set to generate.
         shape: Shape,
-        /// The user's own tree.
+        /// The user's own tree, if it replaces generated data.
         tree: Option<PathBuf>,
     },
-    /// Make a data set's slices.
+    /// Divide a data set into slices.
     Slice {
-        /// The directory below which the set was made.
+        /// The directory below which the set was generated.
         work: PathBuf,
-        /// The set.
+        /// The name of the set.
         name: String,
         /// The number of slices.
         number: u32,
     },
-    /// Empty a directory, and make sure that memory for this number of bytes is available at once.
+    /// Empty a directory, and make sure that memory for a number of bytes is available at once.
     Clear {
-        /// The directory.
+        /// The directory to empty.
         destination: PathBuf,
-        /// The bytes.
+        /// The number of bytes for which memory is needed.
         bytes: u64,
     },
-    /// Count the files and bytes below a directory.
+    /// Count the files and bytes below this directory.
     Count(PathBuf),
-    /// Hash every file below a directory.
+    /// Hash every file below this directory.
     Digest(PathBuf),
 }
 
@@ -55,21 +55,21 @@ pub enum Task {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Answer {
-    /// The data set that was made.
+    /// The data set that was generated.
     Made(Dataset),
-    /// The directories of the slices.
+    /// The directories of a data set's slices.
     Sliced(Vec<PathBuf>),
-    /// The task succeeded, and has no other result.
+    /// The task succeeded and has no other result.
     Done,
-    /// Files and bytes.
+    /// The numbers of files and bytes.
     Counted(u64, u64),
-    /// Every entry, with its kind and the digest of its contents, sorted by path.
+    /// For every entry its path, and its kind with the digest of its contents; sorted by path.
     Digest(Vec<(PathBuf, String)>),
     /// The task failed, for this reason.
     Failed(String),
 }
 
-/// A data set, as one end sends it to the other.
+/// The properties of a data set, in the form in which one end sends them to the other.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Shape {
     name: String,
@@ -136,7 +136,7 @@ impl Answer {
 }
 
 impl Shape {
-    /// A data set as the study specifies it.
+    /// The properties of the data set that the study specifies.
     pub fn of(spec: &DatasetSpec) -> Shape {
         let sizes = match spec.sizes {
             Sizes::LogNormal { total, mean, sigma } => ShapeSizes::LogNormal { total, mean, sigma },

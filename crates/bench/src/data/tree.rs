@@ -1,4 +1,4 @@
-//! Lists directories, and compares two directories.
+//! Lists the entries below a directory, and compares two directories.
 
 use std::fs::{self, File};
 use std::io::{self, Read};
@@ -30,7 +30,7 @@ impl Tree {
         let mut entries = Vec::new();
         let mut waiting = vec![PathBuf::new()];
         while let Some(dir) = waiting.pop() {
-            // Joining an empty path would append a slash to the name.
+            // Joining an empty path would append a slash to the directory's name.
             let place = if dir.as_os_str().is_empty() { root.to_owned() } else { root.join(&dir) };
             let listed = fs::read_dir(&place).map_err(|e| at(&place, &e))?;
             for entry in listed {
@@ -62,11 +62,12 @@ impl Tree {
         self.sizes().sum()
     }
 
-    /// A message about the first difference in names, kinds, sizes or contents between the entries of this
-    /// tree at `here` and the entries at `there`; `None` if both are the same.
+    /// Compares the entries of this tree, which are below `here`, with the entries below `there`. Returns a
+    /// message about the first difference in names, kinds, sizes or contents; `None` if there is no
+    /// difference.
     ///
     /// # Errors
-    /// If a file on either side can't be read.
+    /// If a file in either directory can't be read.
     pub fn difference(&self, here: &Path, there: &Path) -> io::Result<Option<String>> {
         let other = match Tree::read(there) {
             Ok(other) => other,
@@ -139,7 +140,7 @@ fn same_bytes(a: &Path, b: &Path, one: &mut [u8], two: &mut [u8]) -> io::Result<
     }
 }
 
-/// Fills the buffer, or reads until the end of the file. A single read may return less than there is.
+/// Reads until the buffer is full or the file ends. A single read may return fewer bytes.
 fn read_full(file: &mut File, buffer: &mut [u8]) -> io::Result<usize> {
     let mut filled = 0;
     while filled < buffer.len() {

@@ -1,4 +1,4 @@
-//! The table of bounds.
+//! Prints the table of bounds.
 
 use linerate_quantity::three;
 
@@ -6,7 +6,7 @@ use super::grid::{Grid, wrap};
 use crate::record::{Record, Relation};
 use crate::stats::{BoundRow, BoundVerdict, Interval, LEAST_BLOCKS, outcome};
 
-/// The rows, the reasons of rows that don't hold, and the outcome.
+/// The table of bounds: the rows, the reasons for rows that don't hold, and the outcome.
 pub fn bounds_table(record: &Record, rows: &[BoundRow]) -> String {
     let judges = rows.iter().any(|row| row.bound.limit.is_some());
     let mut heading = vec!["row", "value", "95 % interval"];
@@ -37,7 +37,7 @@ pub fn bounds_table(record: &Record, rows: &[BoundRow]) -> String {
     lines.join("\n").trim_end().to_owned()
 }
 
-/// The reason why a row without a bound has no value.
+/// The reason why a row without a limit has no value.
 fn lack(row: &BoundRow) -> Option<&str> {
     row.verdict.reason().filter(|_| row.bound.limit.is_none() && row.value.is_none())
 }

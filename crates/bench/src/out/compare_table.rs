@@ -1,11 +1,11 @@
-//! The table of a comparison of two results.
+//! Prints the table of a comparison of two results.
 
 use super::grid::{Grid, wrap};
 use crate::compare::{Comparison, Equal, Row, Verdict};
 use crate::metric::Metric;
 use crate::stats::Interval;
 
-/// Other differences, the rows, and the cases that only one result has.
+/// The comparison as text: the other differences, the rows, and the cases that only one result has.
 pub fn compare_table(comparison: &Comparison) -> String {
     let mut lines: Vec<String> =
         comparison.warnings.iter().flat_map(|text| wrap(&format!("warning: {text}"), 2)).collect();
@@ -18,7 +18,7 @@ pub fn compare_table(comparison: &Comparison) -> String {
     lines.join("\n")
 }
 
-/// A table of how often equal cases were called different.
+/// A table that shows how often equal cases were called different.
 pub fn equal_table(found: &[Equal]) -> String {
     let mut grid = Grid::new(&["quantity", "inside blocks", "between results"], 1);
     let share = |different: usize, of: usize| {

@@ -1,27 +1,29 @@
-//! Estimates how long a study will take, before anything is known about the hosts.
+//! Estimates how long a study will take, without knowledge of the hosts.
 
 use std::time::Duration;
 
 use crate::spec::study::{CaseSpec, LinkSpec, Sizes, Study};
 use crate::spec::tool::{Moves, Tool, Toolbox};
 
-/// Additional seconds for each run: flushing disks, starting a server, a login, reading counters.
+/// Seconds that each run takes in addition to its transfer: for flushing disks, starting a server, logging
+/// in, and reading counters.
 const AROUND: f64 = 0.7;
-/// Seconds to make a lab.
+/// Seconds that it takes to create a lab.
 const LAB: f64 = 1.0;
-/// The bytes per second at which data is made, a destination is cleared and counted, and contents are
-/// compared.
+/// The assumed rate, in bytes per second, for generating data, clearing and counting a destination, and
+/// comparing contents.
 const MAKING: f64 = 4e8;
 const CLEARING: f64 = 3e9;
 const COMPARING: f64 = 1e9;
-/// The time of a search in steps: ten tries, each with a quarter more for its start.
+/// The time of a search in steps, as a multiple of a run's time: ten tries, each with a quarter more for its
+/// start.
 const TRIES: f64 = 12.5;
-/// The assumed rate of an unshaped link, in bit/s.
+/// The assumed rate of an unshaped link, in bits per second.
 const OPEN: f64 = 2e10;
 
-/// An estimate of the total time: labs, data, warm-ups and blocks. It assumes that each tool is installed,
-/// and reaches the rate in its tool file or, without one, the link's rate. A tool that runs for a fixed time
-/// takes that time.
+/// An estimate of the study's total time: labs, data, warm-ups and blocks. The assumption is that each tool
+/// is installed, and reaches the rate in its tool file or, without such a rate, the link's rate. For a tool
+/// that runs for a fixed time, this time is used.
 pub fn estimate(study: &Study, tools: &Toolbox, blocks: u32) -> Duration {
     let labs = study.links.len() as f64 * LAB;
     let data: f64 = study.datasets.iter().map(|set| total(&set.sizes) / MAKING).sum();
@@ -37,7 +39,7 @@ pub fn estimate(study: &Study, tools: &Toolbox, blocks: u32) -> Duration {
     Duration::try_from_secs_f64(labs + data + runs).unwrap_or(Duration::MAX)
 }
 
-/// Seconds of one run, including its preparation and checks.
+/// The estimated seconds of one run, including its preparation and checks.
 fn run(study: &Study, case: &CaseSpec, tool: &Tool) -> f64 {
     let parameter = |name: &str| {
         let value = case.level(tool, name).and_then(|value| value.parse::<f64>().ok());
@@ -62,7 +64,7 @@ fn pace(link: Option<&LinkSpec>, tool: &Tool) -> f64 {
     tool.pace.map_or(link, |pace| link.min(pace as f64)).max(1.0)
 }
 
-/// The bytes that a run of the case moves.
+/// The number of bytes that a run of the case moves.
 fn amount(study: &Study, case: &CaseSpec) -> f64 {
     let named = |name: &str| study.datasets.iter().find(|set| set.name == name);
     let set = case.dataset.as_deref().map_or(study.datasets.first(), named);
@@ -112,7 +114,7 @@ mod tests {
 
     #[test]
     fn bytes_take_what_link_and_tool_allow() {
-        // 1 GB over 2 x 1 Gbit/s takes 4 s, and clearing the destination takes a third of a second.
+        // 1 GB over two links of 1 Gbit/s takes 4 s, and clearing the destination takes a third of a second.
         let copy = "tool = \"linerate-cp\"";
         assert!((seconds(copy, 2) - seconds(copy, 1) - 5.333).abs() < 0.01);
         let first = seconds(copy, 1) - 2.0 * (seconds(copy, 2) - seconds(copy, 1));

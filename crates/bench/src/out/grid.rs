@@ -1,15 +1,15 @@
-//! Text in aligned columns.
+//! Prints text in aligned columns.
 
 use linerate_wire::path::printable;
 use std::collections::BTreeMap;
 
-/// The widest line.
+/// The width of the widest line, in characters.
 pub(crate) const WIDTH: usize = 100;
 
-/// The width that the first column keeps, as long as other columns can be left out.
+/// The width that the first column keeps, as long as other columns can be removed.
 const LEAST_NAME: usize = 16;
 
-/// A table: a heading, and rows of cells or of a note in place of the later cells.
+/// A table: a heading, and rows of cells. In a row, a note may take the place of the last cells.
 pub(crate) struct Grid {
     heading: Vec<String>,
     rows: Vec<Vec<String>>,
@@ -17,21 +17,22 @@ pub(crate) struct Grid {
 }
 
 impl Grid {
-    /// A table with these headings; the first `left` columns are aligned to the left, the others to the
+    /// A table with these headings. The first `left` columns are aligned to the left, the others to the
     /// right.
     pub fn new(heading: &[&str], left: usize) -> Grid {
         let heading = heading.iter().map(|text| printable(text.as_bytes())).collect();
         Grid { heading, rows: Vec::new(), left }
     }
 
-    /// Adds a row. If it has fewer cells than there are columns, its last cell is a note that extends over the missing
-    /// columns. Texts of a record may contain anything, so they are escaped.
+    /// Adds a row. If it has fewer cells than there are columns, its last cell is a note that extends over
+    /// the missing columns. Control characters in cells are escaped, since a record's texts may contain any
+    /// characters.
     pub fn row(&mut self, cells: Vec<String>) {
         self.rows.push(cells.iter().map(|cell| printable(cell.as_bytes())).collect());
     }
 
-    /// Removes columns, in this order of their headings, until the first column has space for a name. Returns the
-    /// headings of the removed columns.
+    /// Removes columns, in the order of the headings in `order`, until the first column has enough space for
+    /// a name. Returns the headings of the removed columns.
     pub fn make_room<'h>(&mut self, order: &[&'h str]) -> Vec<&'h str> {
         let mut left_out = Vec::new();
         for heading in order {
@@ -43,7 +44,7 @@ impl Grid {
             }
             let Some(column) = self.heading.iter().position(|known| known == heading) else { continue };
             let whole = self.heading.len();
-            // A note extends over the columns that its row lacks.
+            // A note takes the place of the columns that its row lacks.
             let holds = |row: &&mut Vec<String>| row.len() == whole || column + 1 < row.len();
             self.rows.iter_mut().filter(holds).for_each(|row| drop(row.remove(column)));
             self.heading.remove(column);
@@ -52,8 +53,9 @@ impl Grid {
         left_out
     }
 
-    /// The lines of the table. If the columns are too wide, the gaps are made smaller. If that isn't enough, the first
-    /// column is broken into several lines or shortened, but so that no two rows look the same.
+    /// The lines of the table. If the columns are too wide, the gaps between them are reduced. If that isn't
+    /// enough, the texts of the first column are broken into several lines or shortened, such that no two
+    /// rows look the same.
     pub fn lines(&self) -> Vec<String> {
         let mut widths = self.widths();
         let gaps = widths.len().saturating_sub(1);
@@ -81,14 +83,14 @@ impl Grid {
     fn widths(&self) -> Vec<usize> {
         let whole = |row: &&Vec<String>| row.len() == self.heading.len();
         let width = |column: usize| {
-            // A note doesn't widen the column in which it begins.
+            // A note doesn't make the column wider in which it begins.
             let cells = self.rows().filter(|row| whole(row) || column + 1 < row.len());
             cells.filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max().unwrap_or(0)
         };
         (0..self.heading.len()).map(width).collect()
     }
 
-    /// A row's line, with `name` as its first cell.
+    /// The line of a row, with `name` as its first cell.
     fn line(&self, name: &String, row: &[String], widths: &[usize], gap: usize) -> String {
         let mut line = String::new();
         for (i, (cell, width)) in row.iter().zip(widths).enumerate() {
@@ -108,7 +110,7 @@ impl Grid {
     }
 }
 
-/// The text or, if it is too wide, its beginning and an ellipsis.
+/// The text; if it is too wide, its beginning with an ellipsis.
 pub(crate) fn shorten(text: &str, width: usize) -> String {
     if text.chars().count() <= width {
         return text.to_owned();
@@ -116,8 +118,8 @@ pub(crate) fn shorten(text: &str, width: usize) -> String {
     text.chars().take(width.saturating_sub(3)).chain("...".chars()).collect()
 }
 
-/// The names in lines no wider than `width`, broken between words; `None` if a word is wider, or if a name needs more
-/// than three lines.
+/// The names, broken between words into lines no wider than `width`; `None` if a word is wider, or if a name
+/// needs more than three lines.
 fn in_lines(names: &[&str], width: usize) -> Option<Vec<Vec<String>>> {
     let lines = names.iter().map(|name| wrap_to(name, 2, width));
     let fits =
@@ -125,8 +127,8 @@ fn in_lines(names: &[&str], width: usize) -> Option<Vec<Vec<String>>> {
     lines.map(|lines| Some(lines).filter(fits)).collect()
 }
 
-/// The names, shortened to `width`: at the end; if that makes two names equal, in the middle or at the start; if each
-/// of these makes two names equal, with their numbers.
+/// The names, shortened to `width` at the end. If that makes two names equal, they are shortened in the
+/// middle or at the start. If they are still equal, they are numbered.
 fn fit(names: &[&str], width: usize) -> Vec<String> {
     let ways: [fn(&str, usize) -> String; 3] = [shorten, without_middle, without_start];
     for way in ways {
@@ -145,7 +147,7 @@ fn fit(names: &[&str], width: usize) -> Vec<String> {
     names.iter().enumerate().map(numbered).collect()
 }
 
-/// True if different names are still different after shortening.
+/// True if names that are different are still different after shortening.
 fn are_apart(names: &[&str], cut: &[String]) -> bool {
     let mut seen: BTreeMap<&str, &str> = BTreeMap::new();
     cut.iter().zip(names).all(|(cut, name)| seen.insert(cut, name).is_none_or(|other| other == *name))
@@ -169,7 +171,8 @@ fn without_start(text: &str, width: usize) -> String {
     "...".chars().chain(text.chars().skip(all - width.saturating_sub(3).min(all))).collect()
 }
 
-/// The text in lines no wider than `WIDTH`. All lines except the first are indented by `indent`.
+/// The text, broken into lines no wider than `WIDTH`. All lines except the first are indented by `indent`
+/// spaces.
 pub(crate) fn wrap(text: &str, indent: usize) -> Vec<String> {
     wrap_to(text, indent, WIDTH)
 }

@@ -1,4 +1,4 @@
-//! A few lines above the results that describe the measurement.
+//! Prints a few lines above the results that describe the measurement.
 
 use linerate_quantity::{BitRate, Bytes, counted, three};
 
@@ -25,7 +25,7 @@ pub fn headline(record: &Record) -> String {
     lines.join("\n")
 }
 
-/// The first two lines of a study's purpose. The second is shortened if there are more lines.
+/// The first two lines of a study's purpose. If there are more lines, the second ends with an ellipsis.
 pub(crate) fn about(text: &str) -> Vec<String> {
     let mut lines = wrap(text, 0);
     lines.retain(|line| !line.is_empty());

@@ -1,4 +1,4 @@
-//! Output for terminals: plain text, at most 100 columns wide.
+//! Output for terminals: plain text with lines of at most 100 characters.
 
 mod bounds_table;
 mod compare_table;

@@ -1,4 +1,4 @@
-//! Shows the runs of a study without making them.
+//! Prints the planned runs of a study without running them.
 
 use std::time::Duration;
 
@@ -9,8 +9,8 @@ use super::grid::{Grid, wrap};
 use crate::spec::study::{CaseSpec, LinkSpec, Sizes, Study};
 use crate::spec::tool::{Moves, Toolbox};
 
-/// The plan: each case with its tool, streams, data, link and further levels; the number of runs; and about
-/// how long they will take.
+/// The plan of a study: each case with its tool, streams, data, link and other levels; the number of runs;
+/// and the approximate time.
 pub fn plan(study: &Study, tools: &Toolbox, blocks: u32) -> String {
     let mut lines = vec![format!("{}: {}", study.name, study.title)];
     lines.extend(study.datasets.iter().map(|set| format!("data set {}: {}", set.name, sizes(&set.sizes))));
@@ -32,7 +32,7 @@ pub fn plan(study: &Study, tools: &Toolbox, blocks: u32) -> String {
     lines.join("\n")
 }
 
-/// The line for a study file without errors.
+/// The line that reports that a study file has no errors.
 pub fn checked(study: &Study, tools: &Toolbox, blocks: u32) -> String {
     let several = |n: usize, what: &str| format!("{n} {what}{}", if n == 1 { "" } else { "s" });
     let parts = [
@@ -54,7 +54,7 @@ fn counts(study: &Study, tools: &Toolbox, blocks: u32) -> String {
     format!("{cases} warm-ups, then {blocks} x {cases} = {runs} runs; about {about} in all (estimated)")
 }
 
-/// A description of a link of a study.
+/// A description of a study's link.
 pub(crate) fn describe_link(link: &LinkSpec) -> String {
     let rate = link.rate.map_or("open".into(), |rate| format!("{:#}", BitRate(rate as f64)));
     let several = if link.count > 1 { format!("{} x ", link.count) } else { String::new() };
@@ -69,7 +69,7 @@ pub(crate) fn describe_link(link: &LinkSpec) -> String {
     format!("{several}{rate}, MTU {}{queues}{guests}{rtt}{loss}", link.mtu)
 }
 
-/// `1 virtual machine`, `8 virtual machines`.
+/// The number of virtual machines as text: `1 virtual machine`, `8 virtual machines`.
 pub(crate) fn of_machines(number: u32) -> String {
     format!("{number} virtual machine{}", if number == 1 { "" } else { "s" })
 }
@@ -111,7 +111,7 @@ fn sizes(sizes: &Sizes) -> String {
     }
 }
 
-/// An approximate duration: `45 s`, `3 min`, `1 h 5 min`.
+/// An approximate duration as text: `45 s`, `3 min`, `1 h 5 min`.
 pub(super) fn about(time: Duration) -> String {
     let seconds = time.as_secs_f64().round() as u64;
     match seconds {

@@ -1,4 +1,4 @@
-//! The numbers that papers printed.
+//! Prints the numbers of papers beside the measured ones.
 
 use super::grid::wrap;
 use super::table::column;
@@ -6,8 +6,8 @@ use crate::metric::Metric;
 use crate::record::Record;
 use crate::stats::{PrintedRow, summaries};
 
-/// A line for each quantity of a case: the measured number, and all numbers that papers printed; `None` if
-/// there are no printed numbers.
+/// A line for each quantity of a case, with the measured number and all numbers that papers printed; `None`
+/// if papers printed no numbers for the cases.
 pub fn printed_table(record: &Record) -> Option<String> {
     let rows = PrintedRow::all(record, &summaries(record, None));
     let mut groups: Vec<((&str, Metric), Vec<&PrintedRow>)> = Vec::new();

@@ -1,4 +1,4 @@
-//! The progress messages of a study.
+//! Prints the progress of a study.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use crate::metric::Metric;
 use crate::record::Outcome;
 use crate::run::{Event, Phase};
 
-/// Turns events into lines.
+/// Converts events to lines.
 #[derive(Debug, Default)]
 pub struct Progress {
     begun: String,
@@ -19,9 +19,9 @@ pub struct Progress {
 /// A line to show.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Line {
-    /// A line about something in progress. The next line replaces it.
+    /// A line about a step in progress, which the next line replaces.
     Passing(String),
-    /// A line that stays.
+    /// A line that isn't replaced.
     Lasting(String),
 }
 

@@ -1,4 +1,4 @@
-//! The tables of the cases' metrics.
+//! Prints the tables of the cases' metrics.
 
 use linerate_quantity::plain;
 
@@ -9,8 +9,8 @@ use crate::stats::{
     Called, CaseSummary, Difference, Differences, Estimate, Interval, LEAST_BLOCKS, good_runs, summaries,
 };
 
-/// The results of the cases. Cases that move data, cases that make requests, and cases with a score each have
-/// their own table. Below the tables are the notes that a reader needs.
+/// The results of the cases, as tables: one for cases that move data, one for cases that make requests, and
+/// one for cases with a score. Below the tables are notes that explain them.
 pub fn table(record: &Record) -> String {
     let mut all = summaries(record, record.baseline.as_deref());
     tell_apart(&mut all);
@@ -24,10 +24,10 @@ pub fn table(record: &Record) -> String {
     lines.join("\n")
 }
 
-/// The columns of tools that move data. The first is shown with its interval.
+/// The columns for tools that move data. Only the first is shown with its interval.
 const MOVERS: [Metric; 5] =
     [Metric::PayloadRate, Metric::Seconds, Metric::BusyPercent, Metric::FarBusyPercent, Metric::CpuPerGb];
-/// [`MOVERS`] with the response times of requests that ran at the same time as the tool.
+/// The columns of [`MOVERS`], and the response times of requests that were made while the tool ran.
 const BESIDE: [Metric; 7] = [
     Metric::PayloadRate,
     Metric::P50,
@@ -37,12 +37,12 @@ const BESIDE: [Metric; 7] = [
     Metric::FarBusyPercent,
     Metric::CpuPerGb,
 ];
-/// The columns of tools that make requests. Of the two hosts, only the server's processors are shown, because
-/// they matter more.
+/// The columns for tools that make requests. Only the load of the server's processors is shown, since it
+/// matters more than the client's.
 const REQUESTS: [Metric; 5] =
     [Metric::TransactionRate, Metric::P50, Metric::P99, Metric::PayloadRate, Metric::FarBusyPercent];
 
-/// Adds the case's id to labels of rows that would look the same, such as two levels of a setting.
+/// Appends the case's ID to labels that would be equal, such as those of two levels of a setting.
 fn tell_apart(all: &mut [CaseSummary]) {
     let row = |case: &Case| (case.label.clone(), case.streams, case.cipher.clone());
     let rows: Vec<_> = all.iter().map(|summary| row(&summary.case)).collect();
@@ -54,7 +54,7 @@ fn tell_apart(all: &mut [CaseSummary]) {
 }
 
 /// The metric that decides in which table a case is shown. A case without a good run is shown with other
-/// cases of its tool or, if there are none, with the first case that has a value.
+/// cases of its tool; if there are none, with the first case that has a value.
 fn kind(summary: &CaseSummary, all: &[CaseSummary]) -> Metric {
     let own = |summary: &CaseSummary| {
         summary.main().or_else(|| (summary.measured > 0).then_some(Metric::PayloadRate))
@@ -66,7 +66,7 @@ fn kind(summary: &CaseSummary, all: &[CaseSummary]) -> Metric {
         .unwrap_or_default()
 }
 
-/// The lines of a table and an empty line; nothing if there are no rows.
+/// The lines of a table and an empty line; no lines if there are no rows.
 fn lines(heading: &[&str], rows: impl Iterator<Item = Vec<String>>) -> Vec<String> {
     let mut grid = Grid::new(heading, 1);
     let mut empty = true;
@@ -84,10 +84,10 @@ fn lines(heading: &[&str], rows: impl Iterator<Item = Vec<String>>) -> Vec<Strin
     grid.lines().into_iter().chain(note).chain([String::new()]).collect()
 }
 
-/// The columns that are left out if names need space, in this order.
+/// The columns that are removed, in this order, if names need more space.
 const GIVE_WAY: [&str; 4] = ["% of stream", "seconds", "cipher", "streams"];
 
-/// The heading of the last column, if there is a baseline. It is short, because the names need space.
+/// The heading of the last column, if there is a baseline. It is short, since names need the space.
 fn ratio(record: &Record) -> Option<String> {
     let base = record.cases.iter().find(|case| Some(&case.id) == record.baseline.as_ref());
     base.map(|case| format!("x {}", case.tool.trim_start_matches("linerate-")))
@@ -100,7 +100,7 @@ fn columns(record: &Record, cases: &[&CaseSummary], metrics: &[Metric]) -> Vec<S
     if record.shared_processors {
         metrics.retain(|metric| *metric != Metric::BusyPercent);
     }
-    // Users and tiles aren't streams: if every case has one stream, the column is useless.
+    // Numbers of users and tiles aren't streams. If every case has one stream, the column isn't needed.
     let has_streams = has_cipher || cases.iter().any(|summary| summary.case.streams != Some(1));
     let mut heading = vec!["case"];
     heading.extend(has_streams.then_some("streams"));
@@ -162,7 +162,7 @@ fn scores(record: &Record, scored: &[&CaseSummary]) -> Vec<String> {
     lines
 }
 
-/// Percent, its interval, and its meaning.
+/// The cells for a difference: the percentage, its interval, and its meaning.
 fn difference_cells(difference: Difference) -> [String; 3] {
     let interval = match difference.interval {
         Interval::Known(low, high) => format!("{low:+.2} to {high:+.2} %"),
@@ -180,7 +180,7 @@ fn without_figure(summary: &CaseSummary) -> String {
     summary.reason.clone().unwrap_or_else(|| "not run".into())
 }
 
-/// The label of a case. A star marks a case with a failed or disturbed run; a footnote gives the reason.
+/// The label of a case. A star marks a case with failed or disturbed runs, for which a note gives the reason.
 fn marked_label(summary: &CaseSummary) -> String {
     let marked = summary.measured > 0 && (summary.failed > 0 || summary.disturbed > 0);
     format!("{}{}", summary.case.label, if marked { " *" } else { "" })
@@ -220,7 +220,7 @@ fn footnotes(record: &Record, all: &[CaseSummary], moves: bool) -> Vec<String> {
 }
 
 /// Notes about runs without values. Cases with the same number of such runs and the same reason, such as a
-/// missing tool, share a note.
+/// missing tool, have a common note.
 fn failed_notes(record: &Record, all: &[CaseSummary]) -> Vec<String> {
     let mut notes: Vec<(String, Vec<&str>)> = Vec::new();
     for summary in all.iter().filter(|summary| summary.failed > 0) {
@@ -234,14 +234,14 @@ fn failed_notes(record: &Record, all: &[CaseSummary]) -> Vec<String> {
     notes.into_iter().map(|(note, cases)| format!("* {}: {note}", cases.join(", "))).collect()
 }
 
-/// The first warning of a case's runs, and the number of runs with warnings.
+/// A note with the first warning of a case's runs, and the number of runs with warnings.
 fn warning_note(record: &Record, case: &str) -> Option<String> {
     let warned: Vec<&str> = good_runs(record, case).filter_map(|(_, run)| run.warnings().next()).collect();
     let first = warned.first()?;
     Some(format!("! {case}: {} of {} runs warn: {first}", warned.len(), record.blocks))
 }
 
-/// The results of the searches before a case's runs.
+/// A note with the results of the searches before a case's runs.
 fn found_note(summary: &CaseSummary) -> Option<String> {
     let (found, parameter) = (summary.of(Metric::Found)?, summary.searched.as_deref()?);
     let several = if found.blocks == 1 { "" } else { "es" };
@@ -346,7 +346,7 @@ mod tests {
         assert!(text.contains("* c: no value in 1 of 1 runs: y isn't installed"), "{text}");
     }
 
-    /// A good run with this number of transactions per second.
+    /// A good run with this number of transactions per second and this score.
     fn asked(rate: u64, score: Option<f64>) -> Outcome {
         let Outcome::Measured(mut measures) = measured(1.0, 2.0) else { unreachable!("it is measured") };
         measures.transactions = Some(2 * rate).filter(|rate| *rate > 0);

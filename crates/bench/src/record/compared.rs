@@ -1,34 +1,34 @@
-//! Numbers with which a study's results are compared: those that papers printed, and bounds.
+//! The numbers with which a study's results are compared: bounds, and numbers that papers printed.
 
 use serde::{Deserialize, Serialize};
 
 use crate::metric::Metric;
 
-/// A number that a paper printed.
+/// A number that a paper printed for a case.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Printed {
-    /// [`super::Case::id`].
+    /// The ID of the case, [`super::Case::id`].
     pub case: String,
-    /// The quantity.
+    /// The quantity of the number.
     #[serde(default, with = "crate::metric::quantity")]
     pub quantity: Metric,
     /// The number, in the quantity's unit.
     pub value: f64,
-    /// The place in the paper, and the paper: "figure 5".
+    /// The place in the paper, and the paper, for example "figure 5" of a title.
     pub source: String,
-    /// The layer of a rate.
+    /// Which bytes the number counts, if it is a rate.
     #[serde(default, skip_serializing_if = "Layer::is_payload")]
     pub layer: Layer,
 }
 
-/// The bytes that a rate counts.
+/// Which bytes a rate counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Layer {
-    /// Bytes of contents. All rates of this program count these.
+    /// The bytes of contents. All rates that this program measures count these.
     #[default]
     Payload,
-    /// Contents and headers. Such a rate doesn't belong on an axis of payload.
+    /// Contents and headers. A rate of this kind isn't shown on an axis of payload.
     Wire,
 }
 
@@ -39,19 +39,19 @@ impl Layer {
     }
 }
 
-/// A value that a study compares with a limit, or that it only shows with its interval.
+/// A value that a study compares with a limit, or only shows with its interval.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Bound {
     /// The name of the row.
     pub name: String,
-    /// The compared expression, as the study file spells it.
+    /// The expression that is compared, as the study file contains it.
     pub expression: String,
     /// The limit. A row without a limit is shown but not judged.
     #[serde(flatten)]
     pub limit: Option<Limit>,
-    /// Unit of the value: "ratio", "bytes", "ms".
+    /// The unit of the value: "ratio", "bytes", "ms".
     pub unit: String,
-    /// True if every block must hold the bound, not only the median of the blocks.
+    /// True if the bound must hold in every block, and not only for the median of the blocks.
     #[serde(default)]
     pub every_block: bool,
 }
@@ -61,18 +61,18 @@ pub struct Bound {
 pub struct Limit {
     /// The comparison: `>=` or `<=`.
     pub relation: Relation,
-    /// The value that must be reached.
+    /// The number with which the value is compared.
     #[serde(rename = "limit")]
     pub value: f64,
 }
 
-/// Direction of a bound.
+/// The direction of a bound.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Relation {
-    /// At least.
+    /// The value must be at least the limit.
     #[serde(rename = ">=")]
     AtLeast,
-    /// At most.
+    /// The value must be at most the limit.
     #[serde(rename = "<=")]
     AtMost,
 }

@@ -1,4 +1,4 @@
-//! One run of one case: waits for a quiet host before it, measures it, and checks the destination after it.
+//! Makes one run of a case: waits for a quiet host, measures the run, and then checks the destination.
 
 use std::fs;
 use std::io;
@@ -20,16 +20,16 @@ use super::process::{self, Finished, Group, Output, ProcessError, Stop, tail};
 use super::reading::{self, Stated};
 use super::windows;
 
-/// Everything that one run needs.
+/// Everything that is needed for one run of a case.
 pub(crate) struct Attempt<'a> {
     pub bed: &'a mut dyn Bed,
     pub tool: &'a Tool,
     pub case: &'a CaseSpec,
-    /// The sources, one directory for each copy of the tool; empty if no files are moved.
+    /// The source directories, one for each copy of the tool; empty if no files are moved.
     pub sources: Vec<PathBuf>,
-    /// The numbers of files and bytes that must arrive; for memory to memory, 0 and the requested bytes.
+    /// The numbers of files and bytes that must arrive. For data from memory, 0 and the requested bytes.
     pub expected: (u64, u64),
-    /// True if contents are also compared byte by byte.
+    /// True if contents are also compared byte by byte after the run.
     pub compare: bool,
     /// A directory for outputs and the destination.
     pub work: &'a Path,
@@ -38,7 +38,7 @@ pub(crate) struct Attempt<'a> {
     pub settle: f64,
     pub timeout: f64,
     pub stop: &'a Stop,
-    /// The result of a search before the run; `None` until the search is done.
+    /// The result of the search before the run; `None` until the search is complete.
     pub found: Option<Found>,
 }
 
@@ -47,19 +47,19 @@ pub(crate) struct Attempt<'a> {
 pub(crate) enum Failure {
     /// The run failed, for this reason.
     Failed(String),
-    /// The run can't be made here, for this reason.
+    /// The run isn't possible here, for this reason.
     Unavailable(String),
     /// The user stops the study.
     Interrupted,
 }
 
-/// The commands' output and the samplers' recordings, for the store.
+/// The output of the commands and the recordings of the samplers, which the store keeps.
 #[derive(Debug, Default)]
 pub(crate) struct Log {
     pub text: Vec<u8>,
-    /// The samplers' recordings of both ends, by the host's name.
+    /// The samplers' recordings of both ends, with the hosts' names.
     pub recordings: Vec<(&'static str, Vec<u8>)>,
-    /// The recordings of watched hosts, by the host's name.
+    /// The recordings of watched hosts, with the hosts' names.
     pub watched: Vec<(String, Vec<u8>)>,
 }
 
@@ -79,10 +79,10 @@ impl From<ProcessError> for Failure {
 }
 
 impl Attempt<'_> {
-    /// Runs the case once. The commands' output goes to `log`, even if the run fails.
+    /// Makes one run of the case. The commands' output is written to `log` even if the run fails.
     pub fn run(mut self, log: &mut Log) -> Result<Measures, Failure> {
         let foreign = self.wait_for_quiet()?;
-        // As late as possible, so that the freed memory is still available at once.
+        // The destination is cleared as late as possible, so that the freed memory is still available.
         self.clear_destination()?;
         let mut servers = self.start_servers()?;
         servers.extend(self.start_beside()?);
@@ -117,8 +117,8 @@ impl Attempt<'_> {
         Ok(measures)
     }
 
-    /// Waits for a window without other work, for at most four windows, and returns the number of processors
-    /// of each host that were busy in the last window.
+    /// Waits, for at most four windows, until a window passes in which no other work is done. Returns the
+    /// number of processors of each host that were busy in the last window.
     fn wait_for_quiet(&mut self) -> Result<[f64; 2], Failure> {
         rustix::fs::sync();
         let mut foreign = [0.0; 2];
@@ -145,7 +145,7 @@ impl Attempt<'_> {
         Ok([a, b])
     }
 
-    /// Stops the samplers, even after a failed run, because the next run starts them again.
+    /// Stops the samplers. This is necessary after a failed run too, since the next run starts them again.
     fn stop_samples(&mut self) -> Result<Vec<(&'static str, Vec<u8>)>, Failure> {
         let mut recordings = Vec::new();
         for (name, end) in [("a", End::A), ("b", End::B)] {
@@ -222,7 +222,7 @@ impl Attempt<'_> {
         if self.compare { self.compare_contents(&destination) } else { Ok(()) }
     }
 
-    /// The numbers of files and bytes at all receivers.
+    /// The numbers of files and bytes that have arrived, summed over all receivers.
     fn arrived(&self, destination: &Path) -> Result<(u64, u64), Failure> {
         let (task, what) = (Task::Count(destination.to_owned()), "checking the destination");
         let mut all = (0, 0);
@@ -282,7 +282,7 @@ impl Attempt<'_> {
         Ok(measures)
     }
 
-    /// The disturbances of each host.
+    /// A message about what disturbed the run on each host; `None` if nothing did.
     fn disturbed(&self, cpu: &[CpuSeconds; 2], foreign: [f64; 2]) -> Option<String> {
         if self.bed.shares_processors() {
             return disturbance::disturbed(&cpu[0], foreign[0]);
@@ -290,7 +290,7 @@ impl Attempt<'_> {
         disturbance::of_hosts(cpu, foreign)
     }
 
-    /// Checks if the numbers that a tool reports are possible.
+    /// Checks that the numbers that a tool reports are possible.
     fn check_measures(&self, measures: &Measures, stated: Option<u64>) -> Result<(), Failure> {
         if let (Moves::Files, Some(stated)) = (self.tool.moves, stated)
             && stated != measures.bytes
@@ -329,17 +329,17 @@ impl Log {
         }
     }
 
-    /// Adds the output of a command, and its exit status.
+    /// Adds the output and the exit status of a command to the log.
     pub fn add_output(&mut self, what: &str, output: &Output) {
         self.section(&format!("{what}: {}", output.status), b"");
         self.section("stdout", &output.stdout);
         self.section("stderr", &output.stderr);
     }
 
-    /// Adds the output of commands that didn't finish.
+    /// Adds the output of commands that didn't finish to the log.
     pub fn add_partial(&mut self, work: &Path, copies: usize) {
         for name in (0..copies).flat_map(|copy| ["out", "err"].map(|kind| format!("output-{copy}.{kind}"))) {
-            // A command that couldn't be started has no output.
+            // If a command couldn't be started, it has no output.
             self.section(&name, &fs::read(work.join(&name)).unwrap_or_default());
         }
     }
@@ -356,7 +356,7 @@ impl Log {
 pub(super) fn recorded(cpu: &CpuSeconds) -> Cpu {
     Cpu {
         processors: cpu.processors,
-        // The time of guests counts as user time of this host.
+        // The processor time of guests counts as user time of this host.
         user: cpu.user + cpu.nice + cpu.guest,
         system: cpu.system,
         irq: cpu.irq,

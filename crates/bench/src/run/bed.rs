@@ -17,7 +17,7 @@ use crate::record::Link;
 use crate::spec::template::one;
 use crate::spec::{Value, Values};
 
-/// Two hosts joined by one or more links.
+/// A test bed: two hosts that one or more links connect.
 pub trait Bed {
     /// The command that runs `argv` at an end, with the bed's environment.
     ///
@@ -25,17 +25,18 @@ pub trait Bed {
     /// If the end can't run commands.
     fn command(&self, end: End, argv: &[OsString]) -> io::Result<Command>;
 
-    /// The client configuration. With it, `ssh -F` at the sending end logs in to [`Bed::host`].
+    /// The path of an ssh configuration file. With `ssh -F` and this file, the sending end can log in to
+    /// [`Bed::host`].
     fn ssh_config(&self) -> PathBuf;
 
-    /// The receiving end's name for ssh.
+    /// The host name that ssh uses for the receiving end.
     fn host(&self) -> String;
 
     /// The receiving end's address on the first link.
     fn address(&self) -> String;
 
-    /// The addresses to which copies of a tool connect in turn: the receiving end's address on each link, or the
-    /// guests' addresses.
+    /// The addresses to which copies of a tool connect in turn: the receiving end's addresses, one on each
+    /// link, or the guests' addresses.
     fn addresses(&self) -> Vec<String> {
         vec![self.address()]
     }
@@ -51,7 +52,7 @@ pub trait Bed {
         vec![self.host()]
     }
 
-    /// The directory for destinations at each receiver, if that isn't [`Bed::work`].
+    /// The directory for received files at each receiver, if it differs from [`Bed::work`].
     fn arrivals(&self) -> Option<PathBuf> {
         self.work()
     }
@@ -64,7 +65,7 @@ pub trait Bed {
         self.files(End::B, task)
     }
 
-    /// The interface of an end on the first link, if it is known.
+    /// The network interface of an end on the first link, if it is known.
     fn interface(&self, _end: End) -> Option<String> {
         None
     }
@@ -83,12 +84,12 @@ pub trait Bed {
         self.command(End::B, argv)
     }
 
-    /// The place in which commands of an end run.
+    /// The place (host or network namespace) in which commands of an end run.
     fn place(&self, _end: End) -> Place {
         Place::Here
     }
 
-    /// The `linerate` of an end, if it isn't the running program.
+    /// The path of the `linerate` program at an end, if it differs from the running program.
     fn linerate(&self, _end: End) -> Option<PathBuf> {
         None
     }
@@ -102,7 +103,8 @@ pub trait Bed {
         Ok(None)
     }
 
-    /// The directory for data and destinations at both ends, if that isn't the study's own working directory.
+    /// The directory for data and received files at both ends, if it differs from the study's working
+    /// directory.
     fn work(&self) -> Option<PathBuf> {
         None
     }
@@ -189,18 +191,18 @@ pub trait Bed {
         Ok(Vec::new())
     }
 
-    /// The link.
+    /// The properties of the link between the ends.
     fn link(&self) -> Link;
 
-    /// True if both ends run on the same processors.
+    /// Whether both ends run on the same processors.
     fn shares_processors(&self) -> bool;
 
-    /// True if the receiving end is a virtual machine on the sending end's host.
+    /// Whether the receiving end is a virtual machine on the sending end's host.
     fn far_is_guest(&self) -> bool {
         false
     }
 
-    /// True if an end has the program.
+    /// Whether a program is installed at an end.
     fn has(&self, end: End, program: &str) -> bool;
 
     /// The facts of an end's host.
@@ -249,8 +251,8 @@ pub(crate) fn values(bed: &dyn Bed, copy: usize) -> Values {
     ])
 }
 
-/// The values of [`values`], and two more for the commands of a tool or of this program at an end: `port`, and
-/// `linerate`, which is `program` unless the bed has a different one at this end.
+/// The values of [`values`], and two more for commands at an end: `port`, and `linerate`, which is `program`
+/// unless the bed has a different one at this end.
 pub(crate) fn values_at(bed: &dyn Bed, end: End, copy: usize, program: &Path, port: u16) -> Values {
     let mut values = values(bed, copy);
     values.insert("linerate", one(bed.linerate(end).as_deref().unwrap_or(program)));
@@ -258,7 +260,7 @@ pub(crate) fn values_at(bed: &dyn Bed, end: End, copy: usize, program: &Path, po
     values
 }
 
-/// An address in the notation before a port: IPv6 addresses are in brackets (RFC 3986).
+/// An address in the form that can precede a port: IPv6 addresses are in brackets (RFC 3986).
 fn url_host(address: &str) -> String {
     if address.contains(':') { format!("[{address}]") } else { address.to_owned() }
 }

@@ -1,4 +1,5 @@
-//! Small requests at fixed times while a case's tool runs. They show how long other users of the path wait.
+//! Small requests that are sent at fixed times while a case's tool runs. Their response times show the delay
+//! for other users of the path.
 
 use std::ffi::OsString;
 use std::process::Command;
@@ -14,10 +15,10 @@ use super::bed::{self, End};
 use super::process::{Group, Output};
 use super::server;
 
-/// Requests a second. Ten seconds give a thousand requests, enough for the 99th percentile.
+/// The number of requests per second. Ten seconds give 1,000 requests, enough for the 99th percentile.
 const RATE: &str = "100";
-/// The distance of the requests' port below the tool's first port. The tool's other ports are above its
-/// first.
+/// The server of the requests uses the tool's first port minus this number. The tool's other ports are above
+/// its first port.
 const PORTS_BELOW: u16 = 1000;
 
 impl Attempt<'_> {
@@ -33,7 +34,8 @@ impl Attempt<'_> {
         Ok(Some(server::start(&server, self.bed, guest, &values, &output, self.stop)?))
     }
 
-    /// The command that runs the tool's first copy, and measures response times while it runs.
+    /// The command that runs the tool's first copy, and sends requests and measures their response times
+    /// while the tool runs.
     pub(super) fn beside(&self, tool: Vec<OsString>) -> Result<Command, Failure> {
         let words =
             ["{linerate}", "load", "rr", "--json", "--rate", RATE, "--connect", "{url_host}:{port}", "--"];
@@ -48,7 +50,7 @@ impl Attempt<'_> {
     }
 }
 
-/// The response times that the command of the first copy prints on standard error.
+/// The response times that the first copy's command printed on standard error.
 ///
 /// # Errors
 /// If the command prints no times.

@@ -1,4 +1,4 @@
-//! The limits of the test bed, measured before the study: the path by itself, and each generator by itself.
+//! The limits of the test bed, measured before the study: the path alone, and each load generator alone.
 
 use std::ffi::OsString;
 use std::io;
@@ -17,13 +17,13 @@ use super::attempt::{Attempt, Failure, Log};
 use super::bed::{Bed, End};
 use super::setup::Setup;
 
-/// A run that reaches this share of a limit of the test bed doesn't measure its tool.
+/// If a run's result reaches this share of a limit of the test bed, the run doesn't measure its tool.
 const NEAR: f64 = 0.9;
 
 /// The tool that measures a path.
 const PAIRS: &str = "linerate-pairs";
 
-/// The name in the record of the path as it is.
+/// The name, in the record, of the study's path.
 const PATH: &str = "path";
 
 /// The name in the record of a path of the same kind without a rate limit.
@@ -32,10 +32,10 @@ const UNSHAPED: &str = "path, unshaped";
 /// The name in the record of a tool that makes requests.
 const GENERATOR: &str = "generator";
 
-/// The ramp and the seconds of each measurement of a path.
+/// The ramp-up time and the measured time of each measurement of a path, in seconds.
 const LENGTH: [(&str, &str); 2] = [("ramp", "0.2"), ("seconds", "1")];
 
-/// The first of the TCP ports that these runs use. The study's own runs use 1,000 ports from 5201.
+/// The first TCP port of these measurements. The study's own runs use 1,000 ports from 5201.
 const PORT: u16 = 6301;
 
 /// Measures the rates of a link's path and of the generators on it, each by itself.
@@ -135,7 +135,7 @@ fn generators<'s>(setup: &Setup<'s>, link: &str) -> Vec<&'s CaseSpec> {
     found
 }
 
-/// The load that a case requests from its generator: users or tiles, and streams.
+/// The load that a case requests from its generator: the number of users or tiles, and the number of streams.
 fn load(case: &CaseSpec) -> (u64, Option<u32>) {
     let level = |name: &str| case.parameters.get(name)?.parse().ok();
     (level("users").or_else(|| level("tiles")).unwrap_or(0), case.streams.number())
@@ -254,13 +254,13 @@ mod tests {
     #[test]
     fn a_run_near_the_beds_limit_is_marked_and_one_near_the_links_is_not() {
         let path = |part, most| capacity("x", part, None, most);
-        // The limit of an open link is that of the bed.
+        // For a link without a rate limit, the path's measured rate is a limit of the bed.
         assert!(told(9.5, &path(PATH, 10.0), None).unwrap().contains("alone it does 10.00 Gbit/s"));
         assert_eq!(told(8.5, &path(PATH, 10.0), None), None);
-        // The unshaped bed carries much more than the shaped link, or hardly more.
+        // In these two cases, the unshaped bed carries twice the rate of the shaped link, or hardly more.
         assert_eq!(told(9.4, &path(UNSHAPED, 20.0), Some(10.0)), None);
         assert!(told(9.4, &path(UNSHAPED, 10.2), Some(10.0)).unwrap().starts_with("path, unshaped: alone"));
-        // A path that was measured as it is reaches the ceiling, or doesn't because of another limit.
+        // A measured path either reaches the ceiling of its link, or is limited by something else.
         assert_eq!(told(9.4, &path(PATH, 9.41), Some(10.0)), None);
         assert!(told(6.5, &path(PATH, 7.0), Some(10.0)).is_some());
     }

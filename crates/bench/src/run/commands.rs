@@ -51,7 +51,7 @@ impl Attempt<'_> {
         (0..guests.max(1)).map(start).collect()
     }
 
-    /// The destination at each receiver.
+    /// The path to which each receiver's files are written.
     pub(super) fn destination(&self) -> PathBuf {
         self.bed.arrivals().as_deref().unwrap_or(self.work).join("arrived")
     }
@@ -60,7 +60,7 @@ impl Attempt<'_> {
         copies(self.tool, self.case, self.bed) as usize
     }
 
-    /// The streams of each copy.
+    /// The number of streams of each copy, as text.
     fn streams(&self) -> String {
         match (self.tool.parallel, self.case.streams) {
             (Parallel::Streams, Streams::Fixed(n)) => (n / self.copies() as u32).max(1).to_string(),
@@ -84,7 +84,7 @@ impl Attempt<'_> {
         Ok(argv)
     }
 
-    /// `env` and the tool's variables, to be put before its command.
+    /// The words that run a command with the tool's environment variables: `env` and the variables.
     fn environment(&self, values: &Values) -> Result<Vec<OsString>, Failure> {
         let mut words = vec![OsString::from("env")];
         for (name, word) in &self.tool.environment {

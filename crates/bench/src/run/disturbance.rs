@@ -5,28 +5,29 @@ use linerate_host::CpuSeconds;
 use super::pressure::CPU_SHARE;
 use crate::record::{Cpu, Measures};
 
-/// A host on which more than this number of processors are busy while the study is idle isn't quiet.
+/// The greatest number of processors that may be busy while the study is idle; a host with more isn't quiet.
 const FOREIGN_PROCESSORS: f64 = 0.25;
 
-/// A run from which the hypervisor took more than this share of the processors is disturbed.
+/// The greatest share of processor time that a hypervisor may take during a run; a run with more is
+/// disturbed.
 const STOLEN_SHARE: f64 = 0.03;
 
-/// The kernel counts in ticks of 10 ms, so each processor's count may be wrong by this number of seconds.
+/// The possible error of a processor's time, in seconds, because the kernel counts in ticks of 10 ms.
 const TICK: f64 = 0.01;
 
-/// The number of processors that were busy in a window in which the study did nothing.
+/// The mean number of busy processors in an interval in which the study did nothing.
 pub(crate) fn foreign(idle: &CpuSeconds, seconds: f64) -> f64 {
     let counted = idle.busy() - TICK * f64::from(idle.processors);
     if seconds > 0.0 { counted.max(0.0) / seconds } else { 0.0 }
 }
 
-/// True if a window without work of the study was quiet.
+/// Whether a host was quiet in an interval in which the study did nothing.
 pub(crate) fn is_quiet(foreign: f64) -> bool {
     foreign <= FOREIGN_PROCESSORS
 }
 
-/// A message with the reasons why a run counts as disturbed. `pressure.rs` adds the pressure that samplers
-/// recorded.
+/// The reasons why a run counts as disturbed, as text. `pressure.rs` adds reasons from the pressure that
+/// samplers recorded.
 pub(crate) fn disturbed(run: &CpuSeconds, foreign_before: f64) -> Option<String> {
     let mut reasons = Vec::new();
     let stolen = if run.total() > 0.0 { run.steal / run.total() } else { 0.0 };
@@ -39,8 +40,8 @@ pub(crate) fn disturbed(run: &CpuSeconds, foreign_before: f64) -> Option<String>
     (!reasons.is_empty()).then(|| reasons.join("; "))
 }
 
-/// How much a run was disturbed, to choose the least disturbed of several runs; 0 for a quiet run. A single kind
-/// of disturbance at its bound gives 1.
+/// How much a run was disturbed, for choosing the least disturbed of several runs. 0 means a quiet run; 1
+/// means that one kind of disturbance is at its bound.
 pub(crate) fn degree(run: &Measures) -> f64 {
     if run.disturbed.is_none() {
         return 0.0;
@@ -56,7 +57,7 @@ pub(crate) fn degree(run: &Measures) -> f64 {
         + f64::MIN_POSITIVE
 }
 
-/// A message with the reasons why a run between two hosts counts as disturbed, for each disturbed host.
+/// The reasons why a run between two hosts counts as disturbed, as text, for each disturbed host.
 pub(crate) fn of_hosts(runs: &[CpuSeconds; 2], foreign_before: [f64; 2]) -> Option<String> {
     let one = |host: usize| {
         let reason = disturbed(&runs[host], foreign_before[host])?;

@@ -12,16 +12,16 @@ const HYPERVISORS: &str = "for f in $(grep -lszE '^([^ ]*/)?(qemu-|kvm$|cloud-hy
 /// A shell command that prints the addresses of all ports.
 const ADDRESSES: &str = "cat /sys/class/net/*/address";
 
-/// True if `guest` is a virtual machine on `host`; false if either can't be asked.
+/// Whether `guest` is a virtual machine on `host`; false if commands can't be run on either host.
 pub(super) fn is_of(host: &Place, guest: &Place) -> bool {
     let (Ok(commands), Ok(addresses)) = (ask(host, HYPERVISORS), ask(guest, ADDRESSES)) else { return false };
     names(&commands, &addresses)
 }
 
-/// True if a command line contains one of the addresses.
+/// Whether a hypervisor's command line contains one of the Ethernet addresses.
 fn names(commands: &str, addresses: &str) -> bool {
     let commands = commands.to_ascii_lowercase();
-    // The address of loopback, and that of a port without an address, is all zeros or empty.
+    // Addresses that are empty or all zeros are those of loopback and of ports without an address.
     let own = addresses.lines().map(|line| line.trim().to_ascii_lowercase());
     own.filter(|own| own.len() == 17 && own.bytes().any(|byte| byte.is_ascii_hexdigit() && byte != b'0'))
         .any(|own| commands.contains(&own))
@@ -54,7 +54,7 @@ mod tests {
             .unwrap();
         let begun = std::time::Instant::now();
         let mut commands = String::new();
-        // A busy machine may need a while to start it.
+        // On a busy machine, the process may take a while to start.
         while !names(&commands, mac) && begun.elapsed().as_secs() < 10 {
             commands = ask(&Place::Here, HYPERVISORS).unwrap();
         }

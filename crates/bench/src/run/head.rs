@@ -1,4 +1,4 @@
-//! The head of a record, which is known before the first run.
+//! The part of a record that is known before the first run.
 
 use std::collections::BTreeMap;
 use std::process::Command;
@@ -17,7 +17,7 @@ use super::setup::{RunnerError, Setup};
 use super::stock::Stock;
 use super::{process, programs};
 
-/// The record without runs: hosts with their facts, links, data sets, cases with their tools' versions,
+/// Makes a record without runs: hosts with their facts, links, data sets, cases with their tools' versions,
 /// bounds.
 ///
 /// # Errors

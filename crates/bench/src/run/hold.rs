@@ -1,4 +1,4 @@
-//! Runs a command that ends when the connection over which it was started ends.
+//! Runs a command, and ends it when the connection over which it was started closes.
 
 use std::ffi::OsString;
 use std::io;
@@ -10,7 +10,7 @@ use std::time::Duration;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
 
-/// The time that the command gets to end after SIGTERM.
+/// The time between SIGTERM and SIGKILL.
 const GRACE: Duration = Duration::from_secs(1);
 
 /// Runs a command without input, as the leader of a process group. The group is ended when nobody reads this
@@ -26,19 +26,19 @@ pub fn hold(argv: &[OsString]) -> io::Result<u8> {
     let group = Pid::from_child(&child);
     let handle = pidfd_open(group, PidfdFlags::empty())?;
     if wait(&handle, None)? {
-        // This process hasn't waited for the command yet, so the number of its group can't have been reused.
+        // The command wasn't reaped yet, so its group's number can't belong to another group.
         let _ = kill_process_group(group, Signal::TERM);
         wait(&handle, Some(GRACE))?;
     }
-    // This ends processes that the command left behind; there may be none.
+    // This ends processes that the command left running. No such process may exist, so errors are ignored.
     let _ = kill_process_group(group, Signal::KILL);
     let status = child.wait()?;
     let code = status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0));
     Ok(u8::try_from(code).unwrap_or(u8::MAX))
 }
 
-/// Waits until the command ends. Without `patience`, also waits until the reader of the output ends; true in
-/// that case.
+/// Waits until the command ends, or for `patience` at most. Without `patience`, also stops waiting when the
+/// reader of the output goes away, and then returns true.
 fn wait(handle: &impl AsFd, patience: Option<Duration>) -> io::Result<bool> {
     let output = io::stdout();
     let timeout = patience.map(|patience| Timespec {

@@ -26,7 +26,7 @@ use crate::data::{Answer, Task};
 use crate::record::Link;
 use crate::spec::study::LinkSpec;
 
-/// The number of characters that the kernel keeps of a process's name (proc_pid_comm(5)).
+/// The greatest length of a process name in the kernel, in bytes (proc_pid_comm(5)).
 const LONGEST_COMM: usize = 15;
 
 /// Two hosts, each with an agent and a directory for data. The directories are removed with the bed.
@@ -37,9 +37,9 @@ pub struct HostBed {
     path: HostPath,
     /// The interface of each end on the first link of the path; `None` for b if its address belongs to another host.
     interfaces: [Option<String>; 2],
-    /// The number of links of the path that the study's link needs.
+    /// The number of the path's links that are used, as the study's link requests.
     count: usize,
-    /// The reason why the path can't be used as that link.
+    /// The reason why the path can't be used as the study's link.
     lacks: Option<String>,
     ssh_config: PathBuf,
     host: String,
@@ -103,8 +103,8 @@ impl HostBed {
         })
     }
 
-    /// This bed, used as a link of a study's `links`: with the number of links of the path that the study requests,
-    /// and with the reason if the path isn't such a link.
+    /// Adapts this bed to a link of a study's `links`: it uses the requested number of the path's links, and
+    /// stores the reason if the path doesn't fit.
     #[must_use]
     pub fn standing_for(mut self, spec: &LinkSpec, links: &[LinkSpec]) -> HostBed {
         self.lacks = self.path.lacks(spec, links);
@@ -136,7 +136,8 @@ impl HostEnd {
         matches!(self.place, Place::Ssh { .. })
     }
 
-    /// The command that runs `argv` on this host. A command on another host ends with its connection.
+    /// The command that runs `argv` on this host. On another host, the command ends when its connection
+    /// closes.
     fn command(&self, argv: &[OsString]) -> io::Result<Command> {
         if self.is_far() { held_at(&self.place, &self.linerate, argv) } else { self.place.command(argv) }
     }
@@ -169,7 +170,7 @@ impl HostEnd {
         self.ask(script).map(PathBuf::from)
     }
 
-    /// The address at which this end's own ssh reaches `host`.
+    /// The IP address to which this end's own ssh connects for `host`.
     fn address_of(&self, host: &str, config: &Path) -> io::Result<String> {
         let mut argv = ["ssh", "-F"].map(OsString::from).to_vec();
         argv.push(config.into());
@@ -177,12 +178,12 @@ impl HostEnd {
         server_address(&output(&mut self.place.command(&argv)?)?)
     }
 
-    /// The address of this end to which the running program's ssh connects.
+    /// The address of this end to which the running program's ssh is connected.
     fn connected_address(&self) -> io::Result<String> {
         server_address(&self.ask("echo $SSH_CONNECTION")?)
     }
 
-    /// The path to addresses, with the interface through which each address is reached.
+    /// The path from this end to the addresses, with the interface through which each address is reached.
     fn path_to(&mut self, addresses: Vec<String>) -> io::Result<HostPath> {
         let facts = facts(&mut self.agent)?;
         let port = |address: &String| {
@@ -321,7 +322,7 @@ pub(super) fn far_followed(linerate: &Path) -> Followed {
     Followed::Named([own, "sshd".into(), "sshd-session".into(), "sshd-auth".into()].into())
 }
 
-/// The command that runs `argv` on another host so that it ends with the connection.
+/// The command that runs `argv` on another host, so that it ends when the connection closes.
 pub(super) fn held_at(place: &Place, linerate: &Path, argv: &[OsString]) -> io::Result<Command> {
     let held = [linerate.as_os_str(), OsStr::new("data"), OsStr::new("hold"), OsStr::new("--")];
     let held: Vec<OsString> = held.map(OsStr::to_owned).into_iter().chain(argv.iter().cloned()).collect();
@@ -333,13 +334,13 @@ pub(super) fn perform_at(place: &Place, linerate: &Path, task: &Task) -> io::Res
     let argv = [linerate.as_os_str(), OsStr::new("data"), OsStr::new("task")].map(OsStr::to_owned);
     let question = serde_json::to_vec(task).map_err(io::Error::other)?;
     let said = output_of(&mut place.command(&argv)?, &question)?;
-    // The answer is the last line. A login may print other lines before it.
+    // The answer is the last line, because a login may print other lines before.
     let last = said.lines().last().unwrap_or_default();
     serde_json::from_str(last).map_err(|e| io::Error::other(format!("linerate data there: {e}")))
 }
 
-/// Starts an agent in the same way as `cp`, which copies this program to the host, and returns the path of the program
-/// there.
+/// Starts an agent as `cp` does, which copies this program to the host if needed. Returns the agent and the
+/// path of the program on the host.
 fn bring(
     place: &Place,
     rsh: &[OsString],
@@ -381,14 +382,14 @@ fn make_work(ends: &[HostEnd; 2]) -> io::Result<(PathBuf, UndoJournal)> {
 }
 
 /// A shell line that makes a directory that only this user can enter. If both hosts are the same machine, the
-/// directory already exists. A directory that belongs to another user, who saw its name on the other host, is refused.
+/// directory already exists. If the existing directory belongs to another user, the line fails.
 fn make_private(path: &Path) -> String {
     let path = path.display();
     let refuse = format!("{{ echo {path} is somebody else\\'s >&2; exit 1; }}");
     format!("umask 077; mkdir {path} || {{ [ -O {path} ] && [ ! -L {path} ]; }} || {refuse}")
 }
 
-/// The third word of SSH_CONNECTION, which holds the client and its port, and the server and its port (ssh(1)).
+/// The address of the server in SSH_CONNECTION: its third word, after the client's address and port (ssh(1)).
 fn server_address(connection: &str) -> io::Result<String> {
     let last = connection.lines().last().unwrap_or_default();
     let address = last.split_whitespace().nth(2).map(str::to_owned);

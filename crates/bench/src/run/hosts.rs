@@ -1,4 +1,4 @@
-//! The names of two hosts: `a=ssh:user@h1,b=ssh:h2`.
+//! Parses the names of the two hosts of a study: `a=ssh:user@h1,b=ssh:h2`.
 
 use std::ffi::OsString;
 use std::net::IpAddr;
@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use linerate_remote::place::Place;
 
-/// The two hosts of a study, and the way to them.
+/// The two hosts of a study, and how to log in to them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Hosts {
     /// The sending host.
@@ -15,7 +15,8 @@ pub struct Hosts {
     pub b: Place,
     /// Other hosts that are also sampled, such as the hypervisor of one of the two, by name.
     pub watched: Vec<(String, Place)>,
-    /// B's addresses, one for each port of the path; if empty, the address to which ssh connects.
+    /// The addresses of host b, one for each port of the path; if empty, the address to which ssh connects is
+    /// used.
     pub addresses_b: Vec<String>,
     /// The remote shell and its options.
     pub rsh: Vec<OsString>,
@@ -56,7 +57,7 @@ impl Hosts {
     }
 }
 
-/// True for a name that may be part of file names and of figures.
+/// Whether a host's name can be part of file names and figures.
 fn is_name(name: &str) -> bool {
     let plain = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
     (2..=20).contains(&name.len()) && name.chars().all(plain) && !name.starts_with('-')

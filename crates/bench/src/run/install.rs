@@ -22,9 +22,9 @@ pub enum InstallError {
     /// apt-get failed or couldn't be run.
     #[error("{command}: {reason}")]
     Apt {
-        /// The command line.
+        /// The command line that failed.
         command: String,
-        /// The reason. apt-get has printed its own output before.
+        /// The reason of the failure. apt-get has already printed its own output.
         reason: String,
     },
 }
@@ -57,8 +57,8 @@ pub fn install(packages: &[String]) -> Result<(), InstallError> {
         .into_iter()
         .chain(packages.iter().map(String::as_str))
         .collect();
-    // It tries the existing package lists first, then updates them and tries again: the lists of a fresh
-    // image are empty.
+    // The package lists of a fresh image are empty. So the first try uses the existing lists; if it fails,
+    // the lists are updated before the second try.
     run(&words).or_else(|_| run(&["update"]).and_then(|()| run(&words)))
 }
 
@@ -102,8 +102,8 @@ fn missing(bed: &dyn Bed, end: End, study: &Study, tools: &Toolbox) -> Vec<Strin
     packages.into_iter().cloned().collect()
 }
 
-/// It tries the existing package lists first, then updates them and tries again: the lists of a fresh image
-/// are empty.
+/// Shell commands that install packages. The package lists of a fresh image are empty, so if the first try
+/// fails, the lists are updated before the second try.
 const SCRIPT: &str = "s=; [ \"$(id -u)\" = 0 ] || s='sudo -n'
 i() { $s env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends -- \"$@\"; }
 command -v apt-get >/dev/null || { echo there is no apt-get here >&2; exit 1; }
@@ -120,7 +120,7 @@ mod tests {
     use std::fs;
     use std::os::unix::fs::PermissionsExt;
 
-    /// The command lines with which programs are called, for root or a user, if the first installation fails.
+    /// The command lines that are printed as advice if the first installation fails, for root or for a user.
     fn called(uid: &str) -> String {
         let dir = tempfile::tempdir().unwrap();
         let log = dir.path().join("log");

@@ -20,24 +20,25 @@ use crate::out::of_machines;
 use crate::record::Link;
 use crate::spec::study::LinkSpec;
 
-/// Bytes that a shaper on a virtual link counts in addition to the packet: the Ethernet header.
+/// The bytes that a virtual link's shaper counts for each packet in addition to its IP length: the Ethernet
+/// header.
 const SHAPER_OVERHEAD: u32 = 14;
 
-/// The name of the first guest in records.
+/// The name of the first guest in a record.
 const FIRST_GUEST: &str = "g0";
 
-/// The directory of a virtual machine for received files.
+/// The directory for received files in a virtual machine.
 const MEMORY: &str = "/dev/shm";
 
-/// A lab that is up, with an agent at each end.
+/// A lab that is running, with an agent at each end.
 pub struct LabBed {
     lab: Lab,
     agents: [HostAgent; 2],
     spec: LinkSpec,
     linerate: PathBuf,
     lacks: Option<String>,
-    /// An agent in the first guest, if the guest is a virtual machine. The guest's counters cover only its own
-    /// work, those of the hypervisor's host all work.
+    /// The agent in the first guest, if guests are virtual machines. Counters in the guest cover only the
+    /// guest, those of the hypervisor's host cover all work.
     guest: Option<HostAgent>,
 }
 
@@ -47,12 +48,12 @@ pub enum LabBedError {
     /// The lab can't be made.
     #[error(transparent)]
     Lab(#[from] LabError),
-    /// A lab can't have this link.
+    /// A lab can't provide this link.
     #[error("link {name:?}: {reason}")]
     Link {
         /// The link's name in the study.
         name: String,
-        /// The reason.
+        /// The reason why the lab can't provide the link.
         reason: String,
     },
     /// An agent doesn't start.
@@ -121,8 +122,8 @@ fn wan(link: &LinkSpec) -> Option<Wan> {
     asked.then_some(Wan { rtt, loss, ..Wan::default() })
 }
 
-/// The addresses of guests: first all addresses on the first link, then those on the second. Copies that use the
-/// addresses in turn thus connect to every guest, and copy N of a tool to guest N.
+/// The addresses of guests: first all addresses on the first link, then those on the second, and so on.
+/// Copies that use the addresses in turn thus connect to every guest, copy N to guest N.
 fn by_port(guests: &[LabHost]) -> Vec<String> {
     let ports: Vec<_> = guests.iter().map(LabHost::ports).collect();
     let links = ports.iter().map(Vec::len).max().unwrap_or(0);
@@ -254,7 +255,7 @@ impl Bed for LabBed {
         let queues = description
             .queues
             .map_or(String::new(), |n| format!(", {}", counted(n.into(), "queue", "queues")));
-        // The record has one link, whose rate is the sum of the rates of all links.
+        // In a record, parallel links are one link, whose rate is the sum of the rates.
         Link {
             bits_per_second: description.link.map(|rate| rate.bits_per_second() * links as u64),
             mtu: description.mtu,
@@ -268,8 +269,8 @@ impl Bed for LabBed {
         if self.spec.rate.is_none() {
             return Ok(None);
         }
-        // With delay or loss, the short streams of this measurement would show TCP's slow start and its reaction
-        // to loss instead of the bed's limit.
+        // With delay or loss, the short streams of this measurement would show the behaviour of TCP (slow
+        // start, recovery from loss) and not the limit of the bed.
         let (rtt, loss) = (self.spec.rtt.map(|_| Rtt::default()), self.spec.loss.map(|_| Loss::default()));
         let open = LinkSpec { rate: None, rtt, loss, ..self.spec.clone() };
         let bed = LabBed::up(&open, &self.linerate).map_err(io::Error::other)?;
@@ -281,7 +282,7 @@ impl Bed for LabBed {
     }
 
     fn has(&self, _end: End, program: &str) -> bool {
-        // Both ends have this host's files.
+        // Both ends have the files of this host.
         programs::find(program).is_some()
     }
 }

@@ -1,4 +1,4 @@
-//! The path between two real hosts: its ports, and the links of a study as which it can be used.
+//! The path between two real hosts: its ports, and which links of a study it can replace.
 
 use std::io;
 use std::net::IpAddr;
@@ -11,16 +11,16 @@ use crate::out::describe_link;
 use crate::record::Link;
 use crate::spec::study::LinkSpec;
 
-/// Bytes that an Ethernet adds to each packet: preamble 8, header 14, checksum 4, gap 12.
+/// The bytes that Ethernet adds to each packet: preamble 8, header 14, checksum 4, gap 12.
 const ETHERNET_OVERHEAD: u32 = 38;
 
-/// A port of a host on the path.
+/// A network port on the path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct PathPort {
     /// The interface's name.
     pub name: String,
     driver: Option<String>,
-    /// The bit/s of its hardware; `None` if the port has no hardware.
+    /// The rate of the port's hardware in bit/s; `None` if the port has no hardware.
     rate: Option<u64>,
     /// The number of receive queues.
     queues: Option<u32>,
@@ -46,9 +46,9 @@ impl PathPort {
     }
 }
 
-/// The rate of a port that has hardware. A port that the kernel itself or a hypervisor provides is limited
-/// only by the processors, whatever speed it reports. A VLAN uses the hardware of the port below it, and a
-/// bond reports the sum of its members.
+/// The rate in bit/s of a port with hardware. A port that the kernel or a hypervisor emulates has none,
+/// whatever speed it reports, since only processors limit it. A VLAN has the rate of the port below it, and a
+/// bond the sum of its members' rates.
 fn promised(port: &Port, ports: &[Port]) -> Option<u64> {
     if let Fact::Known(vlan) = &port.vlan {
         let lower = ports.iter().find(|other| other.name == vlan.lower && other.vlan.known().is_none());
@@ -66,7 +66,7 @@ fn promised(port: &Port, ports: &[Port]) -> Option<u64> {
     port.speed_mbps.known().filter(|_| is_hard).map(|mbps| mbps * 1_000_000)
 }
 
-/// The path: for each address of the receiving end, the sending end's port that leads to it.
+/// The path: the receiving end's addresses, and for each address the sending end's port that leads to it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct HostPath {
     /// The receiving end's addresses.
@@ -76,7 +76,7 @@ pub(super) struct HostPath {
 }
 
 impl HostPath {
-    /// The first `count` links of the path, as one link of a record.
+    /// The first `count` links of the path, in the form of one link for a record.
     pub fn link(&self, count: usize) -> Link {
         let ports = &self.ports[..count.clamp(1, self.ports.len())];
         Link {
@@ -104,8 +104,7 @@ impl HostPath {
         ))
     }
 
-    /// The difference between the path and the link of the study, and advice; `None` if the path is such a
-    /// link.
+    /// The difference between the path and the study's link, with advice; `None` if the path fits.
     fn difference(&self, spec: &LinkSpec, links: &[LinkSpec]) -> Option<(String, &'static str)> {
         const LAB: &str = "run the study without --hosts, in a lab";
         let count = spec.count as usize;
@@ -149,8 +148,8 @@ impl HostPath {
         None
     }
 
-    /// A text if the link's rate is only a label, because the path has a different rate; empty if the path has
-    /// this rate.
+    /// A note that the path's rate differs from the link's rate in the study, which is then only a name;
+    /// empty if the rates are equal.
     pub fn label(&self, spec: &LinkSpec) -> String {
         let rate = self.ports.first().and_then(|port| port.rate);
         if spec.rate.is_none() || spec.rate == rate {
@@ -160,7 +159,7 @@ impl HostPath {
     }
 }
 
-/// The interface in the output of `ip -j route get`.
+/// Parses the output of `ip -j route get`, and returns the interface.
 ///
 /// # Errors
 /// If the output has another form.
@@ -170,7 +169,7 @@ pub(super) fn routed(shown: &str) -> io::Result<String> {
     name.ok_or_else(|| io::Error::other(format!("`ip route get` names no interface: {shown}")))
 }
 
-/// The interface that has an address, in the output of `ip -j addr show`; `None` if no interface has it.
+/// Parses the output of `ip -j addr show`, and returns the interface that has the address, if any.
 pub(super) fn holder(shown: &str, address: &str) -> Option<String> {
     let wanted: IpAddr = address.parse().ok()?;
     let all: Value = serde_json::from_str(shown).ok()?;

@@ -1,5 +1,5 @@
-//! Checks two hosts before a study that takes minutes: if the addresses answer, if a login from a to b works,
-//! and if there is enough space.
+//! Checks two hosts before a study: whether the addresses answer, whether host a can log in to host b, and
+//! whether there is enough space. A study takes minutes, so it should not fail late.
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -13,11 +13,12 @@ use super::bed::{self, Bed, End};
 use super::process::{self, Stop, tail};
 use super::{programs, server};
 
-/// The longest time that an answer may take.
+/// The longest time to wait for an answer.
 const PATIENCE: Duration = Duration::from_secs(8);
-/// A port below those that tools' servers use.
+/// The port that this check uses; it is below the ports of the tools' servers.
 const PORT: u16 = 4200;
-/// The ports of all servers: of this check, of the requests that run beside tools, and of tools.
+/// The range of all ports that a study uses: of this check, of the requests that run beside tools, and of
+/// tools.
 const PORTS: &str = "4200 to 6800";
 
 /// The parameters of a check.
@@ -26,7 +27,7 @@ pub struct PathCheck<'a> {
     pub bed: &'a dyn Bed,
     /// The study that will run on the path.
     pub study: &'a Study,
-    /// Its tools.
+    /// The tools of the study.
     pub tools: &'a Toolbox,
     /// A directory for outputs.
     pub work: &'a Path,

@@ -82,7 +82,8 @@ pub(super) fn sources(
     stock.slices(bed, dataset, copies(tool, spec, bed))
 }
 
-/// The cases that can't run: the link or the tool is missing, or a host lacks a setting.
+/// The cases that can't run, each with the reason: the link or the tool is missing, or a host lacks a
+/// setting.
 pub(super) fn barred(
     setup: &Setup,
     beds: &BTreeMap<String, Box<dyn Bed + '_>>,

@@ -1,15 +1,15 @@
-//! Finds runs that waited for resources that other work used, by the pressure stall information in a host's
-//! recording.
+//! Detects runs that waited for processors, memory or storage that other work used. The kernel's pressure
+//! stall information in a host's recording shows such waits.
 
 use linerate_host::sample::{self, Recording};
 
-/// The shortest run, in seconds, that is judged. A shorter run is over before its processes are found, and a
-/// few waits are a large share of it.
+/// The shortest run, in seconds, that is judged. A shorter run ends before its processes are found, and a few
+/// waits are a large share of it.
 const SHORTEST: f64 = 2.0;
-/// The host is short of memory if all tasks waited for it for more than this share of the run.
+/// The host is short of memory if all its tasks waited for memory for more than this share of the run.
 const MEMORY_SHARE: f64 = 0.05;
-/// A run whose data is in memory was disturbed if all tasks waited for storage for more than this share of
-/// it.
+/// A run whose data is in memory counts as disturbed if all tasks of the host waited for storage for more
+/// than this share of the run.
 const IO_SHARE: f64 = 0.2;
 /// A run was disturbed if at least one task waited for a processor for more than this share of it. A tool
 /// that keeps all processors busy causes such waits itself, so they only count if there was also other work.
@@ -60,8 +60,8 @@ fn foreign_processors(recording: &Recording) -> Option<f64> {
 mod tests {
     use super::*;
 
-    /// Four seconds of two processors. The arguments are the host's seconds in user mode, the study's
-    /// seconds, and the stalls.
+    /// A recording of a host with two processors over four seconds. The arguments are the host's seconds in
+    /// user mode, the study's seconds in user mode, and the stalls.
     fn recording(user: u32, own: u32, stalls: &str) -> Recording {
         let mut text =
             "linerate recording 1\nhost x\nstarted 1.0\nboot 100.0\ninterval 1\nticks 100\n".to_owned();
@@ -82,7 +82,7 @@ mod tests {
     fn a_run_that_keeps_all_processors_busy_disturbs_nobody() {
         let own = recording(8, 8, "cpu some total=3900000\n");
         assert_eq!(disturbed(&own, true), None);
-        // There is other work too, but no task waits.
+        // Other processes use processors, but no task has to wait.
         assert_eq!(disturbed(&recording(4, 2, "cpu some total=400000\n"), true), None);
         let both = disturbed(&recording(8, 4, "cpu some total=3000000\n"), true).unwrap();
         assert!(both.contains("other work kept 1.0 processors busy") && both.contains("75 %"), "{both}");

@@ -13,10 +13,10 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
 
-/// A flag that the caller sets when the user stops the study.
+/// A flag that the caller sets to stop the study.
 pub type Stop = Arc<AtomicBool>;
 
-/// The most bytes of a tool's output. The rest is cut off.
+/// The greatest number of bytes that are kept of a tool's output.
 const MOST_OUTPUT: u64 = 64 << 20;
 
 /// The interval at which a wait checks the stop flag.
@@ -99,7 +99,7 @@ pub(crate) struct Group {
 }
 
 impl Group {
-    /// Starts a command; its stdout and stderr become files that begin with `output`.
+    /// Starts a command. Its stdout and stderr are written to files whose names begin with `output`.
     pub fn start(mut command: Command, output: &Path) -> Result<Group, ProcessError> {
         let program = command.get_program().to_string_lossy().into_owned();
         let failed = |cause| ProcessError::Start { program: program.clone(), cause };
@@ -115,7 +115,7 @@ impl Group {
         }
     }
 
-    /// Waits until the leader ends. False if the deadline comes first.
+    /// Waits until the group's leader ends; returns false if the deadline passes first.
     pub fn wait(&self, deadline: Instant, stop: &Stop) -> Result<bool, ProcessError> {
         loop {
             if stop.load(Ordering::Relaxed) {
@@ -131,13 +131,13 @@ impl Group {
         }
     }
 
-    /// The process's stdout and stderr so far.
+    /// The contents of the process's stdout and stderr so far.
     pub fn written(&self) -> String {
         let both = [self.read("out"), self.read("err")].map(Result::unwrap_or_default);
         String::from_utf8_lossy(&both.concat()).into_owned()
     }
 
-    /// The last lines of the command's stderr.
+    /// The last lines that the command wrote to stderr.
     pub fn said(&self) -> String {
         tail(&self.read("err").unwrap_or_default())
     }
@@ -147,10 +147,10 @@ impl Group {
         Ok(Output { status, stdout: self.read("out")?, stderr: self.read("err")? })
     }
 
-    /// Kills the remaining processes of the group, while its number still belongs to the leader, and then
-    /// waits for the leader.
+    /// Kills the remaining processes of the group, then waits for the leader. Until this wait, the group's
+    /// number can't be reused.
     fn end(&mut self) -> io::Result<ExitStatus> {
-        // If there is no process left, that is no error.
+        // An error means that no process was left, which is fine.
         let _ = kill_process_group(pid(&self.child), Signal::KILL);
         self.reaped = true;
         self.child.wait()
@@ -172,7 +172,7 @@ impl Drop for Group {
         if self.reaped {
             return;
         }
-        // SIGTERM comes first, so that tools can end their processes at the far end.
+        // SIGTERM is sent before SIGKILL, so that tools can end their processes at the far end.
         let _ = kill_process_group(pid(&self.child), Signal::TERM);
         let patience = Instant::now() + Duration::from_secs(1);
         while Instant::now() < patience && !self.ended(Duration::from_millis(50)).unwrap_or(true) {}
@@ -180,7 +180,8 @@ impl Drop for Group {
     }
 }
 
-/// Waits until the leader of one of the groups has ended, but at most for `patience`; true if one has ended.
+/// Waits until the leader of any of the groups has ended, for `patience` at most. Returns whether one has
+/// ended.
 fn ended(groups: &[&Group], patience: Duration) -> io::Result<bool> {
     let timeout = Timespec { tv_sec: 0, tv_nsec: i64::from(patience.subsec_nanos()) };
     let mut handles: Vec<PollFd> =
@@ -192,7 +193,7 @@ fn ended(groups: &[&Group], patience: Duration) -> io::Result<bool> {
     }
 }
 
-/// The last lines of an output for a message: at most 400 characters on one line.
+/// The last lines of an output as a single line for a message, at most 400 characters.
 pub(crate) fn tail(bytes: &[u8]) -> String {
     let text = String::from_utf8_lossy(bytes);
     let lines: Vec<&str> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();

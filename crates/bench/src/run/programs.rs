@@ -9,10 +9,10 @@ use crate::spec::tool::{Tool, Toolbox};
 
 use super::bed::{Bed, End};
 
-/// Directories of server programs. An ordinary user's PATH often lacks them.
+/// Directories of server programs, which are often missing from an ordinary user's PATH.
 const SYSTEM_DIRECTORIES: [&str; 3] = ["/usr/local/sbin", "/usr/sbin", "/sbin"];
 
-/// The programs that the lab itself needs, and their Debian packages.
+/// The programs that the lab needs, each with its Debian package.
 const LAB: [(&str, &str); 5] = [
     ("ip", "iproute2"),
     ("tc", "iproute2"),
@@ -31,8 +31,8 @@ pub fn find(program: &str) -> Option<PathBuf> {
     directories.map(|dir| dir.join(program)).find(|path| is_executable(path))
 }
 
-/// The packages that this host lacks for a study, as two lists: those without which the study can't run at
-/// all, and those without which some of its rows stay empty.
+/// The packages that this host lacks for a study: first those without which the study can't run, then those
+/// without which some of its rows stay empty.
 pub fn missing_packages(study: &Study, tools: &Toolbox) -> (Vec<String>, Vec<String>) {
     let needed: BTreeSet<String> = LAB
         .iter()
@@ -50,7 +50,7 @@ pub fn missing_packages(study: &Study, tools: &Toolbox) -> (Vec<String>, Vec<Str
     (needed.into_iter().collect(), wanted.into_iter().collect())
 }
 
-/// The reason why a tool can't run on a bed, with advice; `None` if it can.
+/// The reason why a tool can't run on a bed, with advice; `None` if the tool can run.
 pub(crate) fn unavailable(tool: &Tool, bed: &dyn Bed) -> Option<String> {
     let lacks = |end, programs: &[String]| programs.iter().find(|program| !bed.has(end, program)).cloned();
     let (program, end) = match (lacks(End::A, &tool.needs.a), lacks(End::B, &tool.needs.b)) {
@@ -70,7 +70,7 @@ fn is_executable(path: &Path) -> bool {
     path.metadata().is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0)
 }
 
-/// True if dpkg has installed the package. False on other distributions, because that is unknown there.
+/// Whether dpkg has installed the package; false on distributions without dpkg.
 fn is_installed(package: &str) -> bool {
     Path::new("/var/lib/dpkg/info").join(format!("{package}.list")).exists()
 }
@@ -95,7 +95,7 @@ mod tests {
         tools.add(Tool::parse("x", text).unwrap());
         let (file, text) = Study::built_in("quick").unwrap();
         let text = text.replace("group = \"memory\"\n", "");
-        // The study can still be parsed, because parsing checks only names.
+        // A study that names missing tools can still be parsed, because parsing checks only names.
         let text = text
             .replace("tool = \"scp\"\nstreams = [1, 8]", "tool = \"scp\"")
             .replace("scp-{streams}", "scp-1");

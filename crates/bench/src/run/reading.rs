@@ -1,4 +1,4 @@
-//! Reads the numbers that a tool reports on stdout.
+//! Reads the values that a tool reports on stdout.
 
 use regex_lite::Regex;
 use serde::Deserialize;
@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::record::{Connections, Found, Latency};
 use crate::spec::tool::{Form, Reading, Search};
 
-/// The numbers that a tool reports, summed over its copies.
+/// The values that a tool reports, summed over its copies.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Stated {
     pub bytes: Option<u64>,
@@ -26,7 +26,7 @@ pub(crate) struct Stated {
     pub notes: Vec<String>,
 }
 
-/// The time in which a tool counted, in seconds since the sending host was booted.
+/// The interval that a tool measured, in seconds since the sending host was booted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Deserialize)]
 pub(crate) struct BootTimes {
     pub begin: f64,
@@ -66,7 +66,7 @@ pub(crate) fn read(reading: &Reading, stdout: &[u8]) -> Result<Stated, String> {
     })
 }
 
-/// The result of a search, from the stdout of its command.
+/// The result of a search for the best level, read from the stdout of the search's command.
 ///
 /// # Errors
 /// The error message.
@@ -117,8 +117,9 @@ impl Written {
     }
 }
 
-/// The result of several copies together. `ends` holds the second at which each copy ended. Bytes are summed, the memory
-/// is the largest, and the time is from the start of the first copy to the end of the last.
+/// Combines the results of several copies. `ends` holds the time, in seconds, at which each copy ended. Bytes
+/// are summed, memory is the largest of all, and time is from the start of the first copy to the end of the
+/// last.
 pub(crate) fn join(all: Vec<Stated>, ends: &[f64]) -> Stated {
     let begins: Option<Vec<f64>> =
         all.iter().zip(ends).map(|(stated, end)| Some(end - stated.seconds?)).collect();
@@ -134,7 +135,7 @@ pub(crate) fn join(all: Vec<Stated>, ends: &[f64]) -> Stated {
         streams: a.streams.zip(b.streams).map(|(a, b)| a + b),
         encrypted: a.encrypted.zip(b.encrypted).map(|(a, b)| a && b),
         transactions: a.transactions.zip(b.transactions).map(|(a, b)| a + b),
-        // The percentiles of both copies together can't be computed from those of each.
+        // Percentiles of all copies together can't be computed from the percentiles of each copy.
         latency: None,
         connections: [a.connections, b.connections].concat(),
         window: a.window.zip(b.window).map(|(a, b)| a.with(b)),
@@ -145,8 +146,8 @@ pub(crate) fn join(all: Vec<Stated>, ends: &[f64]) -> Stated {
     Stated { seconds: if several { span } else { joined.seconds }, ..joined }
 }
 
-/// Reads a number that the tool file names. If the number is missing, that is an error, so that a change of the tool's
-/// output is noticed.
+/// Reads a number at the place that the tool file names. A missing number is an error, so that a change of
+/// the tool's output is noticed.
 fn number(output: &Written, reading: &Reading, key: &str) -> Result<Option<f64>, String> {
     let Some(place) = reading.numbers.get(key) else { return Ok(None) };
     let number = output.find(place).and_then(as_number).filter(|n| n.is_finite() && *n >= 0.0);
@@ -158,7 +159,8 @@ fn as_number(value: Value) -> Option<f64> {
     value.as_f64().or_else(|| value.as_str()?.parse().ok())
 }
 
-/// Reads a group of values that the tool file names. It must exist and have the documented form.
+/// Reads a group of values at the place that the tool file names. The group must exist and have the
+/// documented form.
 fn object<T: DeserializeOwned>(output: &Written, place: &Option<String>) -> Result<Option<T>, String> {
     let Some(place) = place else { return Ok(None) };
     let value = output.find(place).ok_or_else(|| format!("its output has nothing at {place}"))?;
@@ -180,7 +182,7 @@ fn notes(reading: &Reading, output: &Written) -> Vec<String> {
         .collect()
 }
 
-/// A value as texts for notes: one text for each element of a list, and none for nested values.
+/// Converts a value to texts for notes: one text for each element of a list, and none for nested values.
 fn told(value: &Value) -> Vec<String> {
     match value {
         Value::String(text) => vec![text.clone()],

@@ -25,16 +25,16 @@ use super::stock::Stock;
 /// A study that is running.
 pub struct Runner<'a> {
     setup: Setup<'a>,
-    /// Settings by link. This field comes before the beds, because the settings are restored in the beds when
-    /// this is dropped.
+    /// The settings of each link's hosts. This field is declared before the beds, so it is dropped first and
+    /// can restore the settings through the beds.
     settings: BTreeMap<String, HostSettings>,
     beds: BTreeMap<String, Box<dyn Bed + 'a>>,
     stock: Stock,
     store: Store,
     record: Record,
-    /// The reason why a case can't run at all.
+    /// For each case, the reason why it can't run, if there is one.
     barred: Vec<Option<Outcome>>,
-    /// Seconds of each case's warm-up, including the checks.
+    /// The duration of each case's warm-up in seconds, including the checks.
     took: Vec<f64>,
     runs_made: usize,
     /// The total number of runs, including warm-ups.
@@ -59,8 +59,8 @@ impl<'a> Runner<'a> {
         Runner::with(setup, beds, stock, Resumed { store, record, warmups: 0, disturbed: 0 })
     }
 
-    /// Opens the results of an interrupted study in `dir`, to make the missing runs. The study, its blocks
-    /// and its seed must be the same.
+    /// Opens the results of an interrupted study in `dir`, to continue it. The study, the number of blocks
+    /// and the seed must be the same.
     ///
     /// # Errors
     /// The errors of [`Runner::new`]; also if the stored runs aren't part of this study.
@@ -110,7 +110,8 @@ impl<'a> Runner<'a> {
         self.store.dir().to_owned()
     }
 
-    /// Makes all runs. After a stop, the record holds the runs until then.
+    /// Makes all runs, and returns the record. If the study is stopped, the record holds the runs made so
+    /// far.
     ///
     /// # Errors
     /// If a run can't be stored.
@@ -124,7 +125,7 @@ impl<'a> Runner<'a> {
         made.map(|()| self.record)
     }
 
-    /// Makes the missing runs; ends early after a stop.
+    /// Makes the missing runs, until all are made or the study is stopped.
     fn make_runs(&mut self, watch: &mut dyn FnMut(Event)) -> Result<(), RunnerError> {
         let missing = self.missing();
         if !missing.is_empty() && !self.test_capacity(watch)? {
@@ -147,8 +148,8 @@ impl<'a> Runner<'a> {
         Ok(())
     }
 
-    /// Measures the limits of the test beds, if the study requests that and they aren't stored yet. False
-    /// after a stop.
+    /// Measures the limits of the test beds, if the study requests this and no limits are stored yet. Returns
+    /// false if the study was stopped.
     fn test_capacity(&mut self, watch: &mut dyn FnMut(Event)) -> Result<bool, RunnerError> {
         if !self.setup.study.capacity || !self.record.capacity.is_empty() {
             return Ok(true);
@@ -181,14 +182,15 @@ impl<'a> Runner<'a> {
         all.filter(|(block, case)| !stored.contains(&(*block, cases[*case].id.as_str()))).collect()
     }
 
-    /// Makes a warm-up run of a case. False after a stop.
+    /// Makes a warm-up run of a case. Returns false if the study was stopped.
     fn warm_up(&mut self, case: usize, watch: &mut dyn FnMut(Event)) -> Result<bool, RunnerError> {
         let clock = Instant::now();
         let Some(run) = self.make_run(case, Phase::WarmUp, watch)? else { return Ok(false) };
         self.store.append_warmup(&run)?;
         self.took[case] = clock.elapsed().as_secs_f64();
         match &run.outcome {
-            // A case whose warm-up failed would fail again in each block, perhaps only after its time limit.
+            // A case whose warm-up failed would probably fail again in each block, perhaps only after its
+            // time limit.
             Outcome::Failed { reason } => {
                 let reason = format!("its warm-up failed: {reason}");
                 self.barred[case] = Some(Outcome::Failed { reason });
@@ -253,7 +255,7 @@ impl<'a> Runner<'a> {
             Phase::Block(block) => format!("{number:05}-block-{block}-{}", self.record.cases[case].id),
         };
         self.store.write_log(&name, &log.text)?;
-        // A stop also ends child processes, which then look as if they had failed.
+        // Stopping the study also ends the child processes, so their failures don't count.
         if self.setup.stop.load(Ordering::Relaxed) {
             return Ok(None);
         }
@@ -294,7 +296,7 @@ impl<'a> Runner<'a> {
         let sources = sources.map_err(|e| format!("slicing the data: {e}"))?;
         if let Some(settings) = self.settings.get_mut(&spec.link) {
             let applied = settings.apply(spec, bed.as_ref(), setup.work, &setup.stop);
-            // The first try shows if the host accepts the value.
+            // If the host refuses a value, this is found at the first try.
             let is_first = phase == Phase::WarmUp && !setup.stop.load(Ordering::Relaxed);
             applied.map_err(|e| if is_first { Failure::Unavailable(e) } else { Failure::Failed(e) })?;
         }
@@ -307,7 +309,7 @@ impl<'a> Runner<'a> {
             compare: phase == Phase::WarmUp,
             work: setup.work,
             linerate: setup.linerate,
-            // Each run has another port, because connections of the previous run may still linger.
+            // Each run has its own port, because connections of the previous run may still exist.
             port: 5201 + (number % 1000) as u16,
             settle: setup.study.settle,
             timeout: setup.study.timeout,
@@ -345,7 +347,7 @@ impl<'a> Runner<'a> {
         }
     }
 
-    /// The time for the remaining runs, estimated from the warm-ups; `None` before these are done.
+    /// The estimated time for the remaining runs, based on the warm-ups; `None` before all warm-ups are done.
     fn left(&self, phase: Phase) -> Option<Duration> {
         if phase == Phase::WarmUp {
             return None;

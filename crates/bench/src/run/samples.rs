@@ -11,7 +11,8 @@ use crate::record::{Interrupts, Measures, Series};
 
 /// The interval of samples in milliseconds.
 const INTERVAL: u32 = 250;
-/// The most points of a series. More points are averaged, because a line of a figure needs no more.
+/// The greatest number of points of a series. Series with more points are averaged, which is enough for a
+/// line in a figure.
 const MOST_POINTS: usize = 240;
 /// The number of interrupt sources that are kept, the busiest first. The recording has all of them.
 const MOST_SOURCES: usize = 12;
@@ -25,7 +26,7 @@ pub(super) struct Surroundings {
     pub data_in_memory: bool,
 }
 
-/// The processes of an end that are sampled, with their descendants.
+/// The processes of an end whose processor time is sampled, including that of their descendants.
 pub enum Followed {
     /// The process with this number.
     Process(u32),
@@ -33,7 +34,7 @@ pub enum Followed {
     Named(Vec<String>),
 }
 
-/// Makes an end's agent start sampling, including the followed processes.
+/// Makes an end's agent start sampling its host and the followed processes.
 ///
 /// # Errors
 /// If the agent has ended.
@@ -72,8 +73,8 @@ pub(super) fn add(
     Ok(())
 }
 
-/// Marks the run as disturbed if the host was under pressure. Two hosts on one machine have the same
-/// pressure, which is reported once.
+/// Marks the run as disturbed if the host was under pressure. If both ends are one machine, its pressure is
+/// reported only once.
 fn mark(measures: &mut Measures, host: &str, recording: &Recording, surroundings: Surroundings) {
     if surroundings.one_machine && host != "a" {
         return;
@@ -90,8 +91,8 @@ fn count(source: &sample::InterruptCounts) -> u64 {
     source.per_processor.iter().sum()
 }
 
-/// The series to keep: processors, memory, and the bits and packets of ports. All other data is only in the
-/// recording.
+/// Selects the series that are kept in the record: processors, memory, and the bits and packets of ports. The
+/// recording itself has all data.
 fn drawn(host: &str, series: sample::TimeSeries) -> Option<Series> {
     let moved = || series.points.iter().any(|(_, rate)| *rate > 0.0);
     let (name, unit, scale) = match (series.kind.as_str(), series.name.as_str(), series.unit.as_str()) {
@@ -115,7 +116,8 @@ fn is_packets(name: &str) -> bool {
     name.ends_with(" packets") && !name.starts_with("lo ")
 }
 
-/// Removes the last point if its interval is short, because a rate over a few milliseconds means nothing.
+/// Removes the last point if its interval is shorter than the others, because a rate over a few milliseconds
+/// is meaningless.
 fn whole_intervals(points: &[(f64, f64)]) -> &[(f64, f64)] {
     match points {
         [.., (before, _), (last, _)] if last - before < f64::from(INTERVAL) / 2000.0 => {

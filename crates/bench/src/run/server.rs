@@ -17,7 +17,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// outputs are files whose names begin with `output`. The server ends when the returned value is dropped.
 ///
 /// # Errors
-/// A message with the reason why it isn't ready.
+/// A message with the reason why the server isn't ready.
 pub(crate) fn start(
     server: &Server,
     bed: &dyn Bed,

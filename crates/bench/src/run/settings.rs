@@ -1,5 +1,5 @@
-//! Settings of hosts that are factors of a study. They are set before a run, read back, and restored at the
-//! end.
+//! Settings of hosts that are factors of a study. Each is changed before a run, read back, and restored at
+//! the end.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -15,7 +15,7 @@ use crate::spec::{Values, Word};
 use super::bed::{self, Bed, End};
 use super::process::{self, Stop, tail};
 
-/// The longest time to read or set a value.
+/// The longest time that reading or changing a value may take.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// The settings of one link's hosts. Dropping this value restores the original values. If this process is
@@ -34,7 +34,7 @@ impl HostSettings {
     /// restore them.
     ///
     /// # Errors
-    /// If a value can't be read, or the journal can't be written. Nothing is changed then.
+    /// If a value can't be read, or the journal can't be written. In that case, no setting was changed.
     pub fn read(
         study: &Study,
         link: &str,
@@ -67,8 +67,8 @@ impl HostSettings {
         case.settings.keys().find_map(|name| self.lacking.get(name).cloned())
     }
 
-    /// Sets every setting to the case's level or, if the case has none, to its original value, and reads it
-    /// back.
+    /// Changes every setting to the case's level or, if the case has none, to its original value, and reads
+    /// the setting back.
     ///
     /// # Errors
     /// If a command fails, or the value that is read back differs from the value that was set.
@@ -98,8 +98,8 @@ impl HostSettings {
         Ok(())
     }
 
-    /// Restores the original values and reads them back. Returns a message for each value that differs. This
-    /// also happens after a stop.
+    /// Restores the original values and reads them back, also after the study was stopped. Returns a message
+    /// for each value that differs.
     pub fn put_back(mut self, bed: &dyn Bed, work: &Path) -> Vec<String> {
         let mut failed = self.journal.take().map_or_else(Vec::new, UndoJournal::close);
         let stop = Stop::default();
@@ -124,7 +124,7 @@ impl HostSettings {
     }
 }
 
-/// Runs the commands of settings.
+/// Runs the commands that read and change settings.
 struct Shell<'a> {
     bed: &'a dyn Bed,
     work: &'a Path,
@@ -140,7 +140,7 @@ impl Shell<'_> {
         Ok(printed.trim().to_owned())
     }
 
-    /// The value of a setting at a host, and the command that restores it.
+    /// The present value of a setting at a host, and the command that restores this value.
     fn original(&self, spec: &SettingSpec, host: &str) -> Result<(String, Undo), String> {
         let value = self.read(spec, host)?;
         let undo = self.undo(spec, host, &value)?;
@@ -193,8 +193,8 @@ fn end(host: &str) -> End {
     if host == "a" { End::A } else { End::B }
 }
 
-/// True if two values are the same except for blanks: the kernel prints tabs between numbers, whatever was
-/// written.
+/// Whether two values are the same apart from white space: the kernel prints tabs between numbers, even if
+/// spaces were written.
 fn same(one: &str, other: &str) -> bool {
     one.split_whitespace().eq(other.split_whitespace())
 }

@@ -1,4 +1,4 @@
-//! The arguments of a study, the events that it reports, and its errors.
+//! The parameters of a study's execution, the events that it reports, and its errors.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -10,17 +10,17 @@ use crate::spec::study::Study;
 use crate::spec::tool::Toolbox;
 use crate::store::{Invocation, StoreError};
 
-/// The arguments of a study's invocation.
+/// The parameters with which a study is run.
 pub struct Setup<'a> {
     /// The study.
     pub study: &'a Study,
-    /// The tools that it names.
+    /// The tools that the study names.
     pub tools: &'a Toolbox,
-    /// The number of blocks, in place of the study's.
+    /// The number of blocks, which overrides the number in the study.
     pub blocks: u32,
     /// The seed of the data and of the order of runs.
     pub seed: u64,
-    /// A tree in place of each log-normal data set.
+    /// A tree of files that replaces each log-normal data set.
     pub tree: Option<&'a Path>,
     /// A directory for data and destinations, on a tmpfs if there is one.
     pub work: &'a Path,
@@ -37,7 +37,7 @@ pub struct Setup<'a> {
 /// Events, for progress output.
 #[derive(Debug)]
 pub enum Event<'e> {
-    /// Something that takes long begins, such as making data.
+    /// A preparation that takes long begins, such as making data; the text describes it.
     Preparing(&'e str),
     /// The limits of a link's bed are being measured.
     Testing(&'e str),
@@ -49,7 +49,7 @@ pub enum Event<'e> {
         of: usize,
         /// The part of the study to which it belongs.
         phase: Phase,
-        /// The case.
+        /// The case that is run.
         case: &'e Case,
         /// The remaining time, if it is known.
         left: Option<Duration>,
@@ -78,12 +78,12 @@ pub enum RunnerError {
     /// Results can't be stored.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// The stored runs aren't part of this study.
+    /// The stored runs belong to a different study.
     #[error("{dir} can't be continued: {reason}")]
     Other {
         /// The directory of results.
         dir: PathBuf,
-        /// The difference between them.
+        /// The difference between the stored study and this one.
         reason: String,
     },
     /// A bed is missing or its agent doesn't answer.

@@ -10,7 +10,7 @@ use crate::spec::study::DatasetSpec;
 
 use super::bed::{Bed, End};
 
-/// The data sets that have been made, and their directory.
+/// The data sets that have been made, and the directory that holds them.
 #[derive(Debug)]
 pub(crate) struct Stock {
     work: PathBuf,
@@ -20,7 +20,7 @@ pub(crate) struct Stock {
 }
 
 impl Stock {
-    /// A stock below `work`, a directory of the sending end.
+    /// An empty stock in the directory `work` of the sending end.
     pub fn new(work: &Path, seed: u64) -> Stock {
         Stock { work: work.to_owned(), seed, sets: BTreeMap::new(), slices: BTreeMap::new() }
     }
@@ -43,7 +43,7 @@ impl Stock {
         }
     }
 
-    /// A set that has been made.
+    /// The data set with this name, if it has been made.
     pub fn get(&self, name: &str) -> Option<&Dataset> {
         self.sets.get(name)
     }

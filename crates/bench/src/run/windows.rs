@@ -1,4 +1,4 @@
-//! The CPU of both hosts over the part of a run in which its tool counted, from the samplers' recordings.
+//! The CPU of both hosts over the interval of a run that its tool measured, from the samplers' recordings.
 
 use linerate_host::sample::{Recording, cpu_seconds_within};
 
@@ -42,7 +42,8 @@ fn within(recording: &Recording, host: &str, begin: f64, end: f64) -> Result<Cpu
     cpu.map(|cpu| recorded(&cpu)).ok_or_else(|| unknown(host, &outside()))
 }
 
-/// A note for the run. Its CPU is that of the whole command then.
+/// A note for the run that the measured interval's CPU is unknown; the CPU of the whole command is used
+/// instead.
 fn unknown(host: &str, why: &str) -> String {
     format!("warning: host {host}'s CPU over the time in which the tool counted isn't known: {why}")
 }
@@ -65,7 +66,8 @@ mod tests {
 
     #[test]
     fn the_ramp_costs_the_window_nothing_whatever_its_length() {
-        // A ramp of 1 s and a ramp of 3 s, each followed by the same window of 2 s.
+        // Two runs have ramp-up times of 1 s and of 3 s; the measured interval of 2 s that follows is the
+        // same.
         let short = [("a", recording(50.0, &[90, 40, 40, 0])), ("b", recording(9.0, &[80, 30, 30, 0]))];
         let long = [
             ("a", recording(80.0, &[90, 90, 90, 40, 40, 0])),

@@ -12,7 +12,7 @@ use super::study::{CaseSpec, DatasetSpec, LinkSpec, SettingSpec, Streams};
 use super::study_reader::some_bytes;
 use super::tool::{Parallel, Tool, Toolbox};
 
-/// The names that a case may use.
+/// The names of tools, links and other items that a case may use.
 pub(crate) struct Known<'a> {
     pub tools: &'a Toolbox,
     pub links: &'a [LinkSpec],
@@ -76,12 +76,12 @@ fn read_bytes(section: &Section, tool: &Tool) -> Result<Option<u64>, FileError> 
     Err(section.error("bytes", format!("{} takes no amount{instead}", tool.name)))
 }
 
-/// All pairs. The left element changes slowest.
+/// All pairs of elements. The left element changes slowest.
 fn crossed<A: Clone, B: Clone>(left: &[A], right: &[B]) -> Vec<(A, B)> {
     left.iter().flat_map(|a| right.iter().map(move |b| (a.clone(), b.clone()))).collect()
 }
 
-/// The largest number of cases in one table.
+/// The greatest number of cases that one table may give.
 const MOST_CASES: usize = 10_000;
 
 fn check_number(section: &Section, levels: impl Iterator<Item = usize>) -> Result<(), FileError> {
@@ -131,7 +131,8 @@ fn fill(
     Ok(filled + rest)
 }
 
-/// True if requests are timed while the tool runs. The tool itself must not report response times then.
+/// Reads whether requests are timed while the tool runs. That is an error for a tool that itself reports
+/// response times.
 fn read_beside(section: &Section, tool: &Tool) -> Result<bool, FileError> {
     let beside = section.maybe_choice("beside", &[("rr", true)])?.unwrap_or(false);
     if beside && tool.result.as_ref().is_some_and(|reading| reading.latency.is_some()) {
@@ -140,7 +141,8 @@ fn read_beside(section: &Section, tool: &Tool) -> Result<bool, FileError> {
     Ok(beside)
 }
 
-/// The properties in which the bed differs from a plain link of two hosts with one tool on it, as factors.
+/// The properties, as factors, in which the test bed differs from the simplest one: two hosts, a plain link,
+/// and a single tool.
 fn bed_factors(link: &LinkSpec, beside: bool) -> BTreeMap<String, String> {
     let guests = Some(link.guests).filter(|guests| *guests > 0);
     let on = |flag: bool| if flag { "on" } else { "off" }.to_owned();
@@ -255,7 +257,8 @@ fn read_datasets(section: &Section, tool: &Tool, known: &Known) -> Result<Vec<Op
     }
 }
 
-/// Reads levels that must be names of defined items. If only one item is defined, it needn't be named.
+/// Reads a list of names of defined items, such as links. If only one item is defined, the list may be
+/// missing.
 fn read_names<'n>(
     section: &Section,
     key: &'static str,

@@ -3,14 +3,14 @@
 use std::fmt;
 use std::ops::Range;
 
-/// An error in a study or tool file: its position, its reason, and a suggestion.
+/// An error in a study or tool file: its position, the problem, and a suggestion.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileError {
     /// The file, as the user named it.
     pub file: String,
     /// The line, from 1.
     pub line: usize,
-    /// The key, with its table: `case.streams`.
+    /// The key with the name of its table: `case.streams`.
     pub key: String,
     /// The error message.
     pub problem: String,
@@ -34,14 +34,14 @@ impl fmt::Display for FileError {
 
 impl std::error::Error for FileError {}
 
-/// A file's name and text. With the text, a position becomes a line number.
+/// The name and the text of a file. The text is needed to convert positions to line numbers.
 pub(crate) struct Source<'a> {
     pub file: &'a str,
     pub text: &'a str,
 }
 
 impl Source<'_> {
-    /// An error at a range of bytes.
+    /// Makes an error at a range of bytes of the file.
     pub fn error(&self, at: &Range<usize>, key: &str, problem: impl Into<String>) -> FileError {
         let before = self.text.as_bytes().iter().take(at.start);
         FileError {

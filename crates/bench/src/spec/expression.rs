@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use super::nearest;
 use crate::metric::{ABOUT, Metric};
 
-/// A parsed expression. All of its cases exist.
+/// A parsed expression. All cases that it names exist in the study.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Expression {
     /// A number.
@@ -56,8 +56,8 @@ impl Expression {
         if parser.rest.is_empty() { Ok(expression) } else { Err(parser.unexpected()) }
     }
 
-    /// The value. `figure` returns the value of a metric of a case. `None` if one of these is missing, or if
-    /// the result isn't finite.
+    /// The value of the expression; `figure` returns the value of a case's metric. `None` if any needed value
+    /// is missing, or if the result isn't finite.
     pub fn evaluate(&self, figure: &impl Fn(Metric, &str) -> Option<f64>) -> Option<f64> {
         let value = match self {
             Expression::Number(value) => *value,
@@ -71,7 +71,7 @@ impl Expression {
         value.is_finite().then_some(value)
     }
 
-    /// The cases in the expression.
+    /// The ids of the cases that the expression names.
     pub fn cases(&self) -> BTreeSet<&str> {
         self.figures().into_iter().map(|(_, case)| case).collect()
     }
@@ -111,10 +111,10 @@ fn fold(
 
 type Parsed<T> = Result<T, ExpressionError>;
 
-/// The deepest nesting: deeper than any real expression, but small enough for the stack.
+/// The greatest depth of nesting: more than any real expression has, but small enough for the stack.
 const DEEPEST: u32 = 50;
-/// The most operators: more than any real expression has. Each operator makes the tree deeper, so the stack
-/// limits their number.
+/// The greatest number of operators: more than any real expression has. Each operator makes the tree deeper,
+/// and the stack is limited.
 const MOST_OPERATORS: u32 = 500;
 
 struct Parser<'a> {
@@ -185,7 +185,8 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// Parses the arguments of max or min. A metric with a pattern of cases gives one argument for each case.
+    /// Parses the arguments of max or min. A metric whose argument is a pattern gives one expression for each
+    /// matching case.
     fn parts(&mut self) -> Parsed<Vec<Expression>> {
         self.expect('(')?;
         let mut parts = Vec::new();

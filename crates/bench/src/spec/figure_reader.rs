@@ -69,7 +69,7 @@ pub(crate) fn read_printed(section: &Section, ids: &[&str]) -> Result<Printed, F
     })
 }
 
-/// Reads ids of cases. A pattern may give several.
+/// Reads ids of cases. A pattern stands for all matching ids.
 pub(crate) fn read_ids(section: &Section, key: &'static str, ids: &[&str]) -> Result<Vec<String>, FileError> {
     let mut found: Vec<String> = Vec::new();
     for pattern in section.texts(key)? {

@@ -1,7 +1,7 @@
 //! Reads study and tool files into types that can't hold an invalid study.
 
-/// The names and texts of files in a folder at the top of the repository. The crate has a link to this folder, because only
-/// the crate is published.
+/// The names and texts of the files in a directory at the top of the repository. The crate has a symbolic
+/// link to the directory, because only the crate's own files are published.
 macro_rules! built_in {
     ($folder:literal: $($name:literal)*) => {
         &[$((

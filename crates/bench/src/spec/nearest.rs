@@ -1,4 +1,4 @@
-//! Finds the name that a user may have meant.
+//! Finds the correct name that is most similar to a mistyped name.
 
 /// The most similar of some names by edit distance; `None` if no name is similar enough. A third of the
 /// letters may differ, but at least one.

@@ -1,13 +1,13 @@
 //! The experiments of the five papers, with their numbers in `docs/papers.md`.
 
-/// One experiment.
+/// An experiment of a paper.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Experiment {
-    /// Its number, as in [`Study::rows`](super::study::Study::rows).
+    /// The number of the experiment, as in [`Study::rows`](super::study::Study::rows).
     pub row: u32,
     /// The paper, as an index of [`PAPERS`].
     pub paper: usize,
-    /// Its place in the paper: "figure 5".
+    /// The place of the experiment in the paper: "figure 5".
     pub place: &'static str,
     /// A description of the experiment.
     pub what: &'static str,
@@ -65,7 +65,7 @@ const fn one(row: u32, paper: usize, place: &'static str, what: &'static str) ->
     Experiment { row, paper, place, what }
 }
 
-/// The experiment of that number.
+/// The experiment with this number.
 pub fn experiment(row: u32) -> Option<&'static Experiment> {
     EXPERIMENTS.iter().find(|experiment| experiment.row == row)
 }

@@ -1,4 +1,4 @@
-//! The settings of a quick run.
+//! The settings of a quick run, which is smaller than the whole study.
 
 use std::collections::BTreeSet;
 
@@ -31,7 +31,8 @@ pub(crate) fn read_quick(
     Ok(quick)
 }
 
-/// The tools of the study that have the parameter. A parameter that is a factor keeps its levels in quick runs.
+/// The tools of the study that have the parameter, except those for which it is a factor: a factor keeps its
+/// levels in quick runs.
 fn takers(
     section: &Section,
     entry: &FreeLevels,

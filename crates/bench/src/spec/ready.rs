@@ -1,4 +1,4 @@
-//! Ready-made settings of ports. Every study can use them as factors without commands of its own.
+//! Ready-made settings of network ports. Studies can use them as factors without defining commands.
 
 use super::study::SettingSpec;
 use super::template::{Names, Word};
@@ -10,7 +10,7 @@ struct ReadySetting {
     write: &'static str,
 }
 
-/// A shell command that prints the value of a line of `ethtool -k` or `-c`.
+/// A shell command that prints the value of one line of the output of `ethtool -k` or `ethtool -c`.
 macro_rules! shown {
     ($option:literal, $line:literal) => {
         concat!(
@@ -117,7 +117,7 @@ mod tests {
         }
     }
 
-    /// Every command works in a plain shell, and reports what a port lacks.
+    /// Every command works in a POSIX shell, and reports that a port lacks the property.
     #[test]
     fn the_loopback_has_no_queues_and_no_interrupts() {
         use std::process::Command;

@@ -13,16 +13,16 @@ pub const AUTO: &str = "auto";
 /// is [`AUTO`].
 #[derive(Clone, Debug)]
 pub struct Search {
-    /// The parameter.
+    /// The name of the parameter.
     pub parameter: String,
     /// The command, which is run at the sending end while the server runs. The parameter's placeholder is
     /// replaced by [`AUTO`].
     pub command: Vec<Word>,
-    /// The format of its stdout.
+    /// The format of the command's stdout.
     pub form: Form,
     /// The place in the output of the level that the search found.
     pub found: String,
-    /// The place in the output of the array of its tries, each in the form of [`crate::record::Step`].
+    /// The place in the output of the array of tries; each try has the form of [`crate::record::Step`].
     pub steps: Option<String>,
 }
 

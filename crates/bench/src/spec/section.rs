@@ -1,4 +1,4 @@
-//! One table of a file, read key by key. A key that no code reads is an error.
+//! Reads a table of a file key by key. A key that no reader requests is an error.
 
 use std::cell::RefCell;
 use std::ops::Range;
@@ -17,7 +17,7 @@ pub(crate) struct Section<'a> {
     asked: RefCell<Vec<&'static str>>,
 }
 
-/// A key with an arbitrary name, and its levels.
+/// A key that a user may name freely, with its levels.
 pub(crate) struct FreeLevels {
     /// The key.
     pub name: String,
@@ -73,7 +73,7 @@ impl<'a> Section<'a> {
         self.maybe_parsed(key, parse)?.ok_or_else(|| self.missing(key))
     }
 
-    /// One of a few words.
+    /// Reads an optional string that must be one of a few words.
     pub fn maybe_choice<T: Copy>(&self, key: &'static str, choices: &[(&'static str, T)]) -> Read<Option<T>> {
         let Some(text) = self.maybe_text(key)? else { return Ok(None) };
         if let Some((_, value)) = choices.iter().find(|(name, _)| *name == text) {
@@ -251,7 +251,7 @@ impl<'a> Section<'a> {
         Err(self.unknown(name, &span).suggest(name, asked.iter().copied()))
     }
 
-    /// The keys that the reader didn't request, in the file's order.
+    /// The keys that the reader didn't request, which are errors, in the file's order.
     fn strangers(&self) -> Vec<(&'a str, Range<usize>)> {
         let asked = self.asked.borrow();
         let mut found: Vec<_> = self

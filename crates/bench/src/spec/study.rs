@@ -20,11 +20,11 @@ const BUILT_IN: &[(&str, &str)] = built_in!("studies":
 /// A study file's contents, with a case for each combination of factors.
 #[derive(Clone, Debug)]
 pub struct Study {
-    /// Its name, as `linerate bench NAME` takes it.
+    /// The study's name, which is the argument of `linerate bench NAME`.
     pub name: String,
-    /// A title of one line.
+    /// The study's title, on one line.
     pub title: String,
-    /// Its purpose.
+    /// The purpose of the study.
     pub about: String,
     /// The number of blocks. Each block runs every case once.
     pub blocks: u32,
@@ -32,9 +32,9 @@ pub struct Study {
     pub timeout: f64,
     /// Seconds for which the hosts must be quiet before each run.
     pub settle: f64,
-    /// How often a disturbed run is repeated.
+    /// The greatest number of times that a disturbed run is repeated.
     pub repeats: u32,
-    /// The case with which the table compares the others.
+    /// The id of the case with which the table compares the others.
     pub baseline: Option<String>,
     /// The links.
     pub links: Vec<LinkSpec>,
@@ -44,9 +44,9 @@ pub struct Study {
     pub cases: Vec<CaseSpec>,
     /// The bounds that the results must reach.
     pub bounds: Vec<BoundSpec>,
-    /// The experiments of the five papers that it runs again.
+    /// The experiments of the five papers that this study repeats, by number.
     pub rows: Vec<u32>,
-    /// The figures of its report; if empty, only bars.
+    /// The figures of the study's report; if empty, the report has a single figure of bars.
     pub figures: Vec<Figure>,
     /// The values that papers printed for its cases.
     pub printed: Vec<Printed>,
@@ -54,7 +54,7 @@ pub struct Study {
     pub settings: Vec<SettingSpec>,
     /// The settings of a quick run.
     pub quick: QuickSpec,
-    /// True if generators and paths are tested by themselves before the study.
+    /// Whether generators and paths are measured separately before the study.
     pub capacity: bool,
     /// The file's text, which is stored with the results.
     pub text: String,
@@ -63,37 +63,37 @@ pub struct Study {
 /// A link of the lab.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LinkSpec {
-    /// Its name in the study.
+    /// The name of the link in the study.
     pub name: String,
-    /// Rate in bit/s; `None` for a link that nothing shapes.
+    /// The rate in bit/s; `None` for a link without a rate limit.
     pub rate: Option<u64>,
     /// Layer-3 maximum transmission unit in bytes.
     pub mtu: u32,
-    /// Parallel links of that rate between the two hosts, 1 to 8.
+    /// The number of parallel links between the two hosts, 1 to 8; each has the rate `rate`.
     pub count: u32,
     /// The number of receive and of transmit queues of each interface; `None` for the kernel's default.
     pub queues: Option<u32>,
-    /// The number of hosts behind the receiving end's link. They share the link, each with its own address.
-    /// 0: only the receiving end.
+    /// The number of hosts behind the receiving end's link, which share the link and have their own
+    /// addresses. 0 means that there is only the receiving end.
     pub guests: u32,
     /// The kind of virtual machines that the guests are; `None` if they are network namespaces.
     pub machine: Option<GuestSpec>,
-    /// The round-trip time that an emulator adds; `None`: no delay.
+    /// The round-trip time that an emulator adds; `None` means no added delay.
     pub rtt: Option<Rtt>,
-    /// The share of segments that the emulator loses in each direction; `None`: no loss.
+    /// The share of segments that an emulator drops in each direction; `None` means no loss.
     pub loss: Option<Loss>,
 }
 
-/// A setting of a host that a study changes between its cases, reads back, and restores at the end.
+/// A setting of a host that a study changes between its cases and restores at the end.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SettingSpec {
     /// The factor's name.
     pub name: String,
-    /// The host: `a`, `b`, or both.
+    /// The hosts that have the setting: `a`, `b`, or both.
     pub hosts: Vec<String>,
     /// The command that prints the value.
     pub read: Vec<Word>,
-    /// The command that sets `{value}`.
+    /// The command that changes the setting to `{value}`.
     pub write: Vec<Word>,
     /// True if a host may lack the setting. Then cases with this setting are unavailable on that host.
     pub optional: bool,
@@ -102,24 +102,24 @@ pub struct SettingSpec {
 /// The settings that `--quick` replaces.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct QuickSpec {
-    /// Bytes of each log-normal data set, and of memory to memory.
+    /// The number of bytes of each log-normal data set, and of transfers from memory to memory.
     pub size: Option<u64>,
     /// Parameters of tools.
     pub parameters: BTreeMap<String, String>,
     /// The tools that have each of these parameters.
     pub takers: BTreeMap<String, Vec<String>>,
-    /// Cases that a quick run makes; empty for all.
+    /// The ids of the cases that a quick run includes; empty for all cases.
     pub cases: Vec<String>,
 }
 
-/// Files to move.
+/// A set of files to move.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DatasetSpec {
-    /// Its name in the study.
+    /// The name of the data set in the study.
     pub name: String,
     /// The number and sizes of the files.
     pub sizes: Sizes,
-    /// Files in one directory.
+    /// The number of files in each directory.
     pub per_directory: u64,
 }
 
@@ -135,7 +135,7 @@ pub enum Sizes {
         /// Standard deviation of the sizes' natural logarithm.
         sigma: f64,
     },
-    /// Files of one size.
+    /// All files have the same size.
     Fixed {
         /// The number of files.
         files: u64,
@@ -144,14 +144,14 @@ pub enum Sizes {
     },
 }
 
-/// One case.
+/// A case of a study: a tool with its parameters, on a link.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CaseSpec {
-    /// Unique in the study.
+    /// The id of the case, unique in the study.
     pub id: String,
     /// The label in tables and figures.
     pub label: String,
-    /// The group; its bars are drawn together.
+    /// The group of the case; figures draw the bars of a group together.
     pub group: String,
     /// The tool's name.
     pub tool: String,
@@ -161,11 +161,12 @@ pub struct CaseSpec {
     pub streams: Streams,
     /// The data set's name; `None` if no files are moved.
     pub dataset: Option<String>,
-    /// Bytes from memory to memory; `None` for the size of the study's first data set.
+    /// The number of bytes that are moved from memory to memory; `None` for the size of the study's first
+    /// data set.
     pub bytes: Option<u64>,
     /// The link's name.
     pub link: String,
-    /// True if small requests at fixed times are timed while the tool runs.
+    /// Whether small requests are sent at fixed times and timed while the tool runs.
     pub beside: bool,
     /// The properties in which the bed differs from a plain link of two hosts, as factors: `links`, `queues`,
     /// `guests`, `rtt`, `loss`; and `beside`.
@@ -196,8 +197,8 @@ impl CaseSpec {
         self.parameters.get(parameter).or_else(|| tool.parameters.get(parameter)).map(String::as_str)
     }
 
-    /// The search that is made before each of its runs, if a parameter's level requests it and the tool can
-    /// make it.
+    /// The search that precedes each run of this case, if a parameter's level requests a search and the tool
+    /// supports it.
     pub(crate) fn search<'c>(&self, tool: &'c Tool) -> Option<&'c Search> {
         tool.search.as_ref().filter(|search| self.level(tool, &search.parameter) == Some(AUTO))
     }
@@ -207,12 +208,12 @@ impl CaseSpec {
     }
 }
 
-/// Streams or copies of a case.
+/// The number of streams, or of copies of the tool, of a case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Streams {
     /// This number of streams.
     Fixed(u32),
-    /// The number that the tool chooses.
+    /// The tool itself chooses the number.
     Auto,
 }
 
@@ -221,15 +222,15 @@ pub enum Streams {
 pub struct BoundSpec {
     /// Its name in tables.
     pub name: String,
-    /// The compared expression as text.
+    /// The text of the expression whose value is judged.
     pub text: String,
-    /// The compared expression.
+    /// The expression whose value is judged.
     pub expression: Expression,
     /// The limit; `None` if the value is shown but not judged.
     pub limit: Option<Limit>,
     /// The value's unit.
     pub unit: String,
-    /// True if every block must hold the bound, not only the median.
+    /// Whether every block must satisfy the bound, not only the median.
     pub every_block: bool,
 }
 
@@ -238,7 +239,8 @@ pub struct BoundSpec {
 const MOST_STREAMS: u32 = 256;
 
 impl Study {
-    /// Parses a study file. `file` is its name in errors, `tools` are the tools that it may name.
+    /// Parses a study file. `file` is the file's name in errors, `tools` are the tools that the study may
+    /// name.
     ///
     /// # Errors
     /// The first error in the file.
@@ -267,7 +269,7 @@ impl Study {
         }
     }
 
-    /// The link of that name.
+    /// The link with this name, if the study has it.
     pub fn link(&self, name: &str) -> Option<&LinkSpec> {
         self.links.iter().find(|link| link.name == name)
     }

@@ -71,14 +71,14 @@ fn read_all_cases(root: &Section, known: &Known) -> Result<Vec<CaseSpec>, FileEr
     if cases.is_empty() { Err(root.missing("case")) } else { Ok(cases) }
 }
 
-/// The ready-made settings that cases use and the study doesn't define.
+/// The ready-made settings that cases use without the study defining them.
 fn ready_settings(cases: &[CaseSpec], settings: &[SettingSpec]) -> Vec<SettingSpec> {
     let used: BTreeSet<&String> = cases.iter().flat_map(|case| case.settings.keys()).collect();
     let lacking = used.into_iter().filter(|name| !settings.iter().any(|setting| setting.name == **name));
     lacking.filter_map(|name| ready(name, &["a", "b"].map(str::to_owned))).collect()
 }
 
-/// The most blocks of a study.
+/// The greatest number of blocks of a study.
 pub const MOST_BLOCKS: u32 = 10_000;
 
 /// The longest time that a study may set, in seconds: a day.
@@ -134,7 +134,7 @@ fn path_part(section: &Section, key: &'static str, name: &str) -> Result<String,
     Ok(name.to_owned())
 }
 
-/// The number of experiments in the five papers: the rows of `docs/papers.md`.
+/// The number of experiments in the five papers, which are the rows of `docs/papers.md`.
 const MOST_ROWS: u32 = 30;
 
 fn read_rows(root: &Section) -> Result<Vec<u32>, FileError> {
@@ -191,7 +191,8 @@ fn read_machine(section: &Section) -> Result<Option<GuestSpec>, FileError> {
     }
 }
 
-/// Checks an emulated link: it has one queue at each end, and can't be part of a bridge.
+/// Checks a link with emulated delay or loss: it must have one queue at each end, and can't be part of a
+/// bridge.
 fn check_emulated(section: &Section, link: &LinkSpec) -> Result<(), FileError> {
     let emulated = link.rtt.map(|_| "rtt").or(link.loss.map(|_| "loss"));
     let other = link.queues.map(|_| "queues").or((link.guests > 0).then_some("guests"));
@@ -283,7 +284,7 @@ fn read_fixed(section: &Section) -> Result<Sizes, FileError> {
     Ok(Sizes::Fixed { files, size: section.parsed("each", some_bytes)? })
 }
 
-/// Parses a number of bytes to move.
+/// Parses a number of bytes to move, which must not be 0.
 pub(crate) fn some_bytes(text: &str) -> Result<u64, String> {
     match linerate_quantity::bytes(text)? {
         0 => Err(format!("{text:?} is nothing to move")),

@@ -1,4 +1,4 @@
-//! Words of commands with placeholders: `{host}:{destination}/`.
+//! Command words that contain placeholders, such as `{host}:{destination}/`.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -57,23 +57,23 @@ const TOOL: [&str; 16] = [
     "url_hosts",
 ];
 
-/// The placeholders of a setting's commands.
+/// The placeholders that a setting's commands may contain.
 const SETTING: [&str; 5] = ["address", "addresses", "host", "interface", "value"];
 
-/// Placeholders whose value may be any number of words.
+/// The placeholders that stand for any number of words.
 const MANY: [&str; 3] = ["addresses", "options", "url_hosts"];
 
-/// The placeholders that the commands of one file may contain.
+/// The names of placeholders that the commands of one file may contain.
 #[derive(Clone, Debug)]
 pub(crate) struct Names(Vec<String>);
 
 impl Names {
-    /// The placeholders of a tool: those of every tool, and the tool's own parameters.
+    /// The placeholders that a tool's commands may contain: the common ones, and the tool's own parameters.
     pub fn of_tool<'n>(parameters: impl IntoIterator<Item = &'n str>) -> Names {
         Names(TOOL.into_iter().chain(parameters).map(str::to_owned).collect())
     }
 
-    /// The placeholders of a setting.
+    /// The placeholders that a setting's commands may contain.
     pub fn of_setting() -> Names {
         Names(SETTING.map(str::to_owned).into())
     }
@@ -88,7 +88,7 @@ impl Names {
     }
 }
 
-/// One word of a command: literal parts and known placeholders.
+/// A word of a command, parsed into literal parts and known placeholders.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Word(Vec<Part>);
 

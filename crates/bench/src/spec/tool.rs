@@ -1,4 +1,4 @@
-//! Tool files: they describe how to run an outside program, without code.
+//! Tool files: each describes how to run an external program.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -31,10 +31,10 @@ pub enum Moves {
     Nothing,
 }
 
-/// How a tool runs in parallel.
+/// How several streams of a tool run in parallel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Parallel {
-    /// The tool has an option for it (`{streams}`).
+    /// The tool has an option for the number of streams (`{streams}`).
     Streams,
     /// N copies of the tool run on N slices of equal bytes.
     Copies,
@@ -42,43 +42,43 @@ pub enum Parallel {
     None,
 }
 
-/// An outside program, and how to run it.
+/// An external program, and how to run it.
 #[derive(Clone, Debug)]
 pub struct Tool {
-    /// Its name in study files.
+    /// The tool's name in study files.
     pub name: String,
-    /// Its name in tables and figures.
+    /// The tool's name in tables and figures.
     pub label: String,
-    /// The group; its bars are drawn together.
+    /// The group of the tool's cases; figures draw the bars of a group together.
     pub group: String,
-    /// The kind of data that it moves.
+    /// The kind of data that the tool moves.
     pub moves: Moves,
     /// How the tool runs in parallel.
     pub parallel: Parallel,
     /// True if the tool accepts `auto` as its number of streams.
     pub auto: bool,
-    /// The cipher of the payload; `None` is clear text.
+    /// The cipher of the payload; `None` for unencrypted payload.
     pub cipher: Option<String>,
-    /// The programs that it needs on the hosts.
+    /// The programs that the tool needs on the hosts.
     pub needs: Needs,
-    /// The command that prints its version in the first line, on stdout or stderr.
+    /// The command that prints the tool's version in its first line, on stdout or stderr.
     pub version: Vec<Word>,
-    /// The command, run at the sending end.
+    /// The command that runs the tool at the sending end.
     pub command: Vec<Word>,
     /// A server at the receiving end, started before the command and stopped after it.
     pub server: Option<Server>,
-    /// The places in its output of the values that it reports.
+    /// The places, in the tool's output, of the values that it reports.
     pub result: Option<Reading>,
-    /// Its environment variables, in addition to those of the lab.
+    /// The tool's environment variables, which are added to those of the lab.
     pub environment: Vec<(String, Word)>,
-    /// Other ways to run it.
+    /// The variants of the tool: other ways to run it.
     pub variants: Vec<Variant>,
-    /// Its parameters, each a placeholder of its commands, with their defaults.
+    /// The tool's parameters with their default values. Each is a placeholder in the tool's commands.
     pub parameters: BTreeMap<String, String>,
     /// The search for its best level of a parameter, for cases that request it.
     pub search: Option<Search>,
-    /// The payload rate in bit/s that it reaches on an ordinary machine, for estimates; `None` for the link's
-    /// rate.
+    /// The payload rate in bit/s that the tool reaches on an ordinary machine, used to estimate times; `None`
+    /// for the link's rate.
     pub pace: Option<u64>,
 }
 
@@ -98,9 +98,9 @@ pub struct Needs {
 /// A server that a tool needs at the receiving end.
 #[derive(Clone, Debug)]
 pub struct Server {
-    /// Its command.
+    /// The command that starts the server.
     pub command: Vec<Word>,
-    /// The text that it prints on stdout or stderr when it is ready.
+    /// The text that the server prints on stdout or stderr when it is ready.
     pub ready: String,
 }
 
@@ -110,29 +110,30 @@ pub struct Server {
 pub struct Reading {
     /// The format of stdout.
     pub form: Form,
-    /// The places of its numbers, by their keys in a tool file.
+    /// The places of the numbers, by their keys in a tool file.
     pub numbers: BTreeMap<&'static str, String>,
-    /// Peak resident bytes. The largest of the values counts.
+    /// The places of peak resident memory in bytes. The largest of the values counts.
     pub peak_rss: Vec<String>,
-    /// The limiter of the transfer.
+    /// The place of the name of the part that limited the transfer.
     pub limiter: Option<String>,
-    /// Streams in use at the end.
+    /// The place of the number of streams in use at the end.
     pub streams: Option<String>,
-    /// True if the payload was encrypted. A run fails if this differs from its case.
+    /// The place of a boolean that is true if the payload was encrypted. A run fails if this differs from its
+    /// case.
     pub encrypted: Option<String>,
-    /// An object of response times, in the form of [`crate::record::Latency`].
+    /// The place of an object of response times, in the form of [`crate::record::Latency`].
     pub latency: Option<String>,
-    /// An array of connections, each in the form of [`crate::record::Connections`].
+    /// The place of an array of connections, each in the form of [`crate::record::Connections`].
     pub connections: Option<String>,
-    /// An object with the start and the end of the time in which the tool counted.
+    /// The place of an object with the start and the end of the measured interval.
     pub window: Option<String>,
-    /// Factors that convert numbers to our units, by key.
+    /// Factors that convert the tool's numbers to the record's units, by key.
     pub scale: BTreeMap<String, f64>,
     /// Further values for the notes of the run: a name, and the place of the value.
     pub notes: Vec<(String, String)>,
 }
 
-/// The form of a tool's stdout.
+/// The format of a tool's stdout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
     /// One JSON document.
@@ -143,16 +144,16 @@ pub enum Form {
     Pattern,
 }
 
-/// Another way to run a tool.
+/// A variant of a tool: another way to run it.
 #[derive(Clone, Debug)]
 pub struct Variant {
-    /// Its name in study files.
+    /// The variant's name in study files.
     pub name: String,
-    /// Its name in tables and figures.
+    /// The variant's name in tables and figures.
     pub label: String,
-    /// The cipher of the payload; `None` is clear text.
+    /// The cipher of the payload; `None` for unencrypted payload.
     pub cipher: Option<String>,
-    /// The value of `{options}`.
+    /// The words that replace `{options}`.
     pub options: Vec<Word>,
 }
 
@@ -160,7 +161,7 @@ pub struct Variant {
 #[derive(Clone, Debug, Default)]
 pub struct Toolbox(BTreeMap<String, Tool>);
 
-/// The reason why tools couldn't be loaded.
+/// The reason why tool files couldn't be loaded.
 #[derive(Debug, thiserror::Error)]
 pub enum ToolError {
     /// A file has an error.
@@ -211,19 +212,19 @@ impl Toolbox {
         self.0.insert(tool.name.clone(), tool);
     }
 
-    /// The tool of that name.
+    /// The tool with this name.
     pub fn get(&self, name: &str) -> Option<&Tool> {
         self.0.get(name)
     }
 
-    /// All names, sorted.
+    /// The names of all tools, sorted.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.0.keys().map(String::as_str)
     }
 }
 
 impl Server {
-    /// The program's own server of small requests.
+    /// linerate's own server that answers small requests.
     ///
     /// # Errors
     /// Never in a tested program.
@@ -252,7 +253,7 @@ impl Tool {
         self.command.iter().any(|word| word.mentions("addresses") || word.mentions("url_hosts"))
     }
 
-    /// The variant of that name.
+    /// The variant with this name.
     pub fn variant(&self, name: &str) -> Option<&Variant> {
         self.variants.iter().find(|variant| variant.name == name)
     }

@@ -190,7 +190,7 @@ fn read_result(section: &Section) -> Result<Reading, FileError> {
     }
 }
 
-/// The first key in use whose value must be JSON, not a pattern.
+/// The first key in use that needs JSON output, and so can't be read with a pattern.
 fn structured(reading: &Reading) -> Option<&'static str> {
     let keys = [
         ("latency", &reading.latency),

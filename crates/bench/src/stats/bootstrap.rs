@@ -14,7 +14,7 @@ use super::student::Student;
 /// median in only 87 % of studies.
 pub const LEAST_BLOCKS: usize = 5;
 
-/// How often blocks are drawn.
+/// The number of bootstrap samples.
 pub const RESAMPLES: usize = 2000;
 
 /// A median over blocks, and its precision.
@@ -22,7 +22,7 @@ pub const RESAMPLES: usize = 2000;
 pub struct Estimate {
     /// The median of the blocks' values.
     pub median: f64,
-    /// Its 95 % interval.
+    /// The 95 % interval of the median.
     pub interval: Interval,
     /// The mean and Student's interval, as netperf prints them.
     pub student: Student,
@@ -36,7 +36,7 @@ pub struct Estimate {
 pub enum Interval {
     /// The lower and the upper end.
     Known(f64, f64),
-    /// Fewer than [`LEAST_BLOCKS`] blocks.
+    /// There is no interval, because there are fewer than [`LEAST_BLOCKS`] blocks.
     Insufficient,
 }
 
@@ -57,7 +57,7 @@ impl Estimate {
 }
 
 impl Interval {
-    /// The ends of the interval, if there is one.
+    /// The lower and the upper end of the interval, if there is one.
     pub fn ends(self) -> Option<(f64, f64)> {
         match self {
             Interval::Known(low, high) => Some((low, high)),
@@ -128,8 +128,8 @@ mod tests {
         assert_eq!((estimate.median, estimate.interval), (3.0, Interval::Known(1.0, 5.0)));
     }
 
-    /// The share of 1,000 simulated studies in which the intervals of a ratio contain the true ratio: the
-    /// printed interval, and Student's. Both cases of a block share a disturbance, as on a real host.
+    /// The share of 1,000 simulated studies in which two intervals of a ratio, the printed one and Student's,
+    /// contain the true ratio. Both cases of a block share a disturbance, as on a real host.
     fn coverage(blocks: usize, noise: Noise) -> (f64, f64) {
         let mut rng = fastrand::Rng::with_seed(blocks as u64);
         let truth = 3.0;
@@ -151,8 +151,8 @@ mod tests {
 
     #[test]
     fn intervals_enclose_the_true_ratio_as_often_as_they_say() {
-        // With five blocks, the true value is outside if all values are on the same side, with the exact
-        // probability 2 / 2^5 = 6.25 %.
+        // With five blocks, the interval misses the true value if all values are on the same side of it,
+        // which has the exact probability 2 / 2^5 = 6.25 %.
         for blocks in [5, 6, 7, 8, 10, 15] {
             let (printed, student) = coverage(blocks, gaussian);
             assert!((0.93..=0.97).contains(&printed), "{blocks} blocks: {printed}");

@@ -18,7 +18,7 @@ pub struct BoundRow {
     pub estimate: Option<Estimate>,
     /// The median, or the value of the worst block if every block must hold the bound.
     pub value: Option<f64>,
-    /// The verdict.
+    /// The verdict on the bound.
     pub verdict: BoundVerdict,
 }
 
@@ -26,9 +26,9 @@ pub struct BoundRow {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "verdict", rename_all = "snake_case")]
 pub enum BoundVerdict {
-    /// The whole interval is within the limit.
+    /// The bound holds: the whole interval is within the limit.
     Ok,
-    /// The whole interval is beyond the limit, or a run that the bound needs failed.
+    /// The bound doesn't hold: the whole interval is beyond the limit, or a run that the bound needs failed.
     Missed {
         /// A message with the reason.
         reason: String,
@@ -38,16 +38,16 @@ pub enum BoundVerdict {
         /// A message with the reason.
         reason: String,
     },
-    /// The limit is inside the interval.
+    /// The measurement isn't precise enough: the limit is inside the interval.
     NotShown,
-    /// Every block beyond the limit had a disturbed run.
+    /// Each block whose value is beyond the limit had a disturbed run.
     Disturbed,
-    /// There are too few blocks for an interval.
+    /// There are too few blocks for an interval, so the bound isn't judged.
     NotJudged,
     /// The row has no limit, so it is only shown.
     Compared {
-        /// The reason why there is no value, why the value is from fewer blocks, or why it only shows the
-        /// link's limit.
+        /// A note: why there is no value, why fewer blocks than all gave a value, or that the value only
+        /// shows the link's limit.
         #[serde(skip_serializing_if = "Option::is_none")]
         reason: Option<String>,
     },
@@ -59,8 +59,7 @@ pub fn bound_rows(record: &Record) -> Vec<BoundRow> {
     record.bounds.iter().map(|bound| row(record, bound)).collect()
 }
 
-/// A text with the number of bounds that hold, and the numbers of the other verdicts; `None` if no row has a
-/// limit.
+/// The numbers of bounds that hold and of the other verdicts, as text; `None` if no row has a limit.
 pub fn outcome(rows: &[BoundRow]) -> Option<String> {
     let of = |word: &str| rows.iter().filter(|row| row.verdict.word() == word).count();
     let all = rows.iter().filter(|row| row.bound.limit.is_some()).count();
@@ -78,7 +77,7 @@ impl BoundRow {
         self.verdict == BoundVerdict::Ok
     }
 
-    /// True if there were enough blocks, but the bound wasn't shown to hold.
+    /// Whether there were enough blocks, but they don't show that the bound holds.
     pub fn fails(&self) -> bool {
         use BoundVerdict::{Disturbed, Missed, NotShown, Unavailable};
         matches!(self.verdict, Missed { .. } | Unavailable { .. } | NotShown | Disturbed)
@@ -160,14 +159,14 @@ fn worst(values: &[f64], limit: Limit) -> Option<f64> {
     values.iter().copied().reduce(further)
 }
 
-/// The reason why a bound can't be checked.
+/// The reason why a bound can't be judged.
 enum Hindrance {
     Failed(String),
     Unavailable(String),
 }
 
-/// The reason why a bound can't be checked. A failure comes before a missing program, because it is more
-/// important.
+/// The reason why a bound can't be judged. A failed run is reported rather than a missing program, because it
+/// is more important.
 fn hindrance(record: &Record, expression: &Expression, values: usize) -> Option<Hindrance> {
     let needed = expression.cases();
     let runs = || record.runs.iter().filter(|run| needed.contains(run.case.as_str()));
@@ -186,7 +185,7 @@ fn hindrance(record: &Record, expression: &Expression, values: usize) -> Option<
     found.or_else(|| (values < blocks).then(|| Hindrance::Failed(few())))
 }
 
-/// The reason why a comparison of rates only shows the limit of the link, if it does.
+/// A message if a comparison of rates only shows the limit of the link.
 fn hidden(record: &Record, expression: &Expression) -> Option<String> {
     let is_rate = |metric| matches!(metric, Metric::PayloadRate | Metric::TransactionRate);
     let rates = expression.figures().into_iter().all(|(metric, _)| is_rate(metric));

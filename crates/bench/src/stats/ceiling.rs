@@ -7,8 +7,8 @@ use crate::record::{Link, Measures, Record};
 /// 791, RFC 9293, RFC 7323).
 const PACKET_HEADERS: u32 = 52;
 
-/// A rate above the ceiling by less than this factor is no error. A peer without timestamps sends 12 bytes more in each
-/// packet, which is 0.8 % at an MTU of 1500; clocks and counters are also slightly inexact.
+/// Rates above the ceiling by less than this factor aren't reported. A peer without timestamps sends 12 bytes
+/// more in each packet, which is 0.8 % at an MTU of 1500; clocks and counters are also slightly inexact.
 const TOLERANCE: f64 = 1.01;
 
 /// Seconds of the link's rate that may be in receive buffers before a counted window and be read within it, if a receiver
@@ -32,7 +32,7 @@ pub fn payload_ceiling(link: &Link) -> Option<f64> {
 pub fn above_ceiling(measures: &Measures, link: &Link) -> Option<String> {
     let ceiling = payload_ceiling(link)?;
     let seconds = measures.payload_seconds.unwrap_or(measures.seconds);
-    // A token bucket lets its burst pass at once, whatever the rate.
+    // A token bucket passes its burst at once, at any rate.
     let before = measures.window.map_or(0.0, |window| window.begin.clamp(0.0, BUFFERED));
     let most = ceiling * (seconds * TOLERANCE + before) + link.burst_bytes as f64 * 8.0;
     let bits = measures.one_way_bytes() as f64 * 8.0;
@@ -54,7 +54,8 @@ pub fn reached_ceiling(record: &Record, case: &str) -> Option<u64> {
     (rate >= AT_CEILING * ceiling).then_some(ceiling as u64)
 }
 
-/// True if two or more cases all reach the same ceiling. Then the link hides all other differences between them.
+/// Whether two or more cases all reach the same ceiling. If so, the link hides other differences between
+/// them.
 pub fn are_at_one_ceiling<'c>(record: &Record, cases: impl IntoIterator<Item = &'c str>) -> bool {
     let all: Option<Vec<u64>> = cases.into_iter().map(|case| reached_ceiling(record, case)).collect();
     all.is_some_and(|all| all.len() > 1 && all.iter().all(|ceiling| *ceiling == all[0]))

@@ -1,10 +1,9 @@
-//! Decides if two cases differ, and by how much.
+//! Decides whether two cases differ, and by how much.
 //!
-//! A rule that uses one interval, which contains the true value in 95 % of studies, calls equal cases
-//! different in 5 % of comparisons or slightly more. This rule uses two intervals of different kinds, and
-//! both must show the difference: the bootstrap over blocks, and Student's interval of the values' logarithms
-//! (Welch's, if the two weren't measured in the same blocks) at 98 %. In simulated comparisons of five
-//! blocks, this rule errs in 1 to 2 %.
+//! A rule that uses a single 95 % interval calls equal cases different in 5 % of comparisons or slightly
+//! more. This rule requires that two intervals of different kinds both show the difference: the bootstrap
+//! over blocks, and Student's interval of the values' logarithms (Welch's, if the two cases weren't measured
+//! in the same blocks) at 98 %. In simulated comparisons of five blocks, this rule errs in 1 to 2 %.
 
 use serde::Serialize;
 
@@ -16,14 +15,14 @@ use super::student::Moments;
 /// because the bootstrap of five blocks errs in 6 % of studies.
 const LEVEL: f64 = 0.98;
 
-/// How much larger one value is than another.
+/// The relative difference between two values.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Difference {
-    /// The difference in percent of the base.
+    /// The difference in percent of the base value.
     pub percent: f64,
     /// The 95 % interval of the difference, in percent.
     pub interval: Interval,
-    /// The verdict.
+    /// The verdict: whether the values differ.
     pub called: Called,
     /// The number of blocks on the side with fewer blocks.
     pub blocks: usize,
@@ -35,9 +34,9 @@ pub struct Difference {
 pub enum Called {
     /// Both intervals exclude a difference of zero.
     Different,
-    /// There may be no difference.
+    /// At least one interval includes zero, so there may be no difference.
     Same,
-    /// Too few blocks.
+    /// There are too few blocks for a verdict.
     Insufficient,
 }
 
@@ -70,7 +69,7 @@ impl Called {
     }
 }
 
-/// A ratio as percent above one.
+/// Converts a ratio to the percentage by which it exceeds 1.
 pub(crate) fn percent(ratio: f64) -> f64 {
     100.0 * (ratio - 1.0)
 }

@@ -26,9 +26,9 @@ pub struct DifferenceRow {
 /// Every case compared with the baseline.
 #[derive(Clone, Debug, Serialize)]
 pub struct Differences {
-    /// The baseline's label.
+    /// The label of the baseline case.
     pub baseline: String,
-    /// The baseline's median.
+    /// The median of the baseline case.
     pub base: Option<f64>,
     /// The other cases that move the same files as the baseline, in the study's order.
     pub rows: Vec<DifferenceRow>,
@@ -70,13 +70,13 @@ impl Differences {
         self.rows.iter().filter(|row| row.difference.is_some_and(|d| d.called.is_different())).count()
     }
 
-    /// The number of cases that can't be compared, because blocks or values are missing.
+    /// The number of cases that can't be compared with the baseline, because blocks or values are missing.
     pub fn untold(&self) -> usize {
         let told = |row: &&DifferenceRow| row.difference.is_some_and(|d| d.called != Called::Insufficient);
         self.rows.len() - self.rows.iter().filter(told).count()
     }
 
-    /// The result of the table as a sentence.
+    /// The result of the comparison as a sentence.
     pub fn conclusion(&self) -> String {
         let (different, untold, all) = (self.different(), self.untold(), self.rows.len());
         if untold == all {
@@ -137,7 +137,7 @@ mod tests {
     use crate::store;
     use crate::testing::{measured, record, run};
 
-    /// The values of paper 002, figure 1, as the study's report uses them.
+    /// The values of figure 1 of paper 002, as the study's report shows them.
     fn vmmark() -> Differences {
         let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/papers/vmmark-netqueue");
         let loaded = store::load(&dir).unwrap();

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use crate::metric::Metric;
 use crate::record::{Outcome, Record};
 
-/// The number of random orders that are tried to find the probability of a trend by chance.
+/// The number of random permutations of a permutation test.
 const SHUFFLES: u32 = 2000;
 
 /// A trend is reported if its probability by chance is below this.
@@ -60,7 +60,7 @@ pub fn drift_statement(drifts: &[Drift]) -> String {
 impl Drift {
     fn told(&self) -> String {
         let way = if self.percent < 0.0 { "fell" } else { "rose" };
-        // A test of 2,000 orders can't find a smaller probability.
+        // A test with 2,000 permutations can't find a smaller probability.
         let p = if self.p < 0.001 { "p < 0.001".into() } else { format!("p = {:.3}", self.p) };
         let what = self.case.as_ref().map_or("all cases together".into(), |case| format!("case {case}"));
         format!("{what} {way} by {:.0} % over the blocks, {p}", self.percent.abs())
@@ -90,7 +90,7 @@ fn together<'v>(cases: impl Iterator<Item = &'v [(f64, f64)]>) -> Points {
     blocks.into_iter().map(|(block, values)| (block as f64, mean(&values))).collect()
 }
 
-/// The median, if it can serve as a scale.
+/// The median of the values; `None` if it can't be used to normalise them.
 fn middle(values: impl Iterator<Item = f64>) -> Option<f64> {
     let mut sorted: Vec<f64> = values.collect();
     sorted.sort_by(f64::total_cmp);
@@ -115,7 +115,7 @@ fn drift(values: &[(f64, f64)], seed: u64) -> Option<(f64, f64)> {
         rng.shuffle(&mut rates);
         correlation(&blocks, &rates).abs() >= found - 1e-12
     });
-    // The observed order is itself a possible random order, so the probability is never 0.
+    // The observed order is one of the possible orders, so the probability is never 0.
     Some((percent, (as_far.count() + 1) as f64 / f64::from(SHUFFLES + 1)))
 }
 

@@ -4,7 +4,7 @@ use super::bootstrap::Estimate;
 use crate::metric::Metric;
 use crate::record::{Measures, Outcome, Record, Run};
 
-/// The runs of a case, with any outcome.
+/// All runs of a case, including failed and unavailable ones.
 pub fn runs<'r>(record: &'r Record, case: &str) -> impl Iterator<Item = &'r Run> + Clone {
     record.runs.iter().filter(move |run| run.case == case)
 }

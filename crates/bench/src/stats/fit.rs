@@ -1,6 +1,6 @@
 //! Fits a straight line to points by least squares, to find how linearly a value scales.
 
-/// The line, and the share of the variation that it explains.
+/// A fitted line, and the share of the variation that it explains.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Fit {
     /// The slope: the increase for each step of x.
@@ -23,7 +23,7 @@ impl Fit {
         let (xx, xy, yy) = (sum(&|x, _| x * x), sum(&|x, y| x * y), sum(&|_, y| y * y));
         let fit = Self {
             slope: xy / xx,
-            // The line explains constant values completely.
+            // Constant values are explained completely by the line.
             r_squared: if yy > 0.0 { (xy / xx) * (xy / yy) } else { 1.0 },
         };
         (finite.len() >= 3 && fit.slope.is_finite() && fit.r_squared.is_finite()).then_some(fit)

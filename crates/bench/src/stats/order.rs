@@ -5,8 +5,8 @@
 
 use super::student::LEVEL;
 
-/// With more values than this, no such interval is needed, because the bootstrap of their median isn't
-/// coarse.
+/// The greatest number of values for which this interval is computed. With more values, the bootstrap's
+/// medians aren't coarse.
 const MOST: usize = 1000;
 
 /// The interval of sorted values. The interval of five values spans all of them, and contains the median in 1
@@ -21,8 +21,8 @@ pub(crate) fn order_interval(sorted: &[f64]) -> Option<(f64, f64)> {
     Some((between(sorted[k], sorted[k + 1]), between(sorted[n - 1 - k], sorted[n - 2 - k])))
 }
 
-/// The position of the lower end: the index of the value before it, and the share of the distance to the next
-/// value.
+/// The position of the interval's lower end: the index of the value before it, and the share of the distance
+/// to the next value.
 fn place(n: usize) -> (usize, f64) {
     // The probability that the median is outside of the k-th pair is twice the probability that fewer than k
     // + 1 of n values are below the median.

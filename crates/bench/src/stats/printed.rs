@@ -1,4 +1,4 @@
-//! The numbers that papers printed, together with the measured numbers.
+//! The values that papers printed, beside the measured values.
 
 use serde::Serialize;
 
@@ -7,19 +7,19 @@ use super::summary::CaseSummary;
 use crate::metric::Metric;
 use crate::record::{Printed, Record};
 
-/// A printed number, and the measured number of its case.
+/// A value that a paper printed, with the measured value of the same case.
 #[derive(Clone, Debug, Serialize)]
 pub struct PrintedRow {
-    /// The printed number.
+    /// The value that a paper printed.
     #[serde(flatten)]
     pub printed: Printed,
-    /// The measured number; `None` if there is none, or if the printed number is a wire rate, because all
+    /// The measured value; `None` if there is none, or if the printed value is a wire rate, because all
     /// measured rates are payload rates.
     pub measured: Option<Estimate>,
 }
 
 impl PrintedRow {
-    /// All printed numbers whose cases the record has, in the study's order.
+    /// All printed values whose cases are in the record, in the study's order.
     pub fn all(record: &Record, summaries: &[CaseSummary]) -> Vec<PrintedRow> {
         let row = |printed: &Printed| {
             let summary = summaries.iter().find(|summary| summary.case.id == printed.case)?;
@@ -29,7 +29,7 @@ impl PrintedRow {
         record.printed.iter().filter_map(row).collect()
     }
 
-    /// The printed number with its unit.
+    /// The printed value with its unit.
     pub fn text(&self) -> String {
         let wire = if self.printed.layer.is_payload() { "" } else { " on the wire" };
         let unit = Some(self.printed.quantity.about().unit).filter(|unit| !unit.is_empty());
@@ -37,7 +37,7 @@ impl PrintedRow {
         format!("{}{unit}{wire}", linerate_quantity::exact(self.printed.value))
     }
 
-    /// The measured number with its interval, in the unit of the printed number; a dash if there is none.
+    /// The measured value with its interval, in the unit of the printed value; a dash if there is none.
     pub fn measured_text(&self) -> String {
         let text = |value| self.printed.quantity.text(value);
         match self.measured.map(|measured| (measured.median, measured.interval.ends())) {
@@ -49,8 +49,8 @@ impl PrintedRow {
 }
 
 impl CaseSummary {
-    /// The case's estimate of a figure's quantity. For the receiver's CPU, if only one host was measured, that of
-    /// this host.
+    /// The case's estimate of a figure's quantity. If only one host was measured, its CPU is used for the
+    /// receiver's CPU.
     pub fn quantity(&self, quantity: Metric) -> Option<Estimate> {
         let only = || self.of(Metric::BusyPercent).filter(|_| quantity == Metric::FarBusyPercent);
         self.of(quantity).or_else(only)

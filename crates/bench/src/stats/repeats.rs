@@ -20,7 +20,7 @@ pub const REPEAT: &str = "run";
 pub struct Repeats {
     /// Pooled standard deviation of one run.
     pub standard_deviation: f64,
-    /// Its degrees of freedom: the number of runs after the first of each configuration.
+    /// The degrees of freedom of this deviation: the number of runs after the first of each configuration.
     pub freedom: usize,
 }
 

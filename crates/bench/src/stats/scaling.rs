@@ -6,7 +6,7 @@ use super::fit::Fit;
 use crate::metric::Metric;
 use crate::record::Record;
 
-/// The growth of a metric from the first level to the last.
+/// How a metric changes from the first level of a factor to the last.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Growth {
     /// The value at the last level divided by the value at the first, computed within each block.

@@ -9,12 +9,12 @@ use super::bootstrap::{Interval, LEAST_BLOCKS};
 /// The confidence of the printed interval.
 pub(crate) const LEVEL: f64 = 0.95;
 
-/// A mean over blocks and its precision, if the values are about normally distributed.
+/// A mean over blocks with its interval, which is valid if the values are about normally distributed.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Student {
     /// The mean of the blocks' values.
     pub mean: f64,
-    /// Its 95 % interval.
+    /// The 95 % interval of the mean.
     pub interval: Interval,
     /// Half of the interval's width in percent of the mean; `None` if there is no interval, or if the mean is
     /// 0.
@@ -36,7 +36,7 @@ impl Student {
     }
 }
 
-/// A mean, its standard error, and the degrees of freedom of the error.
+/// A mean, its standard error, and the degrees of freedom of that error.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Moments {
     pub mean: f64,
@@ -59,7 +59,7 @@ impl Moments {
     pub fn difference(self, base: Moments, level: f64) -> Interval {
         let (a, b) = (self.error.powi(2), base.error.powi(2));
         let (difference, both) = (self.mean - base.mean, a + b);
-        // If the values don't vary at all, the difference is exact.
+        // If no values vary, the difference is exact.
         let freedom = if both > 0.0 {
             both.powi(2) / (a.powi(2) / self.freedom + b.powi(2) / base.freedom)
         } else {

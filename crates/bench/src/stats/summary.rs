@@ -9,7 +9,7 @@ use super::figure::{estimate, good_runs, ratio, ratios, runs};
 use crate::metric::Metric;
 use crate::record::{Case, Outcome, Record};
 
-/// The summary of a case's runs: all values that tables, JSON, the page and its figures show.
+/// The statistics of a case's runs that tables, JSON, pages and figures show.
 #[derive(Clone, Debug, Serialize)]
 pub struct CaseSummary {
     /// The case.
@@ -62,7 +62,8 @@ pub fn summaries(record: &Record, baseline: Option<&str>) -> Vec<CaseSummary> {
     all
 }
 
-/// The fastest case on a link that moves memory, makes no requests and has no score.
+/// The case with the highest rate among the synthetic streams on a link: cases that move memory, make no
+/// requests and have no score.
 pub fn best_stream<'s>(
     all: impl IntoIterator<Item = &'s CaseSummary>,
     link: &str,

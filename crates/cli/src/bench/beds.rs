@@ -7,12 +7,12 @@ use anyhow::Context;
 use linerate_bench::run::{Bed, HostBed, Hosts, LabBed, Stop};
 use linerate_bench::spec::study::Study;
 
-/// Test beds by the name of their link.
+/// Test beds, by the names of their links.
 pub(super) type Beds<'a> = BTreeMap<String, Box<dyn Bed + 'a>>;
 
-/// A bed of the same two hosts for each link that a case names: the path is always the hosts' own. The
-/// commands' output is kept in a directory of this host, which is removed at the end. `prepare` sees the
-/// hosts first.
+/// Makes a test bed of the two hosts for each link that a case names; the path between the hosts is always
+/// the same. The commands' output is stored in a directory on this host, which is removed at the end.
+/// `prepare` is called with the hosts before that.
 pub(super) fn host_beds<'a>(
     study: &Study,
     hosts: &Hosts,
@@ -36,7 +36,7 @@ pub(super) fn host_beds<'a>(
     Ok((beds, Work::Own(work)))
 }
 
-/// The directory for the output of commands; a lab's is removed with the lab.
+/// The directory for the output of commands. The directory of a lab is removed with the lab.
 pub(super) enum Work {
     Lab(PathBuf),
     Own(tempfile::TempDir),
@@ -51,7 +51,8 @@ impl Work {
     }
 }
 
-/// A lab for each link that a case uses. Data is kept in the first lab's scratch directory, and is removed with it.
+/// Makes a lab for each link that a case uses. Data is stored in the scratch directory of the first lab, and
+/// is removed with this lab.
 pub(super) fn make_beds<'a>(study: &Study, linerate: &Path) -> anyhow::Result<(Beds<'a>, Work)> {
     let mut beds: BTreeMap<String, Box<dyn Bed>> = BTreeMap::new();
     let mut work = None;

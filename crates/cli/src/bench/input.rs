@@ -1,4 +1,4 @@
-//! Reads the arguments of `linerate bench`: tools, the study, hosts, an interrupted study.
+//! Reads the arguments of `linerate bench`: tools, the study, hosts, and an interrupted study.
 
 use std::ffi::OsString;
 use std::io::Read;
@@ -16,7 +16,7 @@ use linerate_quantity::bytes;
 use super::StudyArgs;
 use crate::common::reach::shell_words;
 
-/// The arguments with which an interrupted study was called.
+/// The arguments with which an interrupted study was started.
 pub(super) fn resumed(args: &StudyArgs, dir: &Path) -> anyhow::Result<StudyArgs> {
     let (called, _) = store::invocation(dir)?;
     let record = store::load(dir)?.record;
@@ -37,19 +37,19 @@ pub(super) fn resumed(args: &StudyArgs, dir: &Path) -> anyhow::Result<StudyArgs>
     })
 }
 
-/// The tools, study and hosts of the arguments. Nothing is created yet, so an error here is an error in the
-/// arguments.
+/// Reads the tools, the study and the hosts that the arguments name. Nothing has been created yet, so an
+/// error here is an error in the arguments.
 pub(super) fn read_input(args: &StudyArgs) -> anyhow::Result<(Toolbox, Study)> {
     let tools = load_tools(&args.tools)?;
     let study = load_study(args, &tools)?;
-    // A tree on another host is checked there.
+    // A tree on another host is checked on that host.
     let tree = args.tree.as_deref().filter(|_| args.hosts.is_none());
     tree.map_or(Ok(()), |tree| read_own_tree(tree).map(drop))?;
     hosts(args)?;
     Ok((tools, study))
 }
 
-/// Bytes to generate, of which there must be some.
+/// Parses a number of bytes to generate, which must not be 0.
 pub(super) fn size(text: &str) -> Result<u64, String> {
     match bytes(text)? {
         0 => Err("there must be something to move; give a size such as \"1 GB\"".to_owned()),
@@ -83,7 +83,7 @@ fn load_study(args: &StudyArgs, tools: &Toolbox) -> anyhow::Result<Study> {
     Ok(study)
 }
 
-/// More than any study file has, in bytes.
+/// The largest size of a study file in bytes.
 const LARGEST_STUDY: u64 = 1 << 20;
 
 fn read_study(name: &str) -> std::io::Result<String> {
@@ -103,7 +103,7 @@ fn unknown_study(name: &str, error: &std::io::Error) -> anyhow::Error {
     anyhow!("{name} is neither a built-in study ({names}) nor a study file that can be read ({error}){meant}")
 }
 
-/// The hosts that the arguments name.
+/// The hosts that the arguments name; `None` for a lab.
 pub(super) fn hosts(args: &StudyArgs) -> anyhow::Result<Option<Hosts>> {
     let Some(text) = &args.hosts else { return Ok(None) };
     let rsh = args.rsh.as_deref().unwrap_or("ssh");
@@ -112,7 +112,7 @@ pub(super) fn hosts(args: &StudyArgs) -> anyhow::Result<Option<Hosts>> {
     Hosts::parse(text, &words, args.address_b.as_deref()).map(Some).map_err(|reason| anyhow!(reason))
 }
 
-/// The stored arguments, with absolute paths, so that the study can be continued from any directory.
+/// The arguments to store, with absolute paths, so that the study can be continued from any directory.
 pub(super) fn invocation(args: &StudyArgs) -> anyhow::Result<Invocation> {
     let absolute =
         |path: &PathBuf| std::path::absolute(path).with_context(|| format!("finding {}", path.display()));

@@ -9,10 +9,11 @@ use std::collections::BTreeMap;
 use crate::exit::Code;
 use crate::say::json;
 
-/// Shows the built-in studies by paper and figure, and the tools.
+/// Prints the built-in studies, by paper and figure, and the tools.
 ///
 /// # Errors
-/// If a built-in study can't be read with these tools: one of them replaces a built-in tool, and lacks something that the study needs.
+/// If a built-in study can't be read with these tools, since one of them replaces a built-in tool but lacks
+/// something that the study needs.
 pub fn list(tools: &Toolbox, as_json: bool) -> anyhow::Result<Code> {
     let studies = Study::built_in_names()
         .filter_map(Study::built_in)
@@ -35,7 +36,7 @@ pub fn list(tools: &Toolbox, as_json: bool) -> anyhow::Result<Code> {
     Ok(Code::Done)
 }
 
-/// The papers' experiments, each with the studies that run it.
+/// Prints the papers' experiments, each with the studies that repeat it.
 fn by_paper(studies: &[Study]) {
     for (number, title) in PAPERS.iter().enumerate() {
         say!("\n{title}:");
@@ -57,7 +58,7 @@ fn variants(tool: &Tool) -> String {
     if names.is_empty() { String::new() } else { format!(" (variants: {})", names.join(", ")) }
 }
 
-/// The object of `--json`: docs/formats.md, JSON on stdout.
+/// The object that `--json` prints, as docs/formats.md specifies (JSON on stdout).
 #[derive(Serialize)]
 struct Listing<'a> {
     schema: u32,

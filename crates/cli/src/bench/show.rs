@@ -1,4 +1,4 @@
-//! A record on the terminal, as JSON, and as a page with its figures.
+//! Shows a record on the terminal, as JSON, and as a page with its figures.
 
 use std::path::Path;
 
@@ -26,7 +26,7 @@ pub(super) fn report_again(report: &ReportArgs) -> Result<Code, Failure> {
     Ok(show(&loaded.record, &report.dir, report.json)?)
 }
 
-/// The object of `--json`: docs/formats.md, JSON on stdout.
+/// The object that `--json` prints, as docs/formats.md specifies (JSON on stdout).
 #[derive(Serialize)]
 struct StudyResult<'a> {
     schema: u32,
@@ -43,7 +43,7 @@ struct StudyResult<'a> {
     drift: Vec<Drift>,
 }
 
-/// Writes report.html and prints the figures; a study with bounds decides the exit code.
+/// Writes report.html and prints the results. If the study has bounds, they decide the exit code.
 pub(super) fn show(record: &Record, dir: &Path, json: bool) -> anyhow::Result<Code> {
     let page = dir.join("report.html");
     replace(&page, linerate_report::html(record).as_bytes())
@@ -82,7 +82,7 @@ pub(super) fn show(record: &Record, dir: &Path, json: bool) -> anyhow::Result<Co
     Ok(if measured && !fails { Code::Done } else { Code::Failed })
 }
 
-/// Writes each figure as SVG, and its numbers as CSV, next to the report.
+/// Writes each figure as SVG, and the figure's numbers as CSV, next to the report.
 fn write_figures(record: &Record, dir: &Path) -> anyhow::Result<()> {
     for figure in linerate_report::figures(record) {
         for (extension, text) in [("svg", &figure.svg), ("csv", &figure.csv)] {
@@ -93,7 +93,7 @@ fn write_figures(record: &Record, dir: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// An error if the directory has no stored results.
+/// Returns an error if the directory contains no stored results.
 pub(super) fn check_results(dir: &Path) -> Result<(), Failure> {
     if dir.join("record.json").is_file() {
         return Ok(());

@@ -1,4 +1,4 @@
-//! Prepares this host for a study: installs packages, and catches signals.
+//! Prepares this host for a study: installs packages, and handles signals.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -15,8 +15,8 @@ use signal_hook::low_level::emulate_default_handler;
 use super::StudyArgs;
 use crate::common::reach::{SAME_REQUEST, ending_signals};
 
-/// Installs missing packages if the user asked for it; otherwise names them. The programs that a lab needs must be
-/// there.
+/// Installs missing packages if the user requests that; otherwise prints their names. It is an error if the
+/// programs that a lab needs are missing.
 pub(super) fn provide_packages(args: &StudyArgs, study: &Study, tools: &Toolbox) -> anyhow::Result<()> {
     let (needed, wanted) = missing_packages(study, tools);
     let all = [needed.as_slice(), wanted.as_slice()].concat();
@@ -38,7 +38,8 @@ pub(super) fn provide_packages(args: &StudyArgs, study: &Study, tools: &Toolbox)
     Ok(())
 }
 
-/// Installs the packages that two hosts lack if the user asked for it, and tests the path between them.
+/// Installs the packages that two hosts lack, if the user requests that, and tests the path between the
+/// hosts.
 pub(super) fn provide_path(
     args: &StudyArgs,
     study: &Study,
@@ -54,8 +55,8 @@ pub(super) fn provide_path(
     PathCheck { bed, study, tools, work, stop }.run().map_err(failed)
 }
 
-/// The first signal ends the study after its current run; one that comes later than [`SAME_REQUEST`] ends the
-/// process.
+/// Handles signals: the first one ends the study after its current run. A signal that comes more than
+/// [`SAME_REQUEST`] later ends the process.
 pub(super) fn stop_on_signals() -> anyhow::Result<Stop> {
     let stop = Stop::default();
     let mut signals = Signals::new(ending_signals())?;
@@ -65,7 +66,7 @@ pub(super) fn stop_on_signals() -> anyhow::Result<Stop> {
         for signal in signals.forever() {
             seen.store(true, Ordering::Relaxed);
             if first.get_or_insert_with(Instant::now).elapsed() > SAME_REQUEST {
-                // This call fails only for signals that have no default, and these have one.
+                // This call fails only for signals that have no default action, and these signals have one.
                 let _ = emulate_default_handler(signal);
             }
         }

@@ -1,4 +1,4 @@
-//! A command that runs while this program measures.
+//! Runs a command while this program measures it.
 
 use linerate_doctor::limiter::DeviceBytes;
 use linerate_sys::usage::{ProcessUsage, UsageOf, usage};
@@ -21,26 +21,27 @@ pub struct Running {
     pid: u32,
     begun: Instant,
     ended: Receiver<io::Result<(ExitStatus, Instant)>>,
-    /// The usage of this process's children before the command began.
+    /// The resource usage of this process's children before the command was started.
     before: ProcessUsage,
 }
 
-/// The end of a command.
+/// How a command ended, and the resources that it used.
 pub struct Ended {
-    /// Its exit code, or 128 and the number of the signal that ended it.
+    /// The command's exit code, or 128 plus the number of the signal that ended it.
     pub code: u8,
-    /// The exit code or signal, for people.
+    /// The exit code or the signal as text.
     pub told: String,
-    /// Wall time from its start to its end.
+    /// The wall-clock time from the start of the command to its end.
     pub time: Duration,
-    /// Processor seconds of the command and all its descendants that were waited for.
+    /// The processor seconds of the command and of all its descendants that were waited for.
     pub cpu_seconds: f64,
-    /// Bytes that these read from devices and wrote to them.
+    /// The bytes that these processes read from devices and wrote to devices.
     pub devices: DeviceBytes,
 }
 
 impl Running {
-    /// Starts the command. Its standard output becomes standard error if ours is needed.
+    /// Starts the command. If this process needs standard output itself (`aside`), the command's standard
+    /// output becomes standard error.
     pub fn start(words: &[OsString], aside: bool) -> Result<Self, Failure> {
         let (program, arguments) = words.split_first().ok_or_else(|| Failure::failed("no command".into()))?;
         let mut command = Command::new(program);
@@ -54,7 +55,7 @@ impl Running {
         Ok(Self { pid, begun, ended, before })
     }
 
-    /// Waits up to this time for the command's end; none if it is still running.
+    /// Waits at most for `patience` until the command ends; `None` if it is still running.
     pub fn wait(&self, patience: Duration) -> Result<Option<Ended>, Failure> {
         match self.ended.recv_timeout(patience) {
             Ok(Ok((status, end))) => Ok(Some(self.end(status, end))),
@@ -82,11 +83,11 @@ impl Running {
         Ended { code, told, time: end.duration_since(self.begun), cpu_seconds, devices }
     }
 
-    /// Sends the command a signal.
+    /// Sends a signal to the command.
     pub fn signal(&self, signal: i32) {
         let pid = i32::try_from(self.pid).ok().and_then(Pid::from_raw);
         if let (Some(pid), Some(signal)) = (pid, Signal::from_named_raw(signal)) {
-            // The command may have ended just now.
+            // The command may have ended just before.
             let _ = kill_process(pid, signal);
         }
     }
@@ -96,13 +97,14 @@ fn watch(mut child: Child) -> Receiver<io::Result<(ExitStatus, Instant)>> {
     let (sender, ended) = channel();
     thread::spawn(move || {
         let status = child.wait().map(|status| (status, Instant::now()));
-        // After a failure of this program, nothing waits for the command any more.
+        // If this program has failed meanwhile, no thread waits for the command any more.
         let _ = sender.send(status);
     });
     ended
 }
 
-/// A shell's exit codes: 127 if there is no such program, 126 if it can't be run.
+/// The failure to start a program, with a shell's exit codes: 127 if the program doesn't exist, 126 if it
+/// can't be run.
 fn not_run(program: &OsString, error: &io::Error) -> Failure {
     let code = if error.kind() == io::ErrorKind::NotFound { Code::NotFound } else { Code::NotRun };
     Failure(format!("running {}: {error}", printable(program.as_bytes())), code)

@@ -1,29 +1,29 @@
-//! The numbers of a comparison, in the metrics and in the log of its run.
+//! The numbers that a comparison of trees has found, for the metrics and the log of a run.
 
 use super::log::{self, RunFigures};
 use super::metrics::{Gauge, RunMetrics};
 
-/// The numbers of trees that were compared.
+/// The numbers that a comparison of trees has found.
 #[derive(Debug, Default)]
 pub struct ComparedFigures {
-    /// Entries at both ends.
+    /// The number of entries that exist at both ends.
     pub entries: u64,
-    /// Bytes of files that are the same.
+    /// The bytes of files whose contents are equal.
     pub bytes: u64,
-    /// Entries at both ends that differ.
+    /// The number of entries that exist at both ends and differ.
     pub differ: u64,
-    /// Entries that the destination lacks.
+    /// The number of entries that the destination lacks.
     pub missing: u64,
-    /// Entries that only the destination has; `None` if the comparison didn't look for them.
+    /// The number of entries that only the destination has; `None` if the comparison didn't look for them.
     pub extra: Option<u64>,
-    /// Entries that couldn't be read.
+    /// The number of entries that couldn't be read.
     pub failed: u64,
-    /// Files that changed while they were read.
+    /// The number of files that changed while they were read.
     pub changed: u64,
 }
 
 impl ComparedFigures {
-    /// Puts the numbers into the run's metrics and log; `text` is the result for people.
+    /// Adds the numbers to the run's metrics and log; `text` is the result as a sentence.
     pub fn record(&self, metrics: &RunMetrics, text: &str) {
         metrics.set(Gauge::VerifyCompared, &[], self.entries as f64);
         metrics.set(Gauge::VerifySameBytes, &[], self.bytes as f64);

@@ -1,4 +1,4 @@
-//! The lines of `--json` of the commands that have a far end; docs/guide/copying.md and docs/formats.md
+//! The lines that `--json` prints for commands with a far end. docs/guide/copying.md and docs/formats.md
 //! specify them.
 
 use linerate_doctor::limiter::Verdict;
@@ -11,14 +11,14 @@ use serde::Serialize;
 
 use super::keeper::Sighting;
 
-/// The version of the events; it grows with changes that are not additions.
+/// The version of the events. It is increased by changes that aren't only additions.
 const SCHEMA: u32 = 1;
 
-/// One line: an event with its version.
+/// A line of JSON: an event with the version.
 #[derive(Serialize)]
 pub struct Versioned<'a> {
     schema: u32,
-    /// The copy to which it belongs, if there are several.
+    /// The destination of the copy to which the event belongs, if there are several destinations.
     #[serde(skip_serializing_if = "Option::is_none")]
     destination: Option<&'a str>,
     #[serde(flatten)]
@@ -29,26 +29,26 @@ pub struct Versioned<'a> {
 #[derive(Serialize)]
 #[serde(tag = "type", rename_all = "kebab-case")]
 pub enum Event {
-    /// The progress of a copy, twice a second.
+    /// The progress of a copy, reported twice a second.
     Progress(Sighting),
-    /// Something is wrong with one entry.
+    /// A problem with one entry.
     Problem { path: String, message: String, kind: &'static str },
-    /// A step that the user should know of.
+    /// A step that the user should know about.
     Note { message: String },
-    /// An entry that would be copied.
+    /// An entry that would be copied (dry run).
     Entry { path: String, kind: &'static str, bytes: u64 },
-    /// An entry that sync changes, in rsync's eleven characters.
+    /// A change that sync makes, in the eleven characters of rsync's `--itemize-changes`.
     Change { item: String, path: String },
-    /// A copy is done.
+    /// A copy is complete; these are its totals.
     Summary(Box<CopySummary>),
-    /// The copy to one of several destinations has ended, with success or not.
+    /// The copy to one of several destinations has ended, successfully or not.
     Destination(Box<DestinationFields>),
     /// The copies to several destinations have ended.
     FanOut {
         destinations: usize,
-        /// Destinations that have everything.
+        /// The number of destinations that have everything.
         done: usize,
-        /// Bytes that were read from files.
+        /// The number of bytes that were read from files.
         read_bytes: u64,
         elapsed_seconds: f64,
         cpu_seconds: f64,
@@ -57,7 +57,7 @@ pub enum Event {
     },
     /// Two far hosts continue a copy without this process.
     Detached { job: String, from: String, to: String },
-    /// The sums of a copy that was only listed.
+    /// The totals of a copy whose entries were only listed.
     #[serde(rename = "summary")]
     Surveyed {
         dry_run: bool,
@@ -65,25 +65,25 @@ pub enum Event {
         found: TotalsFields,
         exit: u8,
     },
-    /// The whole command failed; in place of a summary.
+    /// The whole command failed. This event takes the place of the summary.
     Failed { message: String, exit: u8 },
-    /// An entry of verify's SRC that isn't at DST.
+    /// verify: an entry of SRC doesn't exist at DST.
     Missing { path: String, aspects: [&'static str; 0] },
-    /// An entry that is only at verify's DST.
+    /// verify: an entry exists only at DST.
     Extra { path: String, aspects: [&'static str; 0] },
-    /// An entry that differs between verify's trees.
+    /// verify: an entry differs between the two trees.
     Differs { path: String, aspects: Vec<&'static str> },
-    /// Something that a transfer left, which clean removes.
+    /// clean: a transfer has left this entry, which is removed.
     Leftover { path: String, kind: &'static str, bytes: u64 },
-    /// A directory is clean, or its remains were only listed.
+    /// clean: the leftovers in a directory were removed, or only listed in a dry run.
     #[serde(rename = "summary")]
     Cleaned { dry_run: bool, leftovers: u64, bytes: u64, failed: u64, exit: u8 },
-    /// A comparison is done.
+    /// A comparison is complete.
     #[serde(rename = "summary")]
     Compared {
-        /// Entries at both ends.
+        /// The number of entries that exist at both ends.
         compared: u64,
-        /// Bytes of files that are the same.
+        /// The bytes of files whose contents are equal.
         bytes: u64,
         differ: u64,
         missing: u64,
@@ -95,22 +95,23 @@ pub enum Event {
 }
 
 impl Event {
-    /// The event as a line.
+    /// The event with the version, for one line.
     pub fn versioned(&self) -> Versioned<'_> {
         Versioned { schema: SCHEMA, destination: None, event: self }
     }
 
-    /// The event as a line; with the name of the destination, if it belongs to the copy to one of several.
+    /// The event with the version, for one line; also with the destination, if it belongs to one of several
+    /// copies.
     pub fn of_destination<'a>(&'a self, destination: Option<&'a str>) -> Versioned<'a> {
         Versioned { destination, ..self.versioned() }
     }
 }
 
-/// The limiter of a transfer.
+/// The limiter of a transfer, for an event.
 #[derive(Serialize)]
 pub struct LimiterFields {
     pub limiter: &'static str,
-    /// The share of the time for which it limits, 0 to 1.
+    /// The share of the time, from 0 to 1, for which this limiter was the limit.
     pub limiter_share: f64,
     limiter_evidence: String,
 }
@@ -125,7 +126,7 @@ impl From<&Verdict> for LimiterFields {
     }
 }
 
-/// Entries by kind, and the bytes of the files.
+/// The numbers of entries by kind, and the bytes of the files.
 #[derive(Serialize)]
 pub struct TotalsFields {
     files: u64,
@@ -142,10 +143,10 @@ impl From<Totals> for TotalsFields {
     }
 }
 
-/// The sums of a copy, and what it cost.
+/// The totals and the cost of a copy.
 #[derive(Serialize)]
 pub struct CopySummary {
-    /// The entries in place.
+    /// The entries that are in place.
     #[serde(flatten)]
     pub landed: TotalsFields,
     pub payload_seconds: f64,
@@ -155,7 +156,7 @@ pub struct CopySummary {
     pub gbit_per_second: f64,
     pub wire_bytes: u64,
     pub encrypted: bool,
-    /// Also unknown if another host sent the data.
+    /// The cipher. It isn't known if another host sent the data.
     pub cipher: Option<String>,
     pub within_host: bool,
     pub streams: u32,
@@ -172,35 +173,35 @@ pub struct CopySummary {
     pub synced: Option<SyncFields>,
 }
 
-/// The end of the copy to one of several destinations.
+/// The result of the copy to one of several destinations.
 #[derive(Serialize)]
 pub struct DestinationFields {
-    /// As the user wrote it.
+    /// The destination as the user wrote it.
     pub destination: String,
     pub result: &'static str,
-    /// The reason, if the copy failed as a whole.
+    /// The reason why the copy failed as a whole; `None` if it didn't.
     pub message: Option<String>,
-    /// An agent has answered there.
+    /// True if an agent has answered at the destination.
     pub reached: bool,
-    /// The destination was slower than the others, and the source was read separately for it.
+    /// True if the destination was slower than the others, so that the source was read separately for it.
     pub left_behind: bool,
-    /// The destination got everything through a chain or tree of hosts.
+    /// True if the destination got all data through a chain or tree of hosts.
     pub chained: bool,
-    /// Entries and bytes that are in place.
+    /// The entries and bytes that are in place.
     #[serde(flatten)]
     pub landed: TotalsFields,
-    /// Bytes of these that were sent.
+    /// The bytes that were sent, of those that are in place.
     pub sent_bytes: u64,
     pub elapsed_seconds: f64,
     pub failed: u64,
     pub changed: u64,
     pub not_kept: u64,
     pub exit: u8,
-    /// The fields of a single copy's summary; none if it failed as a whole.
+    /// The fields of the summary of a single copy; `None` if the copy failed as a whole.
     pub summary: Option<Box<CopySummary>>,
 }
 
-/// The processor time and memory of one end.
+/// The processor time and memory that one end used.
 #[derive(Serialize)]
 pub struct EndFields {
     pub cpu_seconds: f64,
@@ -209,7 +210,7 @@ pub struct EndFields {
     pub stages: Stages,
 }
 
-/// The part of a summary that only sync has.
+/// The fields that only the summary of sync has.
 #[derive(Serialize)]
 pub struct SyncFields {
     pub dry_run: bool,
@@ -230,7 +231,7 @@ pub const PROBLEMS: [ProblemKind; 7] = [
     ProblemKind::Remark,
 ];
 
-/// A kind of problem, as events call it.
+/// The name of a kind of problem in events.
 pub fn problem_name(kind: ProblemKind) -> &'static str {
     match kind {
         ProblemKind::Failed => "failed",
@@ -243,7 +244,7 @@ pub fn problem_name(kind: ProblemKind) -> &'static str {
     }
 }
 
-/// A kind of entry, as events and lists call it.
+/// The name of a kind of entry in events and lists.
 pub fn entry_name(kind: &Kind) -> &'static str {
     match kind {
         Kind::File { .. } => "file",
@@ -256,7 +257,7 @@ pub fn entry_name(kind: &Kind) -> &'static str {
     }
 }
 
-/// The names of a transfer's remains in events and lists.
+/// The name of a kind of leftover in events and lists.
 pub fn leftover_name(kind: LeftoverKind) -> &'static str {
     match kind {
         LeftoverKind::Journal => "journal",
@@ -265,7 +266,7 @@ pub fn leftover_name(kind: LeftoverKind) -> &'static str {
     }
 }
 
-/// One thing in which two entries differ, as events and lists call it.
+/// The name, in events and lists, of a property in which two entries differ.
 pub fn aspect_name(aspect: Aspect) -> &'static str {
     match aspect {
         Aspect::Kind => "kind",

@@ -7,24 +7,24 @@ use std::os::unix::ffi::OsStrExt;
 
 use crate::exit::Code;
 
-/// A failure: the message for people, and the exit code. `main` prints the message.
+/// A failure: the message for the user and the exit code. `main` prints the message.
 #[derive(Debug)]
 pub struct Failure(pub String, pub Code);
 
 impl Failure {
-    /// The arguments can't be served.
+    /// A failure because the arguments are invalid.
     pub fn usage(message: String) -> Self {
         Self(message, Code::Usage)
     }
 
-    /// The command failed as a whole.
+    /// A failure of the whole command.
     pub fn failed(message: String) -> Self {
         Self(message, Code::Failed)
     }
 }
 
 impl Failure {
-    /// The failure with its host in front; an interruption belongs to no host.
+    /// The failure with the host's name before its message. A failure by interruption isn't changed.
     pub fn at(self, host: &OsStr) -> Self {
         let Self(message, code) = self;
         let is_own = code == Code::Interrupted;

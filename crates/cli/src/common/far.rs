@@ -1,4 +1,4 @@
-//! A session with a far end, and the remote shell that holds it.
+//! A session with a far end, together with the remote shell through which it runs.
 
 use linerate_remote::far_end::{FarEnd, RemoteShell};
 use linerate_remote::patience::PatientInput;
@@ -20,23 +20,24 @@ use std::time::Duration;
 use super::failure::Failure;
 use super::reach::not_started;
 
-/// The default limit for an agent's silence, in seconds.
+/// How long an agent may be silent by default, in seconds.
 pub const SILENCE: u32 = 30;
 
-/// This end of a session.
+/// The parameters of this end of a session.
 pub struct NearEnd {
-    /// Set by a signal.
+    /// The flag that a signal sets.
     pub interrupted: Arc<AtomicBool>,
-    /// The destination of notes and problems.
+    /// The receiver of notes and problems.
     pub observer: Arc<dyn Observer>,
     /// Both ends' counters.
     pub meters: Meters,
-    /// Where data leaves this host.
+    /// The interfaces by which data leaves this host.
     pub interfaces: Interfaces,
 }
 
-/// A session and its remote shell. Both end when this is dropped, the session first: the far end ends by
-/// itself when it has read the last message, and the shell's processor time is counted once it has ended.
+/// A session and its remote shell. When this value is dropped, first the session ends and then the shell: the
+/// far end ends by itself after the last message, and the shell's processor time can be read after it has
+/// ended.
 pub struct FarSession {
     /// The session.
     pub session: Session,
@@ -44,22 +45,22 @@ pub struct FarSession {
 }
 
 impl FarSession {
-    /// Starts the far end's agent with a job, up to the first data stream if it needs one. The agent may
-    /// be silent for `silence` seconds; `None` means for ever.
+    /// Starts an agent at the far end with a job, up to the first data stream if the job needs one. The agent
+    /// may be silent for `silence` seconds; `None` means without limit.
     ///
     /// # Errors
-    /// If the login fails or lasts too long, no agent can be run there, or it refuses the job.
+    /// If the login fails or takes too long, no agent can be run there, or the agent refuses the job.
     pub fn open(far_end: &FarEnd, job: Job, silence: Option<u32>, near: NearEnd) -> Result<Self, Failure> {
         let meters = near.meters.clone();
         let (far, reader, writer, client) = start(far_end, job, silence, near)?;
         Ok(Self { session: Session::client(reader, writer, client, meters)?, _far: far })
     }
 
-    /// Starts the agent at one end of data whose other end is at another agent, up to its first message. It gets the `news` of
-    /// that one.
+    /// Starts one of two agents that exchange data, up to its first message. The agent gets `news`, which is
+    /// the progress of the other agent.
     ///
     /// # Errors
-    /// If the login fails or lasts too long, or no agent can be run there.
+    /// If the login fails or takes too long, or no agent can be run there.
     pub fn between(
         far_end: &FarEnd,
         job: Job,
@@ -72,11 +73,11 @@ impl FarSession {
         Ok(Self { session: Session::between(reader, writer, client, meters, news)?, _far: far })
     }
 
-    /// Starts the agent of a host in a chain or tree, up to its first message. If it gives up a host to which it forwards,
-    /// `lost` gets the reason.
+    /// Starts the agent of a host in a chain or tree, up to its first message. If the agent gives up a host
+    /// to which it forwards, `lost` gets the reason.
     ///
     /// # Errors
-    /// If the login fails or lasts too long, or no agent can be run there.
+    /// If the login fails or takes too long, or no agent can be run there.
     pub fn chained(
         far_end: &FarEnd,
         job: Job,
@@ -89,10 +90,11 @@ impl FarSession {
         Ok(Self { session: Session::chained(reader, writer, client, meters, lost)?, _far: far })
     }
 
-    /// Starts an agent that continues without this process once it is connected to the other agent, up to its first message.
+    /// Starts an agent, up to its first message. Once it is connected to the other agent, it continues
+    /// without this process.
     ///
     /// # Errors
-    /// If the login fails or lasts too long, or no agent can be run there.
+    /// If the login fails or takes too long, or no agent can be run there.
     pub fn detaching(
         far_end: &FarEnd,
         job: Job,
@@ -108,7 +110,7 @@ impl FarSession {
     /// Begins a job with an agent over an existing channel.
     ///
     /// # Errors
-    /// If it refuses the job, or goes away.
+    /// If the agent refuses the job, or is lost.
     pub fn linked(link: ControlLink, job: Job, silence: Option<u32>, near: NearEnd) -> Result<Self, Failure> {
         let NearEnd { interrupted, observer, meters, interfaces } = near;
         let ControlLink { reader, writer, peer, last: _ } = link;
@@ -121,14 +123,14 @@ impl FarSession {
     /// Starts a job within this process, in a thread.
     ///
     /// # Errors
-    /// If the system has no resources for it, or the job is refused.
+    /// If the system lacks resources for the thread, or the job is refused.
     pub fn within(job: Job, near: NearEnd) -> Result<Self, Failure> {
         let NearEnd { interrupted, observer, meters, interfaces } = near;
         let failed = |error: io::Error| Failure::failed(format!("starting a second thread failed: {error}"));
         let (ours, theirs) = UnixStream::pair().map_err(failed)?;
         let reader = ours.try_clone().map_err(failed)?;
         let (neighbour, other) = neighbours();
-        // The session has the reason why it ended early.
+        // The session itself gets the reason if the thread ends early.
         let thread = thread::spawn(move || drop(agent::serve_within(theirs, other)));
         let far = FarProcess::Thread(Some(thread));
         let pulse = Arc::new(Pulse::new(None));
@@ -144,7 +146,8 @@ impl FarSession {
         Ok(Self { session: Session::client(reader, ours, client, meters)?, _far: far })
     }
 
-    /// Does `work`. If it fails, the far end gets the reason, and all data connections are cut.
+    /// Runs `work` with the session. If `work` fails, the far end gets the reason, and all data connections
+    /// are cut.
     ///
     /// # Errors
     /// The error of `work`, or the far end's reason if that comes first.
@@ -160,7 +163,8 @@ impl FarSession {
     }
 }
 
-/// Starts the agent; returns the process that holds it, the two sides of its channel, and this end's part.
+/// Starts the agent. Returns the remote shell's process, the two sides of the channel, and this end's
+/// parameters.
 fn start(
     far_end: &FarEnd,
     job: Job,
@@ -182,12 +186,12 @@ fn start(
     Ok((shell, reader, writer, Client { job, interrupted, observer, pulse, neighbour, interfaces, linked }))
 }
 
-/// The process or thread of the far end, which is waited for when this is dropped. How it ended says no more than
-/// the session did.
+/// The process or thread of the far end. Dropping this value waits until it has ended; its result is ignored,
+/// since the session already has the result.
 enum FarProcess {
     Shell(RemoteShell),
     Thread(Option<JoinHandle<()>>),
-    /// Not a child of this process.
+    /// The far end isn't a child of this process.
     Elsewhere,
 }
 

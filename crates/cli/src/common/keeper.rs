@@ -1,30 +1,30 @@
-//! A run whose output is kept for later, since no terminal shows it now.
+//! Keeps the output of a run that no terminal shows, so that it can be shown later.
 
 use linerate_doctor::limiter::Verdict;
 use serde::{Deserialize, Serialize};
 
-/// The progress of a run.
+/// The progress of a run at one moment.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Sighting {
-    /// Seconds since the first data connection.
+    /// Seconds since the first data connection was established.
     pub seconds: f64,
-    /// Bytes that the receiver has.
+    /// The number of bytes that the receiver has.
     pub bytes: u64,
-    /// Files in place.
+    /// The number of files that are in place.
     pub files: u64,
     pub found_files: u64,
     pub found_bytes: u64,
-    /// The scan is over.
+    /// True once the scan is complete.
     pub scanned: bool,
     pub limiter: String,
-    /// The share of the time for which it limits, 0 to 1.
+    /// The share of the time, from 0 to 1, for which the limiter was the limit.
     pub limiter_share: f64,
     pub limiter_evidence: String,
 }
 
 impl Sighting {
-    /// A progress with only the limiter.
+    /// A value that contains only the limiter.
     pub fn limited(limiter: &Verdict) -> Self {
         Self {
             limiter: limiter.limiter.name().to_owned(),
@@ -35,12 +35,12 @@ impl Sighting {
     }
 }
 
-/// Keeps the output of a run.
+/// Keeps the output of a run for later.
 pub trait Keeper: Send + Sync {
-    /// A line of JSON.
+    /// Keeps an event, as a line of JSON.
     fn event(&self, line: String);
-    /// The run's progress; called a few times a second.
+    /// Keeps the run's progress. Called a few times a second.
     fn progress(&self, sighting: Sighting);
-    /// The last line for people, and the progress at the run's end.
+    /// Keeps the last line of the run's output, and the progress at its end.
     fn last(&self, text: String, sighting: Sighting);
 }

@@ -1,4 +1,4 @@
-//! The output of a command that stands in for another program, in that program's format.
+//! Output in the format of another program, for commands that take the place of that program.
 
 use linerate_wire::control::{Change, Totals};
 use linerate_wire::entry::Entry;
@@ -6,70 +6,70 @@ use linerate_wire::path::printable_path;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Prints on standard output what the program would print in whose place this command runs.
+/// Prints on standard output the lines that the other program (rsync or scp) would print.
 pub trait Look: Send + Sync {
-    /// The name that begins each line on standard error.
+    /// The program's name, which begins each line on standard error.
     fn program(&self) -> &'static str {
         "linerate"
     }
-    /// The line on standard error for a problem with the entry at this path.
+    /// The line for standard error about a problem with the entry at this path.
     fn error(&self, path: &str, message: &str) -> String {
         format!("{}: {path}: {message}", self.program())
     }
-    /// True if the entry at this path is left out on purpose, for the reason in the message: then it is no
+    /// True if the entry at this path is left out on purpose, according to the message, so that it isn't an
     /// error.
     fn leaves_out(&self, _path: &str, _message: &str) -> bool {
         true
     }
-    /// The far end has been reached.
+    /// Called when the far end has been reached.
     fn connected(&self) {}
-    /// A path as text that is safe on a terminal.
+    /// Converts a path to text that is safe on a terminal.
     fn shown(&self, name: &[u8]) -> String {
         printable_path(name)
     }
-    /// A change of an entry.
+    /// Prints a change of an entry.
     fn change(&self, change: &Change);
-    /// An entry of a list; its path is as its source was written, raw bytes.
+    /// Prints an entry of a list. Its path begins as its source was written, and consists of raw bytes.
     fn listed(&self, _path: &[u8], _entry: &Entry, _size: u64) {}
-    /// An entry that is left out on purpose; its path is as its source was written.
+    /// Prints that an entry is left out on purpose. Its path begins as its source was written.
     fn skip(&self, path: &str, message: &str);
-    /// Something that was done with an entry, in the words of the end that did it.
+    /// Prints a remark about what was done with an entry, in the words of the end that did it.
     fn remark(&self, _message: &str) {}
-    /// The progress of the run. Called a few times a second.
+    /// Prints the progress of the run. Called a few times a second.
     fn progress(&self, done: &Done);
-    /// The end of a run that completed.
+    /// Prints the end of a run that succeeded.
     fn end(&self, sums: &Sums);
 }
 
-/// The progress of a run.
+/// The progress of a run at one moment.
 #[derive(Clone, Copy, Debug)]
 pub struct Done {
-    /// Bytes in place, and bytes found.
+    /// The bytes in place, and the bytes found.
     pub bytes: (u64, u64),
-    /// Entries in place, and entries found.
+    /// The number of entries in place, and of entries found.
     pub entries: (u64, u64),
-    /// Seconds since the beginning.
+    /// Seconds since the beginning of the run.
     pub seconds: f64,
-    /// The scan is over.
+    /// True once the scan is complete.
     pub scanned: bool,
-    /// This is the last report.
+    /// True for the last report.
     pub is_last: bool,
 }
 
-/// The sums of a run.
+/// The totals of a run.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Sums {
-    /// Everything that is at the destination.
+    /// All entries that are at the destination.
     pub there: Totals,
-    /// Bytes of all that, with those of links' texts and of each name of a file.
+    /// The bytes of all these entries, including the texts of links, and counting a file once for each name.
     pub size: u64,
-    /// The part of it that was sent.
+    /// The entries that were sent.
     pub moved: Totals,
-    /// Bytes of changed files that the destination already had.
+    /// The bytes of changed files that the destination already had.
     pub matched: u64,
-    /// Bytes that the data connections carried for it.
+    /// The bytes that the data connections carried.
     pub wire: u64,
-    /// The time that the whole command took.
+    /// The duration of the whole command.
     pub elapsed: Duration,
     /// True if this end received.
     pub received: bool,

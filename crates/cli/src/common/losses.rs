@@ -1,13 +1,13 @@
-//! Losses of metadata, reported once for all entries that lost the same for the same reason.
+//! Counts losses of metadata, so that each kind of loss is reported once for all entries that it affects.
 
 use std::collections::BTreeMap;
 
 use crate::units::show_count;
 
-/// The most kinds of losses that are counted separately; a far end may invent any number of them.
+/// The most kinds of losses that are counted separately, since a far end may invent any number of them.
 const MOST: usize = 16;
 
-/// Losses by their message: the number of entries, and the first one's path.
+/// Losses by their message: for each, the number of entries and the path of the first one.
 #[derive(Default)]
 pub struct Losses {
     counted: BTreeMap<String, (u64, String)>,
@@ -15,7 +15,7 @@ pub struct Losses {
 }
 
 impl Losses {
-    /// Counts a loss.
+    /// Counts a loss of the entry at `path`.
     pub fn add(&mut self, message: String, path: String) {
         if self.counted.len() == MOST && !self.counted.contains_key(&message) {
             self.others += 1;
@@ -24,7 +24,7 @@ impl Losses {
         self.counted.entry(message).or_insert((0, path)).0 += 1;
     }
 
-    /// A line for each kind of loss, with paths as `shown` returns them.
+    /// A line for each kind of loss. `shown` converts paths to text.
     pub fn lines(&self, shown: impl Fn(&str) -> String) -> impl Iterator<Item = String> {
         let told = self.counted.iter().map(move |(message, (count, path))| match (count, shown(path)) {
             (1, path) => format!("{path}: {message}"),

@@ -1,5 +1,5 @@
-//! The output of one of several copies that run at the same time: lines that name their destination, a summary, and counts of
-//! changes, which are kept.
+//! The output of one of several copies that run at the same time. Its lines contain the destination; its
+//! summary and counts of changes are kept.
 
 use linerate_fleet::plan::FleetPart;
 use linerate_transfer::lock::lock;
@@ -10,67 +10,67 @@ use super::event::CopySummary;
 use super::log::LoggedEvent;
 use super::summary::Summary;
 
-/// The additions to the output of a copy that is one of several.
+/// What the output of a copy needs in addition if the copy is one of several.
 pub struct MemberOutput {
-    /// The destination or the part of a plan, as lines name it.
+    /// The destination, or the part of a plan, as lines name it.
     pub name: String,
-    /// The same, as events name it.
+    /// The destination, or the part of a plan, as events name it.
     pub named: String,
-    /// The group of copies to which it belongs.
+    /// The kind of group to which the copy belongs.
     pub kind: MemberKind,
     done: Mutex<Option<MemberDone>>,
     changes: Mutex<ChangeCounts>,
     left: Mutex<Vec<Vec<u8>>>,
 }
 
-/// The groups of copies that run at the same time.
+/// A kind of group of copies that run at the same time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MemberKind {
-    /// Copies to several destinations.
+    /// The copies go to several destinations.
     Destination,
-    /// A plan's parts.
+    /// The copies are the parts of a plan.
     Part,
-    /// A plan's parts, each of which is compared and not changed.
+    /// The comparisons are the parts of a plan; nothing is changed.
     Compared(FleetPart),
 }
 
-/// Entries with an itemized change.
+/// The numbers of entries with an itemized change.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ChangeCounts {
-    /// Entries that exist but differ, without directories.
+    /// The number of existing entries that differ, without directories.
     pub differ: u64,
-    /// Those of them that are files with the same contents.
+    /// The number of these entries that are files with the same contents.
     pub same_contents: u64,
-    /// Missing entries, without directories.
+    /// The number of missing entries, without directories.
     pub missing: u64,
-    /// Directories that exist but differ.
+    /// The number of existing directories that differ.
     pub differing_directories: u64,
-    /// Missing directories.
+    /// The number of missing directories.
     pub missing_directories: u64,
 }
 
-/// A copy that completed.
+/// The result of a copy that succeeded.
 pub struct MemberDone {
-    /// Its last line.
+    /// The last line of the copy's output.
     pub line: String,
-    /// Entries and bytes that are in place.
+    /// The entries and bytes that are in place.
     pub landed: Totals,
-    /// Its last event's fields.
+    /// The fields of the copy's last event.
     pub summary: Box<CopySummary>,
 }
 
 impl MemberOutput {
-    /// The additions for the destination `name`, which was written so.
+    /// For the copy to the destination `name`, which the user wrote as `written`.
     pub fn to(name: String, written: String) -> Self {
         Self { named: written, ..Self::new(name, MemberKind::Destination) }
     }
 
-    /// The additions for a plan's part.
+    /// For the copy of a plan's part.
     pub fn of_part(part: FleetPart) -> Self {
         Self::new(part.to_string(), MemberKind::Part)
     }
 
-    /// The additions for a plan's part that is compared.
+    /// For the comparison of a plan's part.
     pub fn of_compared(part: FleetPart) -> Self {
         Self::new(part.to_string(), MemberKind::Compared(part))
     }
@@ -86,7 +86,7 @@ impl MemberOutput {
         }
     }
 
-    /// Counts a change.
+    /// Counts a change of an entry.
     pub fn count(&self, change: &Change) {
         let mut counts = lock(&self.changes);
         let count = match (change.directory, change.item[2] == b'+') {
@@ -99,8 +99,8 @@ impl MemberOutput {
         counts.same_contents += u64::from(change.item.starts_with(b".f"));
     }
 
-    /// False for a change that another part shows: compared shards look at the directories above their files, which the part with
-    /// all directories shows once.
+    /// False for a change that another part shows. Shards that are compared also examine the directories
+    /// above their files, but these are shown only by the part with all directories.
     pub fn shows(&self, change: &Change) -> bool {
         let MemberKind::Compared(part) = self.kind else { return true };
         change.directory == (part == FleetPart::Directories)
@@ -111,7 +111,7 @@ impl MemberOutput {
         matches!(self.kind, MemberKind::Compared(_)).then(|| LoggedEvent::of_change(change).at(self))
     }
 
-    /// Keeps the path of a problem if a plan's part leaves that entry out although it is no failure.
+    /// Keeps the path of a problem, if a plan's part leaves the entry out without that being a failure.
     pub fn leave(&self, problem: &Problem) {
         let is_left = matches!(problem.kind, ProblemKind::Changed | ProblemKind::Skipped);
         if is_left && self.kind == MemberKind::Part {
@@ -119,22 +119,22 @@ impl MemberOutput {
         }
     }
 
-    /// Takes the paths of the entries that were left out.
+    /// Removes and returns the paths of the entries that were left out.
     pub fn left(&self) -> Vec<Vec<u8>> {
         std::mem::take(&mut lock(&self.left))
     }
 
-    /// The changes so far.
+    /// The counts of changes so far.
     pub fn changes(&self) -> ChangeCounts {
         *lock(&self.changes)
     }
 
-    /// Keeps the summary.
+    /// Keeps the summary of the copy.
     pub fn keep(&self, summary: &Summary, fields: Box<CopySummary>) {
         *lock(&self.done) = Some(MemberDone { line: summary.row(), landed: summary.landed, summary: fields });
     }
 
-    /// Takes the summary; `None` the second time, or if the copy failed.
+    /// Removes and returns the summary; `None` on the second call, or if the copy failed.
     pub fn done(&self) -> Option<MemberDone> {
         lock(&self.done).take()
     }

@@ -1,4 +1,4 @@
-//! The common room of the commands: arguments, actions and output that several of them share.
+//! Arguments, actions and output that several commands share.
 
 pub mod command;
 pub mod compared;

@@ -1,15 +1,15 @@
-//! Explains why a number that a user wrote is refused. The messages of clap and of Rust's standard library name types
-//! and ranges of Rust.
+//! Explains why a number that a user wrote is refused. The messages of clap and of Rust's standard library
+//! use names of Rust's types and ranges.
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use std::error::Error;
 use std::num::{IntErrorKind, ParseIntError};
 use std::str::FromStr;
 
-/// A whole number of something: `of` names it, as in `seconds`.
+/// Parses a whole number. `of` is the unit for the message, such as `seconds`.
 ///
 /// # Errors
-/// A message that says what it should be.
+/// A message that states which numbers are valid.
 pub fn whole<T: FromStr<Err = ParseIntError>>(text: &str, of: &str) -> Result<T, String> {
     text.parse().map_err(|error| match size(&error) {
         Some(size) => format!("{size} for a number of {of}"),
@@ -17,7 +17,7 @@ pub fn whole<T: FromStr<Err = ParseIntError>>(text: &str, of: &str) -> Result<T,
     })
 }
 
-/// The way in which a whole number is out of range, if it was refused for that reason.
+/// Whether a whole number is too large or too small, if it was refused for that reason.
 fn size(error: &ParseIntError) -> Option<&'static str> {
     match error.kind() {
         IntErrorKind::PosOverflow => Some("too large"),
@@ -26,14 +26,14 @@ fn size(error: &ParseIntError) -> Option<&'static str> {
     }
 }
 
-/// The reason for which an option's value was refused, if that is a number's.
+/// The reason why an option's value was refused, if the value should be a number.
 pub fn why(source: &(dyn Error + 'static)) -> Option<String> {
     if let Some(error) = source.downcast_ref::<ParseIntError>() {
         let words = size(error)
             .map_or_else(|| "it isn't a whole number".into(), |size| format!("the number is {size}"));
         return Some(words);
     }
-    // clap's words: `0 is not in 1..=64`.
+    // clap's message has the form `0 is not in 1..=64`.
     let text = source.to_string();
     let (number, range) = text.split_once(" is not in ")?;
     let (least, most) = range.split_once("..=")?;
@@ -43,7 +43,7 @@ pub fn why(source: &(dyn Error + 'static)) -> Option<String> {
         .then(|| format!("write {least} to {most}"))
 }
 
-/// clap's message, in plain words if it is about a number.
+/// clap's error; if it is about a number, in words that don't mention Rust's types.
 pub fn explained(answer: clap::Error) -> clap::Error {
     let text = |kind| match answer.get(kind) {
         Some(ContextValue::String(text)) => Some(text.clone()),

@@ -1,4 +1,4 @@
-//! Output of the commands with a far end, while they run and at their end: for people, or as JSON lines.
+//! The output of commands with a far end, while they run and at their end: text, or lines of JSON.
 
 mod problems;
 
@@ -27,29 +27,29 @@ use crate::exit::Code;
 use crate::say;
 use crate::units::{show_bytes, show_count, show_counted, show_rate, show_time};
 
-/// The amount of output.
+/// How much a command prints, and in which form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Style {
-    /// Only errors.
+    /// Only errors are printed.
     Quiet,
-    /// A progress bar on a terminal, problems, and a last line.
+    /// A progress bar (on a terminal), problems, and a last line.
     Plain,
-    /// Also each step.
+    /// As `Plain`, and each step.
     Verbose,
-    /// Events on standard output.
+    /// Events as JSON on standard output.
     Json,
 }
 
-/// The part of this process in a transfer.
+/// The part that this process has in a transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Here {
     /// This process sends.
     Sender,
     /// This process receives.
     Receiver,
-    /// This process does both: the copy stays within this host.
+    /// This process sends and receives: the copy stays within this host.
     Both,
-    /// This process does neither: both ends are far hosts.
+    /// This process neither sends nor receives: both ends are far hosts.
     Neither,
 }
 
@@ -58,23 +58,23 @@ pub struct Output {
     style: Style,
     bar: ProgressBar,
     last_event: Mutex<Instant>,
-    /// Each change is printed.
+    /// True if each change is printed.
     itemize: bool,
     deleted: AtomicU64,
     losses: Mutex<Losses>,
-    /// Lines are printed in another program's format: rsync's or scp's.
+    /// Prints lines in the format of another program (rsync or scp), if there is one.
     look: Option<Box<dyn Look>>,
-    /// Entries that were left out on purpose, as the other program does.
+    /// The number of entries that were left out on purpose, as the other program does.
     left_out: AtomicU64,
     metrics: Arc<RunMetrics>,
-    /// The additions, if this is the output of one of several copies.
+    /// What is needed in addition if this is the output of one of several copies.
     member: Option<MemberOutput>,
-    /// Gets everything that would be printed, if no terminal shows it.
+    /// If set, gets everything that would be printed, since no terminal shows it.
     keeper: Option<Arc<dyn Keeper>>,
 }
 
 impl Output {
-    /// Output in a style.
+    /// An output with this style.
     pub fn new(style: Style) -> Self {
         let shown = style == Style::Plain || style == Style::Verbose;
         let bar = if shown && std::io::stderr().is_terminal() {
@@ -104,44 +104,44 @@ impl Output {
         }
     }
 
-    /// This output, in another program's format.
+    /// Makes the output use another program's format.
     pub fn looking_like(self, look: impl Look + 'static) -> Self {
         Self { look: Some(Box::new(look)), ..self }
     }
 
-    /// Entries that were left out as the other program does, which isn't an error.
+    /// The number of entries that were left out as the other program does, which isn't an error.
     pub fn left_out(&self) -> u64 {
         self.left_out.load(Ordering::Relaxed)
     }
 
-    /// The output of one of several copies.
+    /// The output for one of several copies.
     pub fn of_member(&self, member: MemberOutput) -> Self {
         let (bar, itemize) = (self.bar.clone(), self.itemize);
         let own = Self { bar, itemize, ..Self::bare(self.style, ProgressBar::hidden()) };
         Self { member: Some(member), ..own }
     }
 
-    /// Output of a run that no terminal shows.
+    /// An output for a run that no terminal shows.
     pub fn kept(keeper: Arc<dyn Keeper>) -> Self {
         Self { keeper: Some(keeper), ..Self::bare(Style::Json, ProgressBar::hidden()) }
     }
 
-    /// The additions of [`Self::of_member`]; none for the output of a whole command.
+    /// What was set by [`Self::of_member`]; `None` for the output of a whole command.
     pub fn member(&self) -> Option<&MemberOutput> {
         self.member.as_ref()
     }
 
-    /// The amount of output.
+    /// The style of the output.
     pub fn style(&self) -> Style {
         self.style
     }
 
-    /// The progress bar; a hidden one if none is shown.
+    /// The progress bar, which is hidden if no bar is shown.
     pub fn bar(&self) -> &ProgressBar {
         &self.bar
     }
 
-    /// The program's name, which begins each line for people.
+    /// The program's name, which begins each line of text.
     fn program(&self) -> String {
         match (&self.look, &self.member) {
             (Some(look), _) => look.program().to_owned(),
@@ -150,27 +150,27 @@ impl Output {
         }
     }
 
-    /// The destination, if this is the output of the copy to one of several.
+    /// The destination, if this is the output of one of several copies.
     fn destination(&self) -> Option<&str> {
         self.member.as_ref().map(|member| &*member.named)
     }
 
-    /// This output, with the metrics of the run also in a file.
+    /// Makes the output also collect the metrics of the run.
     pub fn measured(self, metrics: &Arc<RunMetrics>) -> Self {
         Self { metrics: metrics.clone(), ..self }
     }
 
-    /// The metrics for a file.
+    /// The metrics of the run.
     pub fn metrics(&self) -> &RunMetrics {
         &self.metrics
     }
 
-    /// This output, with a line for each change if `itemize` is set.
+    /// Sets whether each change is printed.
     pub fn itemizing(self, itemize: bool) -> Self {
         Self { itemize, ..self }
     }
 
-    /// The number of entries that were deleted, or would be.
+    /// The number of entries that were deleted, or would be deleted in a dry run.
     pub fn deleted(&self) -> u64 {
         self.deleted.load(Ordering::Relaxed)
     }
@@ -199,29 +199,29 @@ impl Output {
         self.bar.suspend(|| say!("{place}{item} {}", shown(change)));
     }
 
-    /// The far end has been reached.
+    /// Called when the far end has been reached.
     pub fn connected(&self) {
         self.look.iter().for_each(|look| look.connected());
     }
 
-    /// A line for people on standard error, above the bar.
+    /// Prints a line of text on standard error, above the progress bar.
     pub fn line(&self, text: &str) {
         self.bar.suspend(|| say::inform(text));
     }
 
-    /// A step that only `-v` shows.
+    /// Prints a step, only with `-v`.
     pub fn detail(&self, text: &str) {
         if self.style == Style::Verbose {
             self.line(&format!("{}: {text}", self.program()));
         }
     }
 
-    /// True if this output has another program's format: then messages name no hosts.
+    /// True if the output has the format of another program, whose messages don't name hosts.
     pub fn looks_like_another(&self) -> bool {
         self.look.is_some()
     }
 
-    /// A line of `--json`.
+    /// Prints an event, if `--json` is given.
     pub fn event(&self, event: &Event) {
         let line = event.of_destination(self.destination());
         match &self.keeper {
@@ -230,7 +230,7 @@ impl Output {
         }
     }
 
-    /// Shows the progress of the transfer. Called a few times a second.
+    /// Displays the progress of the transfer. Called a few times a second.
     pub fn progress(&self, meters: &Meters, begun: Instant, here: Here) {
         let local = meters.local.progress();
         let remote = *lock(&meters.remote);
@@ -245,7 +245,7 @@ impl Output {
         let limiter = transfer::name(&evidence);
         let there = meters.local.unchanged.get();
         let came = receiver.stages.bytes.saturating_add(there.bytes);
-        // Between two far hosts, only the receiver's sums include files that were there already.
+        // Between two far hosts, only the receiver's totals include files that already existed.
         let came = if here == Here::Neither { came.max(receiver.landed.bytes) } else { came };
         let done = came.min(sender.found.bytes);
         if let Some(look) = &self.look {
@@ -275,7 +275,7 @@ impl Output {
         }
     }
 
-    /// Shows the progress of a run that another process has kept; `by` names the limiter.
+    /// Displays the progress of a run that another process has kept; `by` names the limiter.
     pub fn show(&self, sighting: Sighting, by: &str) {
         match self.style {
             Style::Json => self.progress_event(sighting),
@@ -317,7 +317,7 @@ impl Output {
         self.bar.finish_and_clear();
     }
 
-    /// An entry of `--dry-run`, with the bytes that its file system counts for it.
+    /// Prints an entry that would be copied (`--dry-run`). `size` is the size that its file system reports.
     pub fn listed(&self, path: &[u8], entry: &Entry, size: u64) {
         if let Some(look) = &self.look {
             return look.listed(path, entry, size);
@@ -331,7 +331,8 @@ impl Output {
         }
     }
 
-    /// The sums of `--dry-run`; `further` bytes belong to links' texts and to further names of files.
+    /// Prints the totals of `--dry-run`; `further` is the number of bytes of links' texts and of further
+    /// names of files.
     pub fn surveyed(&self, found: Totals, further: u64, code: Code) {
         if let Some(look) = &self.look {
             look.end(&Sums { there: found, size: found.bytes + further, ..Sums::default() });
@@ -354,7 +355,7 @@ impl Output {
         }
     }
 
-    /// Prints the last event of a failed command, if events are printed.
+    /// Prints the last event of a failed command, if `--json` is given.
     pub fn failed(&self, Failure(message, code): &Failure) {
         self.clear();
         self.losses();
@@ -363,7 +364,7 @@ impl Output {
         }
     }
 
-    /// The last line, and the last event.
+    /// Prints the last line and the last event.
     pub fn summary(&self, summary: &Summary, code: Code, meters: &Meters) {
         if let Some(member) = &self.member {
             member.keep(summary, summary.fields(&summary.limiter(), code, meters));
@@ -400,7 +401,7 @@ impl Output {
         self.lost(failed, meters.local.changed.load(Ordering::Relaxed));
     }
 
-    /// The lines after the last one: the losses, and the numbers of entries that failed or changed.
+    /// Prints the lines after the last one: the losses, and the numbers of entries that failed or changed.
     pub fn lost(&self, failed: u64, changed: u64) {
         self.losses();
         if failed.saturating_add(changed) > 0 && self.style != Style::Json {
@@ -415,7 +416,8 @@ impl Output {
     }
 }
 
-/// A changed entry as rsync writes it: directories with a slash, links with their targets.
+/// A changed entry in rsync's form: the path of a directory ends in a slash, and a link is followed by its
+/// target.
 fn shown(change: &Change) -> String {
     name(change) + &link(change)
 }
@@ -434,7 +436,7 @@ fn link(change: &Change) -> String {
     }
 }
 
-/// The limiter of a run, for the line next to its bar.
+/// The limiter of a run, for the text beside the progress bar.
 fn by(limiter: &Verdict) -> String {
     match limiter.limiter {
         Limiter::TooShort => String::new(),
@@ -442,7 +444,7 @@ fn by(limiter: &Verdict) -> String {
     }
 }
 
-/// A far end may send any numbers.
+/// The remaining time as text. The far end may send any numbers, so `seconds` may have any value.
 fn show_left(seconds: f64) -> String {
     format!("{} left", show_time(Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX)))
 }

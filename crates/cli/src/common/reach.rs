@@ -1,4 +1,4 @@
-//! The way to the far host: the user's ssh with its options, or another remote shell.
+//! How to reach the far host: by the user's ssh and its options, or by another remote shell.
 
 mod configured;
 mod shared;
@@ -73,15 +73,15 @@ pub struct Reach {
 }
 
 impl Reach {
-    /// The far end on `host`, a host's name, perhaps after `USER@`. Its login may take as long as a
-    /// person needs, and an agent is enough there.
+    /// The far end on `host`, which may be preceded by `USER@`. The login may take as long as a user needs to
+    /// type a password, and only an agent is needed there.
     ///
     /// # Errors
     /// If the remote shell's command can't be split into words.
     pub fn far_end(&self, host: &OsStr, quiet: bool) -> Result<FarEnd, Failure> {
         let own = shared::not_with_an_agent(self.configured(host)?, host);
         if let (None, Some(rsh), false) = (&self.rsh, &own.rsh, quiet) {
-            // Which host the far end is depends on that program.
+            // If another remote shell is used, that program determines the host.
             let rsh = printable(rsh.as_bytes());
             crate::say::inform(&format!("linerate: the remote shell is '{rsh}', as configured"));
         }
@@ -98,7 +98,8 @@ impl Reach {
         })
     }
 
-    /// These options; for each that isn't given, the configuration's value for the host.
+    /// These options, completed by the configuration: for each option that isn't given, the configured value
+    /// for the host.
     ///
     /// # Errors
     /// If a configured value is wrong.
@@ -106,12 +107,12 @@ impl Reach {
         configured::fill(self, current(), host).map_err(Failure::usage)
     }
 
-    /// These options, without the user's ssh agent at the far end, whatever is configured.
+    /// These options, without forwarding the user's ssh agent, whatever the configuration says.
     pub fn keeping_agent(&self) -> Self {
         Self { keeps_agent: true, ..self.clone() }
     }
 
-    /// The words that call ssh; none if another remote shell is named.
+    /// The command line that calls ssh; `None` if another remote shell is named.
     pub fn ssh(&self) -> Option<Vec<OsString>> {
         if self.rsh.is_some() { None } else { self.shell(true).ok() }
     }
@@ -133,7 +134,7 @@ impl Reach {
         self.config.iter().for_each(|file| pair("-F", file));
         self.jump.iter().for_each(|host| pair("-J", host));
         if self.keeps_agent {
-            // Of several ForwardAgent options the first one counts; another remote shell than ssh has its own
+            // Of several ForwardAgent options, the first one is used. Other remote shells have their own
             // options.
             pair("-o", OsStr::new("ForwardAgent=no"));
         }
@@ -142,13 +143,14 @@ impl Reach {
             [(self.ipv4, "-4"), (self.ipv6, "-6")].iter().filter(|(on, _)| *on).map(|(_, f)| f.into()),
         );
         if quiet {
-            // ssh's own -q would also hide why a login failed.
+            // ssh's own -q would also hide the reason why a login failed.
             words.extend(["-o", "LogLevel=ERROR"].map(OsString::from));
         }
         Ok(words)
     }
 
-    /// These options as this program takes them, quoted for a shell, each with a space before it: for commands that are printed.
+    /// These options as they are written on this program's command line, quoted for a shell, each preceded by
+    /// a space. They are for commands that are printed.
     pub fn told(&self) -> String {
         let mut words: Vec<OsString> = Vec::new();
         let mut pair = |flag: &str, value: &OsStr| words.extend([OsString::from(flag), value.to_owned()]);
@@ -179,7 +181,8 @@ fn agent_command(line: &str) -> Result<AgentCommand, String> {
     AgentCommand::parse(line, None)
 }
 
-/// ssh takes an IPv6 address without the brackets that separate it from a path.
+/// The host without the brackets around an IPv6 address, which ssh doesn't accept. They only separate the
+/// address from a path.
 pub fn bare_host(host: &OsStr) -> OsString {
     let bytes = host.as_bytes();
     let at = bytes.iter().rposition(|&b| b == b'@').map_or(0, |at| at + 1);
@@ -189,8 +192,8 @@ pub fn bare_host(host: &OsStr) -> OsString {
     }
 }
 
-/// The signals that ask a program to end, without those that its parent has set to be ignored, as nohup(1)
-/// does.
+/// The signals that ask a program to end, except those that the parent process has set to be ignored, as
+/// nohup(1) does.
 pub fn ending_signals() -> Vec<i32> {
     use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
@@ -198,30 +201,30 @@ pub fn ending_signals() -> Vec<i32> {
     [SIGINT, SIGTERM, SIGHUP].into_iter().filter(|signal| ignored >> (signal - 1) & 1 == 0).collect()
 }
 
-/// The bits of proc_pid_status(5): signal 1 is the lowest.
+/// The set of ignored signals, from the text of proc_pid_status(5); the lowest bit is signal 1.
 fn ignored(status: &str) -> u64 {
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
     mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0)
 }
 
-/// The time that an interrupted program may take to clean up. A write to a far end that stopped reading never
-/// returns.
+/// The time that an interrupted program may take to clean up. This limit is necessary because a write to a
+/// far end that has stopped reading never returns.
 const LAST_MOMENTS: Duration = Duration::from_millis(2300);
 
-/// The exit code of a program that was interrupted.
+/// The exit code that the program uses if it is interrupted.
 static EXIT: AtomicU8 = AtomicU8::new(130);
 
-/// From now on an interrupted program exits with this code.
+/// Sets the exit code that the program uses if it is interrupted.
 pub fn interrupted_exits_with(code: u8) {
     EXIT.store(code, Ordering::Relaxed);
 }
 
-/// Signals that come so soon after the first are the same request: timeout(1) signals its child, and then the child's
-/// group.
+/// Signals that come within this time after the first one belong to the same request: for example, timeout(1)
+/// signals its child and then the child's process group.
 pub const SAME_REQUEST: Duration = Duration::from_secs(1);
 
-/// A flag that is set by each of the signals. A signal that comes later than [`SAME_REQUEST`] after the first ends the
-/// program at once, with this exit code.
+/// Returns a flag that each of the signals sets. A signal that comes more than [`SAME_REQUEST`] after the
+/// first one ends the program immediately, with this exit code.
 ///
 /// # Errors
 /// If the handlers can't be set.
@@ -229,7 +232,8 @@ pub fn set_by(signals: Vec<i32>, code: u8) -> std::io::Result<Arc<AtomicBool>> {
     caught(signals, code, || {})
 }
 
-/// As [`set_by`]; `then` runs on another thread once a later signal would end the program.
+/// Returns a flag as [`set_by`] does. `then` is called on another thread as soon as a further signal would
+/// end the program.
 fn caught(
     signals: Vec<i32>,
     code: u8,
@@ -253,8 +257,8 @@ fn caught(
     Ok(came)
 }
 
-/// A flag that is set by Ctrl-C and the other signals that end a program, as [`set_by`] does it. Without another signal
-/// the program ends after [`LAST_MOMENTS`].
+/// Returns a flag that Ctrl-C and the other signals that end a program set, as [`set_by`] does. Without a
+/// further signal, the program ends after [`LAST_MOMENTS`].
 ///
 /// # Errors
 /// If the handlers can't be set.
@@ -274,7 +278,7 @@ fn end_interrupted() {
     std::process::exit(code.into());
 }
 
-/// A far end that could not be started.
+/// The failure that a far end could not be started.
 pub fn not_started(error: &StartError, interrupted: &AtomicBool) -> Failure {
     if interrupted.load(Ordering::Relaxed) {
         return Failure("interrupted".into(), Code::Interrupted);
@@ -287,12 +291,12 @@ pub fn not_started(error: &StartError, interrupted: &AtomicBool) -> Failure {
     Failure(error.to_string(), code)
 }
 
-/// The code for an agent that runs and doesn't answer questions about its host.
+/// The exit code for an agent that runs but doesn't answer questions about its host.
 pub fn unanswered(error: &io::Error) -> Code {
     if AnotherProtocol::is_reason(error) { Code::Version } else { Code::FarEnd }
 }
 
-/// The words of a remote shell; there is at least one.
+/// Splits the command line of a remote shell into words; there is at least one.
 ///
 /// # Errors
 /// A message that begins with the user's text.
@@ -301,7 +305,7 @@ pub fn shell_words(shell: &str) -> Result<Vec<String>, String> {
     words.ok_or_else(|| format!("'{shell}': the quotes don't match, or it is empty"))
 }
 
-/// One word of a shell's line, for a command that is printed.
+/// Quotes a word for a shell's command line, in a command that is printed.
 pub fn shell_word(word: &OsStr) -> String {
     let word = printable(word.as_bytes()).to_string();
     shlex::try_quote(&word).map_or(word.clone(), |quoted| quoted.into_owned())

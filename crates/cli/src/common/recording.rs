@@ -1,4 +1,4 @@
-//! A run that is recorded: its metrics by `--metrics`, its events by `--log-file` and in systemd's journal.
+//! Records a run: its metrics with `--metrics`, and its events with `--log-file` and in systemd's journal.
 
 use linerate_sys::replace::is_replaced;
 use linerate_wire::path::printable;
@@ -14,7 +14,8 @@ use super::spared::{log_refusal, resolved};
 use crate::exit::Code;
 use crate::say::is_lost;
 
-/// Does `work`; writes its events to `log` and its metrics to `figures`, if these are named, whether or not it failed.
+/// Runs `work`. Writes its events to the file `log` and its metrics to the file `figures`, if these are
+/// given, even if `work` fails.
 ///
 /// # Errors
 /// The error of `work`, or a message that the log can't be opened or the metrics can't be written.
@@ -37,11 +38,12 @@ pub fn logging(
     outcome
 }
 
-/// Refuses metrics that would replace the log.
+/// Returns an error if the metrics would replace the log.
 fn keep_apart(log: Option<&Path>, figures: Option<&Path>) -> Result<(), Failure> {
     let (Some(log), Some(figures)) = (log, figures) else { return Ok(()) };
     let replaced = resolved(figures).filter(|_| is_replaced(figures));
-    // The log follows a link in its name, and the metrics replace it.
+    // If the log's name is a link, the log is written to the link's target, whereas the metrics replace the
+    // link.
     if replaced.is_some() && (resolved(log) == replaced || log.canonicalize().ok() == replaced) {
         let shown = printable(figures.as_os_str().as_bytes());
         return Err(Failure::usage(format!(
@@ -51,14 +53,14 @@ fn keep_apart(log: Option<&Path>, figures: Option<&Path>) -> Result<(), Failure>
     Ok(())
 }
 
-/// Refuses metrics that would replace what the command itself is to read or write.
+/// Returns an error if the metrics would replace a file that the command itself reads or writes.
 fn spare_by_metrics(figures: Option<&Path>, names: &RunNames) -> Result<(), Failure> {
     let Some(figures) = figures else { return Ok(()) };
     let why = METRICS.refusal_among(figures, &names.sources, &names.destinations);
     why.map_or(Ok(()), |why| Err(refused("--metrics", figures, &why)))
 }
 
-/// Refuses a log that would grow in one of the command's own operands.
+/// Returns an error if the log would be appended to one of the command's own operands.
 fn spare_by_log(log: Option<&Path>, names: &RunNames) -> Result<(), Failure> {
     let Some(log) = log else { return Ok(()) };
     let why = log_refusal(log, &names.sources, &names.destinations);
@@ -77,11 +79,11 @@ pub fn not_begun(
     Failure(message, code): &Failure,
 ) {
     let names = RunNames::new(command, Vec::new(), Vec::new(), Style::Plain);
-    // The caller has the failure already.
+    // The caller already has the failure.
     drop(logging(log, names, figures, |_| Err(Failure(message.clone(), *code))));
 }
 
-/// Records the run so far, since the program ends with this code at once.
+/// Records the run so far, since the program is about to end with this exit code.
 pub fn end_at_once(code: u8) {
     metrics::end_at_once(code);
     log::end(None, Code::Command(code));

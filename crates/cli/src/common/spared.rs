@@ -1,5 +1,6 @@
-//! Files of the user's whose names an option gives to a file of this run (`--metrics`, `--manifest`, `--out`,
-//! `--snapshot`, `--page`, `--log-file`), perhaps since the option's own value was forgotten. They stay as they are.
+//! Protects files of the user. An option such as `--metrics`, `--manifest`, `--out`, `--snapshot`, `--page`
+//! or `--log-file` may name an existing file by mistake, for example if the option's own value was forgotten.
+//! Such a file isn't replaced.
 
 use linerate_sys::replace::{directory_of, is_descriptor, is_replaced};
 use linerate_transfer::own_files;
@@ -12,22 +13,23 @@ use std::path::{Path, PathBuf};
 
 use super::spec::Spec;
 
-/// More bytes than the beginnings have by which files are known; the first block of a compressed one has up to 128 KiB.
+/// An upper limit for the bytes by which the kind of a file is recognised. The first block of a compressed
+/// file has up to 128 KiB.
 const BEGINNING: u64 = 192 << 10;
-/// The advice at the end of each message.
+/// The advice at the end of each of these messages.
 pub const ADVICE: &str = "name another file (the option needs a value of its own)";
 
-/// A kind of files that runs replace.
+/// A kind of files that runs write and may replace, such as metrics.
 pub struct ReplacedKind {
-    /// In a message: "it isn't ...".
+    /// The name of this kind in messages: "it isn't ...".
     pub name: &'static str,
-    /// True for the beginning of such a file.
+    /// Recognises a file of this kind by its beginning.
     pub begins: fn(&[u8]) -> bool,
 }
 
 impl ReplacedKind {
-    /// Why a file of this kind can't replace `file`: that isn't empty, and begins as no such file does. A link, a fifo or a
-    /// device has no beginning.
+    /// The reason why a file of this kind can't replace `file`: the file isn't empty, and isn't of this kind.
+    /// A link, a fifo or a device is never protected by this rule.
     pub fn refusal(&self, file: &Path) -> Option<String> {
         let bytes = match beginning(file) {
             Ok(bytes) => bytes.filter(|bytes| !bytes.is_empty())?,
@@ -37,8 +39,9 @@ impl ReplacedKind {
         (!(self.begins)(&bytes)).then(why)
     }
 
-    /// Why such a file can't replace `file` in a command with these operands: it is one of them, or what a source on this host
-    /// has, unless that is such a file of an earlier run.
+    /// The reason why a file of this kind can't replace `file` in a command with these operands: `file` is
+    /// one of the operands, or is inside a source on this host, and isn't a file of this kind from an earlier
+    /// run.
     pub fn refusal_among(
         &self,
         file: &Path,
@@ -62,14 +65,14 @@ impl ReplacedKind {
     }
 }
 
-/// Keeps a file that an option names as it is until this run replaces it. If another option names the same file, that is the
-/// result; both may write to the same device.
+/// Protects a file that an option names until this run replaces it. If another option names the same file,
+/// returns that option; but both may name the same device.
 pub fn taken(file: &Path, option: &'static str) -> Option<String> {
     let other = own_files::keep(file, option).err().filter(|_| is_replaced(file))?;
     Some(format!("{other} names the same file; name another"))
 }
 
-/// Why no log is appended to `file`, in a command with these operands: it is one of them.
+/// The reason why no log is appended to `file` in a command with these operands: `file` is one of them.
 pub fn log_refusal(file: &Path, sources: &[OsString], destinations: &[OsString]) -> Option<String> {
     let identity = |path: &Path| {
         let there = path.metadata().ok().filter(|there| there.is_file())?;
@@ -82,12 +85,12 @@ pub fn log_refusal(file: &Path, sources: &[OsString], destinations: &[OsString])
         .then(|| format!("it is what the command itself names, and no log: {ADVICE}"))
 }
 
-/// A path without links and dots, except that its own last name may be a link.
+/// The path without links, `.` and `..`; only its last component may still be a link.
 pub fn resolved(path: &Path) -> Option<PathBuf> {
     Some(directory_of(path).canonicalize().ok()?.join(path.file_name()?))
 }
 
-/// The paths of those that are on this host.
+/// The paths of the operands that are on this host.
 fn local(operands: &[OsString]) -> impl Iterator<Item = PathBuf> {
     operands.iter().filter_map(|operand| match Spec::parse(operand) {
         Spec::Local(path) => Some(path.into()),
@@ -95,12 +98,12 @@ fn local(operands: &[OsString]) -> impl Iterator<Item = PathBuf> {
     })
 }
 
-/// The first bytes of a regular file; none if there is no regular file of that name.
+/// The first bytes of a regular file; `None` if no regular file has this name.
 fn beginning(file: &Path) -> io::Result<Option<Vec<u8>>> {
     if !file.symlink_metadata().is_ok_and(|there| there.is_file()) {
         return Ok(None);
     }
-    // By now another user may have put a link or a fifo there.
+    // Meanwhile, another user may have put a link or a fifo there.
     let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let file = File::from(rustix::fs::open(file, flags, Mode::empty())?);
     let mut bytes = Vec::new();

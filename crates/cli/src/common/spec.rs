@@ -1,4 +1,4 @@
-//! An argument that names a file or a directory, perhaps on another host: `HOST:PATH` as scp reads it.
+//! An argument that names a file or directory, which may be on another host: `HOST:PATH`, as in scp.
 
 use linerate_transfer::lock::lock;
 use linerate_wire::path::printable;
@@ -10,17 +10,18 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
-/// A source or destination.
+/// A source or a destination.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Spec {
-    /// On this host.
+    /// The path is on this host.
     Local(OsString),
-    /// On another: the host, perhaps with a user, and the path there as raw bytes.
+    /// The path is on another host: the host, which may be preceded by a user, and the path as raw bytes.
     Remote(OsString, Vec<u8>),
 }
 
 impl Spec {
-    /// Reads one argument. A colon before any slash separates the host, unless brackets hold it together.
+    /// Parses an argument. The first colon separates the host, if no slash precedes it. Colons inside
+    /// brackets belong to the host.
     pub fn parse(text: &OsStr) -> Self {
         let bytes = text.as_bytes();
         match colon(bytes) {
@@ -32,21 +33,22 @@ impl Spec {
     }
 }
 
-/// Refuses an empty place: an unset variable leaves one, and it would stand for the working directory, which `--delete` could clear.
+/// Returns an error if a place is empty. An unset shell variable results in an empty place, which would mean
+/// the working directory; `--delete` could then clear it.
 ///
 /// # Errors
-/// A message with what to write.
+/// A message that explains how to write the place.
 pub fn check_places<'a>(places: impl IntoIterator<Item = &'a OsString>) -> Result<(), String> {
     let is_any_empty = places.into_iter().any(|place| place.is_empty());
     let message = "a source or destination is empty, perhaps by a variable that isn't set; '.' is the working directory";
     if is_any_empty { Err(message.to_owned()) } else { Ok(()) }
 }
 
-/// Refuses a place such as `HOST:` for `option`, which deletes there: `HOST:"$DIR"` leaves it if the variable isn't set, and it would
-/// stand for the login directory.
+/// Returns an error for a place such as `HOST:` if `option` deletes entries there. The text `HOST:"$DIR"`
+/// becomes `HOST:` if the variable isn't set, which would mean the login directory.
 ///
 /// # Errors
-/// A message with what to write.
+/// A message that explains how to write the place.
 pub fn check_paths<'a>(option: &str, places: impl IntoIterator<Item = &'a OsString>) -> Result<(), String> {
     let is_bare = |place: &&OsString| matches!(Spec::parse(place), Spec::Remote(_, path) if path.is_empty());
     let Some(place) = places.into_iter().find(is_bare) else { return Ok(()) };
@@ -56,10 +58,11 @@ pub fn check_paths<'a>(option: &str, places: impl IntoIterator<Item = &'a OsStri
     ))
 }
 
-/// Refuses a destination such as `:DIR`, which `"$HOST:DIR"` leaves if the variable isn't set: the copy would stay on this host.
+/// Returns an error for a destination such as `:DIR`. The text `"$HOST:DIR"` becomes `:DIR` if the variable
+/// isn't set, and the copy would stay on this host.
 ///
 /// # Errors
-/// A message with what to write.
+/// A message that explains how to write the destination.
 pub fn check_destination(place: &OsStr) -> Result<(), String> {
     if !place.as_bytes().starts_with(b":") {
         return Ok(());
@@ -68,7 +71,8 @@ pub fn check_destination(place: &OsStr) -> Result<(), String> {
     Err(format!("the host before the colon of '{shown}' is empty; write ./{shown} for a name on this host"))
 }
 
-/// The places that `file` names, one a line. Later calls return the same places, since a pipe can be read only once.
+/// Reads the places that `file` lists, one per line. Since a pipe can be read only once, later calls return
+/// the same places without reading again.
 ///
 /// # Errors
 /// If the file can't be read.
@@ -86,10 +90,10 @@ pub fn listed(file: &Path) -> io::Result<Vec<OsString>> {
     Ok(places)
 }
 
-/// Characters that no host's name has; ssh refuses all of them except the slash.
+/// Characters that can't be part of a host's name. ssh refuses all of them except the slash.
 const NO_HOSTS: &str = "'`\"$\\;&<>|(){},/";
 
-/// The host that `word` names: `[USER@]HOST`, an IPv6 address, or `HOST:PATH` as [`Spec`] reads it.
+/// Parses the host in `word`: `[USER@]HOST`, an IPv6 address, or `HOST:PATH` as [`Spec`] reads it.
 ///
 /// # Errors
 /// A message if the word names no host.
@@ -107,10 +111,11 @@ pub fn host_of(word: &str) -> Result<OsString, String> {
     }
 }
 
-/// Checks a host, perhaps with a user, by the rules of ssh. An IPv6 address may have brackets.
+/// Checks the name of a host, which may be preceded by a user, by the rules of ssh. An IPv6 address may have
+/// brackets.
 ///
 /// # Errors
-/// A message if no host has such a name.
+/// A message if no host can have such a name.
 pub fn check_host(word: &str) -> Result<(), String> {
     let (user, host) = word.rsplit_once('@').map_or((None, word), |(user, host)| (Some(user), host));
     let inside = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
@@ -133,7 +138,7 @@ pub fn check_host(word: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// True for an address, perhaps followed by `%` and its interface.
+/// True for an IPv6 address, which may be followed by `%` and an interface.
 fn is_ipv6(text: &str) -> bool {
     text.split('%').next().is_some_and(|address| address.parse::<Ipv6Addr>().is_ok())
 }

@@ -1,4 +1,4 @@
-//! The result of a transfer that completed: the last line, and the last event.
+//! The result of a transfer that succeeded, for the last line and the last event.
 
 use linerate_doctor::limiter::{DeviceBytes, Evidence, Verdict, transfer};
 use linerate_load::window::CountedTime;
@@ -16,69 +16,70 @@ use super::look::Sums;
 use crate::exit::Code;
 use crate::units::{show_bytes, show_count, show_counted, show_rate, show_time};
 
-/// A transfer that completed.
+/// The result of a transfer that succeeded.
 pub struct Summary {
-    /// The entries in place.
+    /// The entries that are in place.
     pub landed: Totals,
-    /// Entries of `landed` that the destination already had, from other copies or from an interrupted run of this one; the
-    /// bytes include chunks that it had.
+    /// The entries in `landed` that the destination already had, from other copies or from an interrupted run
+    /// of this one. The bytes include existing chunks of files.
     pub there: Totals,
-    /// From the first data connection to the last message, in seconds.
+    /// Seconds from the first data connection to the last message.
     pub payload_seconds: f64,
-    /// The time of the payload by the clock of this host; only for measurements without files.
+    /// The time in which the payload was counted, by the clock of this host; only for measurements without
+    /// files.
     pub window: Option<CountedTime>,
-    /// The whole command, in seconds.
+    /// The duration of the whole command in seconds.
     pub elapsed_seconds: f64,
-    /// Streams that carried data.
+    /// The number of streams that carried data.
     pub streams: u32,
-    /// The data was encrypted on its way.
+    /// True if the data was encrypted.
     pub encrypted: bool,
-    /// By this cipher; `None` also if it isn't known here.
+    /// The cipher; `None` if there is none or it isn't known here.
     pub cipher: Option<String>,
-    /// The sender's stages and process.
+    /// The times of the sender's stages, and the usage of its process.
     pub sender: (Stages, Usage),
-    /// The receiver's stages and process.
+    /// The times of the receiver's stages, and the usage of its process.
     pub receiver: (Stages, Usage),
-    /// The places of the two ends.
+    /// Where the two ends are.
     pub ends: Ends,
-    /// Connections to this end's data port that were turned away; `None` if it didn't listen.
+    /// The number of rejected connections to this end's data port; `None` if this end didn't listen.
     pub turned_away: Option<u64>,
-    /// The moved data.
+    /// The kind of data.
     pub kind: Payload,
-    /// Sync's other changes; `None` for other commands.
+    /// The other changes that sync made; `None` for other commands.
     pub synced: Option<Synced>,
 }
 
-/// The places of the two ends of a transfer.
+/// Where the two ends of a transfer are.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ends {
     /// This process sent.
     Push,
     /// This process received.
     Pull,
-    /// Both are this process, and the data stayed on its host.
+    /// This process sent and received, and the data stayed on its host.
     Within,
-    /// Both are far hosts.
+    /// Both ends are far hosts.
     Between {
         /// The sender's host.
         from: String,
         /// The receiver's host.
         to: String,
-        /// The data went through this host.
+        /// True if the data passed through this host.
         through: bool,
     },
 }
 
-/// Sync's changes other than moved data.
+/// The changes that sync made in addition to moving data.
 #[derive(Clone, Copy, Debug)]
 pub struct Synced {
-    /// Bytes of changed files that the destination already had, and that weren't sent.
+    /// The bytes of changed files that the destination already had, and that weren't sent.
     pub matched: u64,
-    /// Bytes of links' texts, and of files' further names, which only rsync counts.
+    /// The bytes of links' texts and of files' further names, which only rsync counts.
     pub further: u64,
-    /// Entries that were deleted.
+    /// The number of entries that were deleted.
     pub deleted: u64,
-    /// It was a dry run: nothing was changed.
+    /// True for a dry run, which changed nothing.
     pub dry_run: bool,
 }
 
@@ -89,11 +90,11 @@ pub enum Payload {
     Files,
     /// Bytes from memory to memory.
     Memory,
-    /// Bytes of files, which the far end drops.
+    /// Contents of files, which the far end discards.
     Discarded,
 }
 
-/// Bytes that this process read from devices and wrote to them.
+/// The bytes that this process read from devices and wrote to devices.
 fn own_devices() -> DeviceBytes {
     let used = usage(UsageOf::Process);
     DeviceBytes { read: used.device_read, written: used.device_written }
@@ -122,7 +123,7 @@ impl Summary {
         matches!(self.ends, Ends::Between { through: true, .. })
     }
 
-    /// The moved data, without data that the destination already had.
+    /// The totals of the moved data, without data that the destination already had.
     pub fn moved(&self) -> Totals {
         let there = self.there;
         Totals {
@@ -149,7 +150,7 @@ impl Summary {
         }
     }
 
-    /// The sums for output in another program's format.
+    /// The totals, for output in another program's format.
     pub fn sums(&self) -> Sums {
         Sums {
             there: self.landed,
@@ -162,7 +163,7 @@ impl Summary {
         }
     }
 
-    /// Bytes that the data connections carried; `None` if there were no connections.
+    /// The bytes that the data connections carried; `None` if there were no connections.
     pub fn wire(&self) -> Option<u64> {
         Some(self.sender.0.wire.max(self.receiver.0.wire)).filter(|wire| *wire > 0 && !self.is_within())
     }
@@ -171,7 +172,7 @@ impl Summary {
         usage.cpu_seconds / (self.moved().bytes.max(1) as f64 * 1e-9)
     }
 
-    /// The last line, for people.
+    /// The last line of the output.
     pub fn text(&self, limiter: &Verdict) -> String {
         let Totals { files, bytes, .. } = self.moved();
         if let Some(synced) = self.synced.filter(|synced| synced.dry_run) {
@@ -199,7 +200,7 @@ impl Summary {
         let mut numbers = vec![("files", moved.files), ("bytes", moved.bytes), ("rate", rate as u64)];
         numbers.extend(self.synced.map(|synced| ("deleted", synced.deleted)));
         if self.synced.is_some_and(|synced| synced.dry_run) {
-            // A dry run has none of these.
+            // For a dry run, these numbers have no meaning.
             numbers.clear();
         }
         let of = &meters.local;
@@ -211,7 +212,7 @@ impl Summary {
         RunFigures { text: self.text(limiter), numbers }
     }
 
-    /// The line of one of several copies.
+    /// The line for one of several copies.
     pub fn row(&self) -> String {
         let Totals { files, bytes, .. } = self.moved();
         match self.synced {
@@ -222,25 +223,25 @@ impl Summary {
         }
     }
 
-    /// The number of all files if some may not have been moved, and the deletions, in words.
+    /// As text: the total number of files if not all of them were moved, and the number of deletions.
     fn of_all(&self) -> String {
         let of_all = || format!(" of {}", show_count(self.landed.files));
         match self.synced {
             Some(synced) => of_all() + &deleted(synced.deleted),
-            // An interrupted run of the same copy has moved the others.
+            // An interrupted run of the same copy has moved the other files.
             None if self.there != Totals::default() => of_all(),
             None => String::new(),
         }
     }
 
-    /// The moved bytes, the time that they took, and the rate, in words.
+    /// As text: the moved bytes, the time that they took, and the rate.
     fn rate(&self) -> String {
         let (bytes, seconds) = (self.moved().bytes, self.payload_seconds);
         let time = show_time(Duration::from_secs_f64(seconds));
         format!("{} in {time}: {}", show_bytes(bytes), show_rate(bytes, seconds))
     }
 
-    /// The way of the data in words: encryption, streams or workers, and bytes on the wire.
+    /// As text, how the data was sent: encryption, number of streams or workers, and bytes on the wire.
     fn way(&self) -> String {
         let cipher = if self.encrypted { "encrypted" } else { "NOT ENCRYPTED" };
         match (self.is_within(), u64::from(self.streams)) {
@@ -254,7 +255,7 @@ impl Summary {
         }
     }
 
-    /// Processor time, for each gigabyte if enough data was moved.
+    /// As text: the processor time; if enough data was moved, per gigabyte.
     fn cpu(&self, bytes: u64) -> String {
         let shown = |usage: Usage| match bytes {
             1_000_000.. => format!("{:.2} s/GB", self.cpu_per_gb(usage)),

@@ -1,4 +1,4 @@
-//! `linerate config`: the options that a command gets from configuration files, and their places.
+//! `linerate config`: shows the options that a command gets from configuration files, and where they are set.
 
 use clap::{Args, Subcommand};
 use linerate_wire::path::printable;
@@ -23,7 +23,7 @@ Examples:
 The files: ~/.config/linerate/config.toml, then /etc/linerate/config.toml
 ";
 
-/// The version of the JSON form.
+/// The version of the JSON output.
 const SCHEMA: u32 = 1;
 
 const MEANINGS: [Meaning; 3] = [(Code::Done, "printed"), FAILED, USAGE];
@@ -74,11 +74,11 @@ struct ConfigFileObject {
 #[derive(Serialize)]
 struct ConfigOptionObject<'a> {
     name: &'static str,
-    /// `None` if nothing is configured.
+    /// The configured value; `None` if none is configured.
     value: Option<serde_json::Value>,
     built_in: &'a str,
     from: Vec<ConfigPlaceObject>,
-    /// The option that commands use instead.
+    /// The option that is used instead of this one, if there is one.
     overridden_by: Option<&'static str>,
 }
 
@@ -88,7 +88,7 @@ struct ConfigPlaceObject {
     line: usize,
 }
 
-/// Prints the configuration. `cp` is the command that has all of its options.
+/// Prints the configuration. `cp` is a command that has all options.
 ///
 /// # Errors
 /// If a file can't be read, or has an error.

@@ -15,7 +15,7 @@ fn cp() -> clap::Command {
     crate::command_named("cp")
 }
 
-/// The configuration of these files: the user's, the system's.
+/// The configuration from two files: the user's and the system's.
 fn read(texts: [&str; 2]) -> Result<Configuration, String> {
     let directory = tempfile::tempdir().unwrap();
     let paths = [0, 1].map(|index| {
@@ -135,7 +135,7 @@ fn every_key_is_an_option_of_its_kind_with_its_built_in_value() {
     }
 }
 
-/// The commands that read the files, each with the keys that it takes.
+/// All commands that read the configuration files, each with the keys that it takes.
 fn readers(command: &clap::Command, name: &str) -> Vec<(String, BTreeSet<&'static str>)> {
     let has = |id: &str| command.get_arguments().any(|arg| arg.get_id() == id);
     let names_a_host = ["to", "destination", "source", "places", "host"].into_iter().any(has);
@@ -185,11 +185,11 @@ fn the_guide_has_a_row_for_each_key() {
     assert_eq!(rows, KEYS.iter().map(|key| key.name).collect());
 }
 
-/// A file with every key of the data.
+/// The text of a file with every key about data.
 const DATA: &str = "streams = 2\ninterfaces = \"all\"\nport-range = \"50000-50010\"\ncompress = 3\nbwlimit = \"5m\"\n\
                     no-pacing = true\nretry = 2\ntimeout = 9\n";
 
-/// A command's line with these further words, whose values aren't checked.
+/// The parsed command line of a command with these further words, whose values aren't checked.
 fn line(command: &clap::Command, further: &[String]) -> Result<clap::ArgMatches, clap::Error> {
     let any = |arg: clap::Arg| {
         if arg.get_action().takes_values() { arg.value_parser(ValueParser::os_string()) } else { arg }
@@ -217,7 +217,7 @@ fn configured_options_give_way_to_every_option_that_is_given() {
             };
             let equals = if option.get_long().is_some() { "=1" } else { "1" };
             let given = if option.get_action().takes_values() { format!("{given}{equals}") } else { given };
-            // Some options are for others, or instead of a place.
+            // Some options require other options, or replace an argument.
             let Ok(matches) = line(&command, std::slice::from_ref(&given)) else { continue };
             let words = added(&configuration, &matches, &command).unwrap();
             let words: Vec<_> = words.into_iter().map(|word| word.into_string().unwrap()).collect();
@@ -228,7 +228,7 @@ fn configured_options_give_way_to_every_option_that_is_given() {
             tried.insert(format!("{name} {given}"), words.len());
         }
     }
-    // All eight; seven, since one is given, or in the way; and none.
+    // First all eight keys apply; then seven, since one option is given or conflicts; then none.
     for (line, count) in [
         ("cp --verify", 8),
         ("cp --detach", 7),

@@ -1,4 +1,4 @@
-//! Further tries of a command after the far end was lost.
+//! Repeats a command after the far end was lost.
 
 use std::sync::atomic::Ordering;
 use std::thread;
@@ -10,23 +10,23 @@ use crate::exit::Code;
 use linerate_transfer::problem::Observer;
 use linerate_transfer::session::Meters;
 
-/// The first pause before another try, and the longest; each pause is twice the previous one.
+/// The pause before the first repetition. Each further pause is twice as long, up to the longest.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
 impl Copy {
-    /// Runs until it is done, or until it has been tried again, after the far end was lost, as often as the user allows.
+    /// Runs the command. If the far end is lost, repeats it as often as the user allows.
     ///
     /// # Errors
-    /// The last failure.
+    /// The failure of the last try.
     pub fn run(mut self) -> Result<Code, Failure> {
         self.run_as(&mut Self::once)
     }
 
-    /// Runs as [`Copy::run`] does; `once` makes each try.
+    /// Runs the command as [`Copy::run`] does. `once` is called for each try.
     ///
     /// # Errors
-    /// The last failure.
+    /// The failure of the last try.
     pub fn run_as(&mut self, once: &mut dyn FnMut(&Self) -> Result<Code, Failure>) -> Result<Code, Failure> {
         let (mut pause, mut retries) = (FIRST_PAUSE, self.task.retries);
         loop {
@@ -46,7 +46,7 @@ impl Copy {
         }
     }
 
-    /// If the first login fails, so would the next.
+    /// True if a repetition may succeed. If already the first login failed, the next one would fail too.
     fn can_try_again(&self, failure: &Failure) -> bool {
         may_pass(failure.1) && self.was_connected.load(Ordering::Relaxed)
     }
@@ -63,8 +63,8 @@ impl Copy {
     }
 }
 
-/// True if the reason of a failure may be gone some seconds later: a lost far end, or the far end of an earlier try that hasn't noticed
-/// the loss yet, and still holds the destination.
+/// True if the reason of a failure may disappear within seconds: the far end was lost, or the far end of an
+/// earlier try still holds the destination since it hasn't noticed the loss yet.
 fn may_pass(code: Code) -> bool {
     matches!(code, Code::FarEnd | Code::Shell(_) | Code::Busy)
 }

@@ -116,20 +116,21 @@ pub struct LeaveArgs {
     pub detach: bool,
 }
 
-/// `None` is auto. A type of its own, since clap would take an `Option` for an argument that may be missing.
+/// The number of streams; `None` means automatic. This type has its own name since clap would treat an
+/// `Option` as an argument that may be missing.
 type Streams = std::option::Option<u32>;
-/// `None` is no limit.
+/// A rate limit; `None` means no limit.
 type Limit = std::option::Option<u64>;
 
 impl Prove {
-    /// `options` with these proofs.
+    /// `options`, with these options for digests and verification.
     pub fn options(&self, options: Options) -> Options {
         Options { digests: self.verify || self.manifest.is_some(), verify: self.verify, ..options }
     }
 }
 
 impl CopyingArgs {
-    /// The amount of output.
+    /// The style of the output.
     pub fn style(&self) -> Style {
         match (self.json, self.quiet, self.verbose) {
             (true, ..) => Style::Json,
@@ -139,22 +140,22 @@ impl CopyingArgs {
         }
     }
 
-    /// The files of the run's log and metrics.
+    /// The files for the run's log and metrics.
     pub fn written(&self) -> (Option<PathBuf>, Option<PathBuf>) {
         (self.log.log_file.clone(), self.metrics.clone())
     }
 
-    /// The names of a run for its log; the paths are its sources and its destinations.
+    /// The names of a run for its log. The second argument contains the sources and the destinations.
     pub fn names(&self, command: &str, (sources, to): (Vec<OsString>, Vec<OsString>)) -> RunNames {
         RunNames::new(command, sources, to, self.style())
     }
 
-    /// The time that the login may take.
+    /// The time limits for the login.
     pub fn login(&self) -> Patience {
         Patience::by_option(self.timeout)
     }
 
-    /// The part of these arguments that both ends must know.
+    /// The options that both ends must know.
     pub fn options(&self) -> Options {
         Options {
             clear: self.no_encrypt,

@@ -1,4 +1,5 @@
-//! From one far host to another: the agents send the data to each other, and this end passes on their messages.
+//! A copy from one far host to another: the agents send the data to each other, and this process forwards
+//! their messages.
 
 use linerate_remote::far_end::FarEnd;
 use linerate_transfer::between::{
@@ -24,19 +25,19 @@ use crate::common::output::Here;
 use crate::common::summary::{Ends, Payload, Summary, Synced};
 use crate::exit::Code;
 
-/// Characters of a cipher's name, which a far host may choose.
+/// The most characters of a cipher's name, since a far host chooses the name.
 const CIPHER: usize = 40;
 
-/// The two hosts, as the user wrote them.
+/// The two hosts as the user wrote them.
 pub struct Hosts<'a> {
-    /// The sources'.
+    /// The host of the sources.
     pub from: &'a OsStr,
-    /// The destination's.
+    /// The host of the destination.
     pub to: &'a OsStr,
 }
 
 impl Copy {
-    /// Copies `sources` of one host to `destination` on another.
+    /// Copies `sources` from one host to `destination` on another.
     pub fn between(
         &self,
         hosts: &Hosts<'_>,
@@ -75,7 +76,8 @@ impl Copy {
             FarRole::Sender => &self.task.reach,
             FarRole::Receiver => self.task.destination_reach.as_ref().unwrap_or(&self.task.reach),
         };
-        // The user's ssh agent isn't needed there: the two ends authenticate each other by their own keys.
+        // The user's ssh agent isn't forwarded, since the two ends authenticate each other with their own
+        // keys.
         let far_end = reach.keeping_agent().far_end(host, self.task.quiet)?;
         let far_end = FarEnd { patience: self.task.login, ..far_end };
         let shown = printable(host.as_bytes());
@@ -89,7 +91,7 @@ impl Copy {
         far.map_err(|failure| failure.at(host))
     }
 
-    /// Connects the two agents, and passes on their messages until the end.
+    /// Connects the two agents to each other, and forwards their messages until the end.
     fn carry(
         &self,
         (sender, receiver): (&mut Session, &mut Session),
@@ -181,11 +183,11 @@ fn of_contents(contents: DeliveredContents) -> Told {
     }
 }
 
-/// Reports problems and notes of one of the two hosts.
+/// Reports the problems and notes of one of the two hosts.
 pub struct HostTeller {
-    /// As the user wrote it, safe to print.
+    /// The host as the user wrote it, safe to print.
     pub host: String,
-    /// Where the problems are reported.
+    /// The place to which problems are reported.
     pub delivered: Arc<Delivered>,
 }
 
@@ -199,7 +201,7 @@ impl Observer for HostTeller {
     }
 
     fn note(&self, note: &str) {
-        // The note names the host itself.
+        // The note itself names the host.
         self.delivered.note(note);
     }
 }

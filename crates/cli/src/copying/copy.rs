@@ -1,4 +1,5 @@
-//! One run of `linerate cp` or `sync`: its direction, and the parts that all directions share.
+//! A run of `linerate cp` or `sync`: the direction of the copy, and the steps that are the same for all
+//! directions.
 
 use linerate_remote::far_end::FarEnd;
 use linerate_transfer::clock::process_usage;
@@ -25,48 +26,49 @@ use crate::common::summary::{Ends, Payload, Summary, Synced};
 use crate::exit::Code;
 use crate::units::show_counted;
 
-/// The text after the reason why a run ended early.
+/// The advice after the reason why a run ended early.
 const GO_ON: &str =
     "; run the same command again to go on from here, or 'linerate clean DST' to remove what is left";
-/// The same, if unfinished files lie in a directory that no journal knows.
+/// The advice as in `GO_ON`, for the case that unfinished files are in a directory that no journal covers.
 const BEGIN_AGAIN: &str = "; run the same command again: unfinished files start again, since --temp-dir without --partial-dir keeps no parts";
 
 impl Failure {
-    /// Without the text about the same command: this run itself goes on.
+    /// The failure without the advice to run the command again, since this run itself continues.
     pub fn without_advice(self) -> Self {
         let advice = [GO_ON, BEGIN_AGAIN].into_iter().find_map(|advice| self.0.strip_suffix(advice));
         Self(advice.map_or_else(|| self.0.clone(), str::to_owned), self.1)
     }
 }
 
-/// The state of a run.
+/// A run of a copy.
 pub struct Copy {
-    /// The user's task.
+    /// The task that the user has requested.
     pub task: Arc<Task>,
     /// The output of the command.
     pub output: Arc<Output>,
-    /// Both ends' counters.
+    /// The counters of both ends.
     pub meters: Meters,
-    /// The material of the manifest.
+    /// Collects the data for the manifest.
     pub delivered: Arc<Delivered>,
-    /// Set once the two ends had a connection.
+    /// True once the two ends have been connected.
     pub was_connected: AtomicBool,
-    /// Set by a signal.
+    /// The flag that a signal sets.
     pub interrupted: Arc<AtomicBool>,
-    /// The two hosts, if this process runs on the destination's host for a user on another host.
+    /// The names of the two hosts, if this process runs on the destination's host on behalf of a user on
+    /// another host.
     pub hosts: Option<(String, String)>,
     begun: Instant,
 }
 
-/// The result of a transfer, in either direction.
+/// The result of a transfer, in any direction.
 pub struct Moved<'a> {
-    /// The entries in place, as the receiver counted them.
+    /// The entries that are in place, as the receiver counted them.
     pub landed: Totals,
-    /// The sent data, as the sender counted it.
+    /// The entries that were sent, as the sender counted them.
     pub sent: Totals,
-    /// Streams that carried data.
+    /// The number of streams that carried data.
     pub streams: u32,
-    /// The places of the sources at the destination.
+    /// Where the sources landed at the destination.
     pub place: Landed<'a>,
 }
 
@@ -74,13 +76,13 @@ impl Copy {
     /// A run with these arguments.
     ///
     /// # Errors
-    /// If the system takes no signal handlers.
+    /// If signal handlers can't be installed.
     pub fn new(task: Task, output: Arc<Output>) -> Result<Self, Failure> {
         let interrupted = interrupted()?;
         Self::interruptible(Arc::new(task), output, interrupted)
     }
 
-    /// A run with these arguments that ends when `interrupted` is set; it may be one of several.
+    /// A run with these arguments that ends when `interrupted` is set. It may be one of several runs.
     ///
     /// # Errors
     /// If the manifest can't be written.
@@ -128,7 +130,7 @@ impl Copy {
         }
     }
 
-    /// Logs in and starts `job` there, up to the first data stream if it needs one.
+    /// Logs in to `host` and starts `job` there, up to the first data stream if the job needs one.
     pub fn connect(&self, host: &OsStr, job: Job) -> Result<FarSession, Failure> {
         check_job(&job)?;
         let far_end = self.task.reach.far_end(host, self.task.quiet)?;
@@ -149,7 +151,7 @@ impl Copy {
         }
     }
 
-    /// This end of a session.
+    /// The parameters of this end of a session.
     pub fn near_end(&self) -> NearEnd {
         NearEnd {
             interrupted: self.interrupted.clone(),
@@ -159,7 +161,8 @@ impl Copy {
         }
     }
 
-    /// Does `work` with its progress shown, waits for the far end's last message, and prints the result.
+    /// Runs `work` while the progress is displayed, then waits for the far end's last message and prints the
+    /// result.
     pub fn transfer<'a>(
         &self,
         mut far: FarSession,
@@ -179,9 +182,9 @@ impl Copy {
         });
         let (moved, there, payload_seconds) = worked.map_err(|error| self.gave_up(error))?;
         let (turned_away, cipher) = (far.session.strangers(), far.session.cipher());
-        // Data that comes through other hosts is encrypted unless the whole copy is in clear.
+        // Data that passes through other hosts is encrypted, unless the whole copy is unencrypted.
         let is_encrypted = cipher.is_some() || far.session.is_chained() && !self.task.options.clear;
-        // Its remote shell is counted below.
+        // The remote shell's processor time can be read only after it has ended.
         drop(far);
         let reporter = self.reporter();
         let written = self.delivered.write(&moved.place, &|problem| reporter.problem(problem));
@@ -216,7 +219,7 @@ impl Copy {
         }
     }
 
-    /// Seconds since the command began.
+    /// The seconds since the command began.
     pub fn elapsed_seconds(&self) -> f64 {
         self.begun.elapsed().as_secs_f64()
     }
@@ -235,13 +238,13 @@ impl Copy {
         Reporter::new(self.observer(), &self.meters)
     }
 
-    /// The failure of a run that ended early.
+    /// The failure of a run that ended early because of `error`.
     pub fn gave_up(&self, error: TransferError) -> Failure {
         let Failure(message, code) = error.into();
         Failure(format!("{message}{}", self.how_to_go_on()), code)
     }
 
-    /// A note that data that has arrived isn't lost.
+    /// The advice that data that has arrived isn't lost.
     fn how_to_go_on(&self) -> &'static str {
         let moved = self.meters.local.stages().bytes > 0;
         let placing = &self.task.options.details.placing;
@@ -252,14 +255,15 @@ impl Copy {
         }
     }
 
-    /// The end of a run that only listed.
+    /// Prints the totals of a run that only listed entries; returns its exit code.
     pub fn surveyed(&self, found: Totals) -> Code {
         let code = self.code();
         self.output.surveyed(found, self.meters.local.found.further_bytes(), code);
         code
     }
 
-    /// Prints the result. Entries count only if the receiver has counted them; if some are missing, the copy failed.
+    /// Prints the result. Only entries that the receiver has counted count as copied; if some are missing,
+    /// the copy has failed.
     pub fn finish(&self, summary: &Summary, sent: Totals) -> Result<Code, Failure> {
         let code = self.code();
         if self.has_no_problem() && sent != summary.landed {
@@ -269,7 +273,7 @@ impl Copy {
         Ok(code)
     }
 
-    /// True if no problem changes the totals; a loss of metadata doesn't.
+    /// True if no problem affects the totals. A loss of metadata doesn't affect them.
     fn has_no_problem(&self) -> bool {
         self.meters.local.has_no_problem()
     }
@@ -284,7 +288,7 @@ impl Copy {
     }
 }
 
-/// A message about entries that were sent but didn't arrive.
+/// The message that some entries were sent but didn't arrive.
 fn incomplete(sent: &Totals, landed: &Totals) -> String {
     let (left, arrived) = (show_counted(sent.entries(), "entry was", "entries were"), landed.entries());
     format!(
@@ -292,8 +296,8 @@ fn incomplete(sent: &Totals, landed: &Totals) -> String {
         sent.bytes, landed.bytes,
     )
 }
-/// Refuses `--interfaces` if no data leaves this host, and `--interfaces=all` with `--no-encrypt`: data in clear goes
-/// only by interfaces that are named.
+/// Returns an error for `--interfaces` if no data leaves this host, and for `--interfaces=all` with
+/// `--no-encrypt`, since unencrypted data must use only interfaces that the user names.
 fn check_interfaces(task: &Task, route: &Route) -> Result<(), Failure> {
     let why = match (&task.interfaces, route) {
         (Interfaces::Named(_) | Interfaces::All, Route::Within { .. }) => {

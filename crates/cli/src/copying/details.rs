@@ -1,4 +1,4 @@
-//! Options of cp and sync about the way in which entries are created.
+//! Options of cp and sync that concern how entries are created.
 
 use clap::Args;
 use clap::ValueEnum;
@@ -52,12 +52,13 @@ enum FakingSide {
     Both,
 }
 
-/// Types of their own, since clap would take a `Vec` for an argument that may come several times.
+/// Rules for users and for groups. These types have their own names since clap would treat a `Vec` as an
+/// argument that may be repeated.
 type Owners = [std::option::Option<std::vec::Vec<IdentityRule>>; 2];
 type Rules = std::vec::Vec<IdentityRule>;
 
 impl DetailArgs {
-    /// These options, as both ends get them.
+    /// These options, in the form in which both ends get them.
     pub fn details(&self) -> Details {
         let [user, group] = self.chown.clone().unwrap_or_default();
         Details {
@@ -80,7 +81,7 @@ impl DetailArgs {
         }
     }
 
-    /// `keep`, with owners and groups if they are mapped.
+    /// `keep`; also with owners and groups if these are mapped.
     pub fn keeping(&self, keep: Keep) -> Keep {
         let Details { users, groups, .. } = self.details();
         Keep { owner: keep.owner || !users.is_empty(), group: keep.group || !groups.is_empty(), ..keep }

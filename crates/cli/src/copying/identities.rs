@@ -1,12 +1,13 @@
-//! `--usermap`, `--groupmap` and `--chown`: the receiver's owners and groups in place of the sender's.
+//! Parses `--usermap`, `--groupmap` and `--chown`, which replace the sender's owners and groups by others at
+//! the receiver.
 
 use linerate_wire::control::{IdentityFrom, IdentityRule, MAX_IDENTITY_RULES};
 
-/// Rules as `--usermap` and `--groupmap` have them: `FROM:TO,...`. FROM is a number, a range of numbers, a name, a pattern of names, or
-/// empty for users or groups without a name.
+/// Parses the rules of `--usermap` and `--groupmap`: `FROM:TO,...`. FROM is a number, a range of numbers, a
+/// name, a pattern of names, or empty for users or groups without a name.
 ///
 /// # Errors
-/// If the text isn't such a list: the reason.
+/// The reason why the text isn't a list of rules.
 pub fn parse_map(text: &str) -> Result<Vec<IdentityRule>, String> {
     let rules: Vec<_> = text.split(',').map(rule).collect::<Result<_, _>>()?;
     match rules.len() {
@@ -15,10 +16,10 @@ pub fn parse_map(text: &str) -> Result<Vec<IdentityRule>, String> {
     }
 }
 
-/// The rules of `--chown USER:GROUP` for users and groups; each of the two may be missing.
+/// Parses `--chown USER:GROUP` to rules for users and for groups. USER or GROUP may be missing.
 ///
 /// # Errors
-/// As [`parse_map`].
+/// The errors of [`parse_map`].
 pub fn parse_chown(text: &str) -> Result<[Option<Vec<IdentityRule>>; 2], String> {
     let (user, group) = text.split_once(':').unwrap_or((text, ""));
     let everybody = |to: &str| IdentityRule { from: IdentityFrom::Pattern("*".into()), to: to.to_owned() };

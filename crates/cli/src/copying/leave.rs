@@ -1,4 +1,5 @@
-//! `--detach`: both far hosts get their parts, connect to each other, and continue without this process.
+//! `--detach`: gives both far hosts their jobs and connects them to each other; then they continue without
+//! this process.
 
 use linerate_remote::far_end::FarEnd;
 use linerate_transfer::between::{FarError, FarRole, give_up, introduce, meet_alone};
@@ -21,12 +22,12 @@ use crate::common::output::Style;
 use crate::common::reach::Reach;
 use crate::exit::Code;
 
-/// The message if a copy isn't from one far host to another.
+/// The message that the copy isn't from one far host to another, as `--detach` requires.
 pub const ONE_TO_ANOTHER: &str = "--detach is for a copy from one far host to another (HOST:SRC to HOST:DST): otherwise one of the two ends is \
                                   this process; run it with nohup or in tmux instead";
 
 impl Copy {
-    /// Has two far hosts copy from one to the other, and returns when both are at work.
+    /// Makes two far hosts copy from one to the other, and returns when both have begun.
     pub fn leave(&self) -> Result<Code, Failure> {
         let route = Route::find(&self.task.sources, &self.task.destination).map_err(Failure::usage)?;
         let Route::Between { from, sources, to, destination } = route else {
@@ -63,7 +64,7 @@ impl Copy {
         detached: &DetachedJob,
     ) -> Result<FarSession, Failure> {
         let (place, host) = (host, printable(host.as_bytes()));
-        // As for all copies between two hosts, neither host gets the user's ssh agent.
+        // As with all copies between two hosts, the user's ssh agent isn't forwarded to either host.
         let far_end = reach.keeping_agent().far_end(place, self.task.quiet)?.with_program();
         let far_end = FarEnd { patience: self.task.login, ..far_end };
         let near = NearEnd {

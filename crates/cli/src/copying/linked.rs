@@ -1,4 +1,4 @@
-//! The receiving half of a copy between two far hosts whose client is gone.
+//! The receiving half of a copy between two far hosts that continue without their client.
 
 use linerate_remote::patience::Patience;
 use linerate_transfer::admission::Request;
@@ -26,8 +26,8 @@ use crate::common::output::Output;
 use crate::common::reach::Reach;
 use crate::exit::Code;
 
-/// Receives the entries that the client of `part` has requested from the other agent; `hosts` are the client's names for the
-/// sources' host and for this one.
+/// Receives the entries that the client has requested from the other agent. `hosts` are the client's names
+/// for the host of the sources and for this host.
 ///
 /// # Errors
 /// If the copy failed as a whole.
@@ -88,22 +88,22 @@ impl Copy {
     }
 }
 
-/// Reports problems with the name of their host.
+/// Reports problems, together with the name of the host on which they occurred.
 pub struct HostsTeller {
     from: String,
     to: String,
     delivered: Arc<Delivered>,
-    /// The sources' host has given up.
+    /// True if the host of the sources has given up.
     is_given_up: AtomicBool,
 }
 
 impl HostsTeller {
-    /// A reporter for problems at the host `from` and at this one, `to`.
+    /// A reporter for problems on the host `from` and on this host, `to`.
     pub fn new(from: &str, to: &str, delivered: Arc<Delivered>) -> Self {
         Self { from: from.to_owned(), to: to.to_owned(), delivered, is_given_up: AtomicBool::new(false) }
     }
 
-    /// The failure with its host in front.
+    /// The failure with the host's name before its message.
     fn at_host(&self, failure: Failure) -> Failure {
         let is_far = self.is_given_up.load(Ordering::Relaxed)
             || matches!(failure.1, Code::FarEnd | Code::Shell(_) | Code::Version);

@@ -1,4 +1,4 @@
-//! `--manifest`: the digests of delivered files, in a file that b3sum reads.
+//! `--manifest`: writes the digests of delivered files to a file that b3sum can read.
 
 use linerate_sys::replace::{directory_of, may_replace, replace};
 use linerate_transfer::digest::ledger::Told;
@@ -17,33 +17,34 @@ use super::task::Task;
 use crate::common::output::Output;
 use crate::common::spared::{ReplacedKind, taken};
 
-/// The files of manifests.
+/// Manifests, as a kind of files that runs may replace.
 const MANIFESTS: ReplacedKind = ReplacedKind { name: "a manifest", begins: begins_manifest };
 
-/// Gathers the digests of a run, and its problems with single entries.
+/// Collects the digests of a run, and its problems with single entries.
 pub struct Delivered {
     file: Option<PathBuf>,
     output: Arc<Output>,
     files: Mutex<BTreeMap<(u32, RelPath), Told>>,
-    /// Paths as the receiver reports them.
+    /// The paths of entries that failed, as the receiver reports them.
     failed: Mutex<HashSet<Vec<u8>>>,
 }
 
-/// The places of a run's sources at the destination.
+/// Where the sources of a run landed at the destination.
 pub struct Landed<'a> {
-    /// The sources' own names.
+    /// The names of the sources.
     pub sources: Vec<RelPath>,
-    /// The sources keep these names below the destination; else the destination is the one source's new name.
+    /// True if the sources keep their names below the destination; false if the only source got the
+    /// destination's name.
     pub within: bool,
-    /// As the user wrote it.
+    /// The destination as the user wrote it.
     pub destination: &'a [u8],
 }
 
 impl Delivered {
-    /// For the manifest of a task, if one is wanted.
+    /// Collects the data for the manifest of a task, if the task requests one.
     ///
     /// # Errors
-    /// A message if it could not be written.
+    /// A message if the manifest could not be written.
     pub fn new(task: &Task, output: Arc<Output>) -> Result<Self, String> {
         let file = task.manifest.clone();
         let fault = file.as_deref().and_then(|file| Some((file, fault(file, task)?)));
@@ -54,12 +55,12 @@ impl Delivered {
         Ok(Self { file, output, files: Mutex::default(), failed: Mutex::default() })
     }
 
-    /// Whether a manifest is wanted.
+    /// True if a manifest is requested.
     pub fn is_wanted(&self) -> bool {
         self.file.is_some()
     }
 
-    /// A problem of one of two far hosts.
+    /// Reports a problem on one of two far hosts.
     pub fn problem_at(&self, host: &str, problem: Problem) {
         self.note_failed(&problem);
         let path = if self.output.looks_like_another() || problem.path.is_empty() {
@@ -76,13 +77,13 @@ impl Delivered {
         }
     }
 
-    /// Drops the gathered digests, because another try begins and reports everything again.
+    /// Discards the collected digests, since another try begins, which reports everything again.
     pub fn begin(&self) {
         lock(&self.files).clear();
         lock(&self.failed).clear();
     }
 
-    /// Notes a file's digest, or another report about it.
+    /// Records a file's digest, or another report about the file.
     pub fn known(&self, source: u32, path: &RelPath, told: Told) {
         if self.file.is_none() {
             return;
@@ -94,10 +95,11 @@ impl Delivered {
         };
     }
 
-    /// Writes the manifest, if one is wanted. `tell` gets a problem for each name that it can't hold.
+    /// Writes the manifest, if one is requested. `tell` gets a problem for each name that the format can't
+    /// express.
     ///
     /// # Errors
-    /// A message if it can't be written.
+    /// A message if the manifest can't be written.
     pub fn write(&self, landed: &Landed<'_>, tell: &dyn Fn(Problem)) -> Result<(), String> {
         let Some(file) = &self.file else { return Ok(()) };
         let mut manifest = Manifest::default();
@@ -119,7 +121,8 @@ impl Delivered {
 }
 
 impl Landed<'_> {
-    /// A file's name in the manifest: below the destination, or the destination's own name if that is a file.
+    /// A file's name in the manifest: its path below the destination, or the destination itself if that is a
+    /// file.
     fn name(&self, source: &RelPath, path: &RelPath) -> Vec<u8> {
         let top = match (self.within, path.is_root()) {
             (true, _) => source.as_bytes(),
@@ -130,9 +133,9 @@ impl Landed<'_> {
         [top, slash.as_bytes(), path.as_bytes()].concat()
     }
 
-    /// True if `shown` is the receiver's name of this path. The receiver may have replaced a tilde by a home
-    /// directory, or put a dot in front of a name. A single file under a new name may
-    /// have any name, because it may be behind a link.
+    /// True if the receiver shows this path as `shown`. The receiver may have replaced `~` by a home
+    /// directory, or written a dot before a name. A single file under a new name may be shown with any name,
+    /// since it may be behind a link.
     fn is_shown_as(&self, source: &RelPath, path: &RelPath, shown: &[u8]) -> bool {
         if !self.within && path.is_root() {
             return true;
@@ -166,7 +169,7 @@ impl Observer for Delivered {
     }
 }
 
-/// The reason why a manifest can't be written to `file`, if it is known before the copy.
+/// The reason why a manifest can't be written to `file`, if that can be known before the copy.
 fn fault(file: &Path, task: &Task) -> Option<String> {
     match (directory_of(file).is_dir(), file.is_dir()) {
         (_, true) => return Some("it is a directory; name a file".into()),
@@ -182,7 +185,7 @@ fn fault(file: &Path, task: &Task) -> Option<String> {
         .or_else(|| MANIFESTS.refusal(file))
 }
 
-/// A file's digest, perhaps by way of another name.
+/// The digest of a file. If the report refers to another name of the same file, that name's digest is used.
 fn digest(files: &BTreeMap<(u32, RelPath), Told>, told: &Told) -> Option<Digest> {
     let first = match told {
         Told::SameAs(source, path) => files.get(&(*source, path.clone()))?,

@@ -1,4 +1,4 @@
-//! One run of `linerate cp` or `linerate sync`, from its task to its exit code.
+//! Runs `linerate cp` and `linerate sync`, from the task to the exit code.
 
 mod again;
 pub mod args;
@@ -37,7 +37,7 @@ pub const SOME_FAILED: Meaning =
 pub const SOME_CHANGED: Meaning =
     (Code::Changed, "some sources changed or vanished while they were read; the others are there");
 
-/// Runs a task to its exit code.
+/// Runs a task; returns the exit code.
 ///
 /// # Errors
 /// If the command failed as a whole.
@@ -45,7 +45,7 @@ pub fn perform(output: Output, task: Result<Task, Failure>) -> Result<Code, Fail
     perform_all(output, task.map(|task| (task, None)))
 }
 
-/// Runs a task to its exit code, as [`perform`] does, or to each of several destinations if they are named.
+/// Runs a task as [`perform`] does; if several destinations are given, runs it for each of them.
 ///
 /// # Errors
 /// If the command failed as a whole.

@@ -1,4 +1,4 @@
-//! Sources and a destination on the same host that are the same, or contain each other.
+//! Detects sources and a destination on the same host that are equal or contain each other.
 
 use linerate_sys::mounts::Mounts;
 use linerate_transfer::sender::{Selection, SourceRoot, reaches};
@@ -45,12 +45,12 @@ struct Check<'a> {
 impl Check<'_> {
     fn one(&self, source: &SourceRoot, path: &RelPath) -> Result<(), String> {
         let written = source.shown(path);
-        // A source that can't be examined is reported when it is opened.
+        // If a source can't be examined, that is reported when it is opened.
         let Ok(there) = fs::metadata(&written) else { return Ok(()) };
         let mirrors = self.options.sync.as_ref().is_some_and(|sync| !sync.into);
         let top = place(source, self.destination, mirrors);
         let place = if path.is_root() { top } else { top.join(path.as_os_str()) };
-        // A link at the destination is replaced, and never followed, unless it is the destination itself.
+        // A link at the destination is replaced and not followed, unless it is the destination itself.
         let follows = mirrors || path.is_root() && source.source.name.is_root();
         let said = |what: &str| Err(format!("{} {what} {}", shown(&written), shown(&place)));
         let found = if follows { fs::metadata(&place) } else { fs::symlink_metadata(&place) };
@@ -64,7 +64,7 @@ impl Check<'_> {
         if deletes && self.below(&written, true, &place).is_some() {
             return said("is in a directory that --delete would clear:");
         }
-        // A rule may protect the mount point.
+        // A filter rule may protect the mount point.
         let inner = || self.mounts.inner(&written);
         let inner = (deletes && self.options.filter.is_empty()).then(inner).flatten();
         if let Some(point) = inner.and_then(|inner| self.mounts.mounted_below(&place, &inner)) {
@@ -76,7 +76,8 @@ impl Check<'_> {
         self.keeps_files_apart(&written, &there)
     }
 
-    /// True if a scan of the source's directory `path`, which is `written`, would get to `place`.
+    /// True if a scan of the source's directory `path`, which the user wrote as `written`, would enter
+    /// `place`.
     fn would_copy(
         &self,
         place: &Path,
@@ -87,15 +88,16 @@ impl Check<'_> {
             return false;
         }
         let Some(below) = self.below(place, follows, written) else { return false };
-        // The scan sees the paths of the source.
+        // The scan sees paths that are relative to the source.
         let below = below.and_then(|below| {
             RelPath::new(Path::new(path.as_os_str()).join(below).as_os_str().as_bytes()).ok()
         });
         below.is_none_or(|below| reaches(source, self.selection, &below))
     }
 
-    /// The path of `path` below the directory `top`, by the directories above it or by another mount, `Some(None)` if that path
-    /// isn't known; with `follows` also if `path` is a link that leads there.
+    /// The path of `path` below the directory `top`, found by the directories above it or by another mount;
+    /// `Some(None)` if that path can't be determined. If `follows` is set, `path` may also be a link that
+    /// leads there.
     fn below(&self, path: &Path, follows: bool, top: &Path) -> Option<Option<PathBuf>> {
         let (found, real_top) = (fs::metadata(top).ok()?, top.canonicalize().ok()?);
         let written = place_of(path)?;
@@ -111,7 +113,8 @@ impl Check<'_> {
         (below != Path::new("")).then_some(Some(below))
     }
 
-    /// Backups and incomplete files have the names of the files that they are of.
+    /// Returns an error if a backup or an incomplete file could overwrite a source, since such files have the
+    /// names of the files to which they belong.
     fn keeps_files_apart(&self, written: &Path, there: &Metadata) -> Result<(), String> {
         let backup = self.options.sync.as_ref().and_then(|sync| sync.backup.as_ref()?.directory.as_ref());
         let partial = self.options.details.placing.partial.as_ref();
@@ -142,7 +145,7 @@ fn place(source: &SourceRoot, destination: &Path, mirrors: bool) -> PathBuf {
     destination.join(OsStr::from_bytes(source.source.name.as_bytes()))
 }
 
-/// The place of a path that may not exist; a link at its end isn't followed.
+/// The real path of a path that may not exist. If its last component is a link, the link isn't followed.
 fn place_of(path: &Path) -> Option<PathBuf> {
     let absolute = std::path::absolute(path).ok()?;
     let above = absolute.ancestors().skip(1).find(|above| above.exists());

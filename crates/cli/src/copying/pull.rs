@@ -1,4 +1,4 @@
-//! From the far host to here; or only the list of entries that would come.
+//! A copy from a far host to this one; or a list of the entries that would be copied.
 
 use linerate_transfer::admission::Request;
 use linerate_transfer::bounds::Bounds;
@@ -15,7 +15,7 @@ use crate::common::failure::Failure;
 use crate::exit::Code;
 
 impl Copy {
-    /// Copies `sources` of the host into `destination`.
+    /// Copies `sources` from the host to `destination`.
     pub fn pull(&self, host: &OsStr, sources: Vec<Vec<u8>>, destination: &OsStr) -> Result<Code, Failure> {
         let job = Job::Send { sources: sources.clone(), options: self.task.options.clone() };
         self.transfer(self.connect(host, job)?, false, |session| {
@@ -33,7 +33,7 @@ impl Copy {
         })
     }
 
-    /// Lists what [`Copy::pull`] would copy.
+    /// Lists the entries that [`Copy::pull`] would copy.
     pub fn list(&self, host: &OsStr, sources: Vec<Vec<u8>>) -> Result<Code, Failure> {
         let job = Job::List { sources, options: self.task.options.clone() };
         let listed = self.connect(host, job)?.work(|session| {

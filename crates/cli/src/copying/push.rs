@@ -1,4 +1,4 @@
-//! From here to the far host; or only the list of entries that would be sent.
+//! A copy from this host to a far one; or a list of the entries that would be sent.
 
 use linerate_transfer::ahead::{Ahead, scan_ahead};
 use linerate_transfer::bounds::Bounds;
@@ -23,7 +23,7 @@ impl Copy {
     pub fn push(&self, sources: Vec<OsString>, host: &OsStr, destination: Vec<u8>) -> Result<Code, Failure> {
         let reporter = self.reporter();
         let tell = |problem| reporter.problem(problem);
-        // This comes before any login, so that a mistyped name is reported at once.
+        // This comes before any login, so that a wrong name is reported immediately.
         let found = self.find(sources, &tell)?;
         if self.task.list {
             return Ok(self.survey(&found, &tell));
@@ -31,7 +31,8 @@ impl Copy {
         self.push_found(&found, host, &destination, None)
     }
 
-    /// Copies sources that were found; as a member of several copies it shares what it reads.
+    /// Copies sources that have been found. If this is one of several copies, it shares the data that it
+    /// reads with them.
     pub fn push_found(
         &self,
         found: &[SourceRoot],
@@ -59,7 +60,7 @@ impl Copy {
         scan_ahead(found, options, selection, counters, &tell, work)
     }
 
-    /// Finds sources on this host.
+    /// Finds the sources on this host.
     pub fn find(&self, sources: Vec<OsString>, tell: &dyn Fn(Problem)) -> Result<Vec<SourceRoot>, Failure> {
         let written: Vec<Vec<u8>> = sources.into_iter().map(OsString::into_vec).collect();
         let options = &self.task.options;
@@ -77,7 +78,7 @@ impl Copy {
         self.surveyed(self.meters.local.found.get())
     }
 
-    /// Sends the entries that `ahead` finds in the sources to a far end that receives.
+    /// Sends the entries that `ahead` finds in the sources to the receiving far end.
     pub fn give(
         &self,
         far: FarSession,

@@ -1,14 +1,14 @@
-//! The direction of a copy, by its arguments.
+//! The route of a copy, as its arguments determine it.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 
 use crate::common::spec::Spec;
 
-/// The direction of the data.
+/// The route of the data: from which host to which host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Route {
-    /// From here to the host.
+    /// From this host to a far host.
     Push {
         /// Local sources.
         sources: Vec<OsString>,
@@ -17,11 +17,11 @@ pub enum Route {
         /// The destination.
         destination: Vec<u8>,
     },
-    /// From the host to here.
+    /// From a far host to this host.
     Pull {
         /// The far host.
         host: OsString,
-        /// Sources there.
+        /// The sources on the far host.
         sources: Vec<Vec<u8>>,
         /// The destination.
         destination: OsString,
@@ -30,14 +30,14 @@ pub enum Route {
     Between {
         /// The host of the sources.
         from: OsString,
-        /// Sources there.
+        /// The sources on that host.
         sources: Vec<Vec<u8>>,
         /// The host of the destination.
         to: OsString,
-        /// The destination there.
+        /// The destination on that host.
         destination: Vec<u8>,
     },
-    /// Within this host.
+    /// Within this host: both sources and destination are here.
     Within {
         /// The sources.
         sources: Vec<OsString>,
@@ -47,10 +47,10 @@ pub enum Route {
 }
 
 impl Route {
-    /// Decides by all arguments; the last one is the destination.
+    /// Determines the route from the sources and the destination.
     ///
     /// # Errors
-    /// A message if the arguments can't be served together.
+    /// A message if the arguments can't be combined.
     pub fn find(sources: &[OsString], destination: &OsStr) -> Result<Self, String> {
         let specs: Vec<Spec> = sources.iter().map(|source| Spec::parse(source)).collect();
         match Spec::parse(destination) {
@@ -78,7 +78,7 @@ fn is_remote(spec: &Spec) -> bool {
     matches!(spec, Spec::Remote(..))
 }
 
-/// The host of far sources, and their paths there.
+/// The host of far sources, which must be the same for all, and the sources' paths there.
 fn of_one_host(specs: Vec<Spec>) -> Result<(OsString, Vec<Vec<u8>>), String> {
     let (mut hosts, mut sources) = (Vec::new(), Vec::new());
     for spec in specs {

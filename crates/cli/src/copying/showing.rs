@@ -1,4 +1,4 @@
-//! The progress display, in a thread of its own.
+//! Displays the progress, in a separate thread.
 
 use linerate_transfer::session::Meters;
 use std::sync::Arc;
@@ -8,23 +8,23 @@ use std::time::{Duration, Instant};
 
 use crate::common::output::{Here, Output};
 
-/// The time between two drawings.
+/// The interval at which the progress is drawn.
 const EVERY: Duration = Duration::from_millis(100);
 
-/// The display; it ends when this is dropped.
+/// A running progress display, which ends when this value is dropped.
 pub struct Showing {
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Showing {
-    /// Shows what `meters` count, until the result is dropped.
+    /// Displays the progress that `meters` contain, until the result is dropped.
     pub fn start(output: Arc<Output>, meters: Meters, here: Here) -> Self {
         let begun = Instant::now();
         Self::draw(move || output.progress(&meters, begun, here))
     }
 
-    /// Redraws until the result is dropped.
+    /// Calls `draw` repeatedly, until the result is dropped.
     pub fn draw(mut draw: impl FnMut() + Send + 'static) -> Self {
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = stop.clone();
@@ -43,7 +43,7 @@ impl Drop for Showing {
         self.stop.store(true, Ordering::Relaxed);
         if let Some(thread) = self.thread.take() {
             thread.thread().unpark();
-            // A display that failed is no reason to fail.
+            // If the display has failed, the copy continues.
             let _ = thread.join();
         }
     }

@@ -1,4 +1,4 @@
-//! One run of a command that moves files, and the identity by which a later run continues it.
+//! A task of a command that moves files, with the identity by which a later run resumes it.
 
 use linerate_remote::patience::Patience;
 use linerate_transfer::routes::Interfaces;
@@ -15,54 +15,55 @@ use std::time::{Duration, SystemTime};
 use crate::common::reach::{Reach, interrupted_exits_with};
 use crate::common::spec::Spec;
 
-/// One run of a command that moves files.
+/// A task of a command that moves files.
 pub struct Task {
-    /// As the user wrote them.
+    /// The sources as the user wrote them.
     pub sources: Vec<OsString>,
-    /// As the user wrote it.
+    /// The destination as the user wrote it.
     pub destination: OsString,
-    /// Options that both ends must know.
+    /// The options that both ends must know.
     pub options: Options,
     /// Which source entries are sent.
     pub selection: Selection,
-    /// The file for the hashes of delivered files.
+    /// The file for the digests of delivered files, if a manifest is requested.
     pub manifest: Option<PathBuf>,
-    /// Entries are only listed, and no far end that receives is started.
+    /// True if entries are only listed, without starting a receiving far end.
     pub list: bool,
-    /// The way to reach the far end.
+    /// How to reach the far end.
     pub reach: Reach,
-    /// Where data leaves this host.
+    /// The interfaces by which data leaves this host.
     pub interfaces: Interfaces,
-    /// The way to reach the destination's host, if the sources are on another host with another way.
+    /// How to reach the destination's host, if the sources are on another far host that is reached
+    /// differently.
     pub destination_reach: Option<Reach>,
-    /// The time that the login may take.
+    /// The time limits for the login.
     pub login: Patience,
-    /// The remote shell is quiet too.
+    /// True if the remote shell is started with its quiet option.
     pub quiet: bool,
-    /// The number of further tries after the far end was lost.
+    /// How often the command is repeated after the far end was lost.
     pub retries: u32,
-    /// The time at which the run ends, finished or not.
+    /// When the run ends even if it isn't complete; `None` for no limit.
     pub stop: Option<Stop>,
-    /// The two hosts continue without this process.
+    /// True if the two hosts continue without this process (`--detach`).
     pub detach: bool,
 }
 
-/// The end of a run by the clock.
+/// A time at which a run must end.
 #[derive(Clone)]
 pub struct Stop {
-    /// The time.
+    /// The time at which the run ends.
     pub at: SystemTime,
-    /// Set when it is reached.
+    /// Set when that time is reached.
     pub reached: Arc<AtomicBool>,
-    /// The program's exit code in that case.
+    /// The exit code of the program in that case.
     pub code: u8,
 }
 
 impl Stop {
-    /// Interrupts the run at its time.
+    /// Starts a thread that interrupts the run at its end time.
     pub fn watch(self, interrupted: Arc<AtomicBool>) {
         thread::spawn(move || {
-            // The clock may be changed during the run.
+            // The clock may be set during the run, so the remaining time is computed repeatedly.
             while let Ok(left) = self.at.duration_since(SystemTime::now()) {
                 thread::sleep(left.min(Duration::from_secs(1)));
             }
@@ -74,7 +75,7 @@ impl Stop {
 }
 
 impl Task {
-    /// This task, made resumable: another run of it continues where this one was cut off.
+    /// Makes this task resumable: another run of the same command continues where this one was cut off.
     pub fn resumable(mut self) -> Self {
         let changes = !self.list && self.options.sync.as_ref().is_none_or(|sync| !sync.dry_run);
         self.options.resume = changes.then(|| name_of(&self.sources));
@@ -82,8 +83,8 @@ impl Task {
     }
 }
 
-/// Identifies the command by its sources and their host. The destination is known from the journal's place, and
-/// the way of the data doesn't matter.
+/// A number that identifies the command, computed from its sources and their host. The destination isn't
+/// included, since the journal is stored there, and neither is the way to reach the hosts.
 pub fn name_of(sources: &[OsString]) -> [u8; 16] {
     let mut hasher = blake3::Hasher::new();
     let mut say = |part: &[u8]| {
@@ -103,8 +104,8 @@ pub fn name_of(sources: &[OsString]) -> [u8; 16] {
     name
 }
 
-/// The bytes of a path, the same from any current directory. A slash or a dot at its end is kept,
-/// since it may mean something.
+/// The bytes of a path that are the same from any current directory. A slash or a dot at the end is kept,
+/// since it may have a meaning.
 fn real(path: &OsStr) -> Vec<u8> {
     let bytes = path.as_bytes();
     let end = bytes.iter().rposition(|byte| !b"/.".contains(byte)).map_or(0, |at| at + 1);

@@ -1,4 +1,4 @@
-//! Within this host: both ends are threads, and large files are copied by the kernel.
+//! A copy within this host: both ends are threads, and the kernel copies large files.
 
 use linerate_transfer::ahead::scan_ahead;
 use linerate_wire::control::{BlockSearch, Job, Options, Sync};
@@ -13,7 +13,8 @@ use crate::common::failure::Failure;
 use crate::common::far::FarSession;
 use crate::exit::Code;
 
-/// Comparing reads as much as copying does, so it is done only on request.
+/// The options with whole files unless the user requests a comparison of pieces, since comparing reads as
+/// much as copying.
 fn whole(sync: Sync) -> Sync {
     Sync { whole: sync.search != BlockSearch::Everywhere, ..sync }
 }

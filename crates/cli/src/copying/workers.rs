@@ -1,15 +1,17 @@
-//! The number of workers that copy within a host, by its file systems.
+//! Chooses the number of workers for a copy within a host, by the file systems.
 
 use linerate_host::facts::{Fact, FileSystem, Machine, Storage};
 use std::path::{Path, PathBuf};
 
-/// Workers if each call waits for a server: while some wait, others send calls.
+/// The number of workers if each call waits for a server: while some workers wait, others send calls.
 const WAITING: u32 = 16;
-/// The least number of workers, so that one reads while another writes, and the most, because file systems have their own locks.
+/// The smallest number of workers, so that one reads while another writes. `MOST` is the largest, which is
+/// limited because file systems have their own locks.
 const LEAST: u32 = 2;
 const MOST: u32 = 8;
 
-/// The number of workers that copy between these paths; one that doesn't exist yet counts as the directory above it.
+/// The number of workers for a copy between these paths. For a path that doesn't exist, the directory above
+/// it is examined.
 pub fn between<'a>(paths: impl Iterator<Item = &'a Path>) -> u32 {
     let existing: Vec<PathBuf> =
         paths.filter_map(|path| path.ancestors().find(|above| above.exists())).map(real).collect();
@@ -18,7 +20,8 @@ pub fn between<'a>(paths: impl Iterator<Item = &'a Path>) -> u32 {
     number(storage.file_systems.known().map_or(&[], Vec::as_slice), &Machine::is_guest_here(), processors)
 }
 
-/// The parent of a relative path may be an empty path.
+/// The path to examine. The parent of a relative path may be the empty path, which means the current
+/// directory.
 fn real(path: &Path) -> PathBuf {
     if path.as_os_str().is_empty() { PathBuf::from(".") } else { path.to_owned() }
 }
@@ -26,7 +29,7 @@ fn real(path: &Path) -> PathBuf {
 fn number(file_systems: &[FileSystem], guest: &Fact<bool>, processors: u32) -> u32 {
     match file_systems {
         all if all.iter().any(FileSystem::waits) => WAITING,
-        // A disk's head can only be at one place at a time.
+        // The head of a rotating disk can be at only one place at a time.
         all if all.iter().any(|one| one.rotates(guest)) => 1,
         _ => processors.clamp(LEAST, MOST),
     }

@@ -1,4 +1,4 @@
-//! `linerate facts`: a host's facts.
+//! `linerate facts`: prints facts about a host.
 
 mod module;
 mod port;
@@ -24,7 +24,7 @@ use crate::exit::{Code, FAILED, FAR_END, INTERRUPTED, Meaning, USAGE, VERSION, t
 use crate::say::json;
 use crate::units::named_file;
 
-// No line has more than 79 characters, so that it stays as it is on a terminal of 80 columns.
+// No line is longer than 79 characters, so that the text isn't wrapped on a terminal with 80 columns.
 const EXAMPLES: &str = "\
 Examples:
   linerate facts
@@ -36,10 +36,10 @@ Examples:
       saves all data that was read, and reads it on any host
 ";
 
-/// The user's name for this host.
+/// The word by which a user names this host.
 pub const HERE: &str = "local";
 
-/// The files of snapshots.
+/// Snapshots, as a kind of files that runs may replace.
 const SNAPSHOTS: ReplacedKind = ReplacedKind { name: "a snapshot of a host", begins: Snapshot::begins };
 
 const MEANINGS: [Meaning; 6] =
@@ -113,7 +113,7 @@ impl FactsArgs {
     }
 }
 
-/// Checks before anything is read whether a snapshot can be saved in `file`.
+/// Checks, before any fact is read, whether a snapshot can be saved to `file`.
 fn may_keep(file: &Path) -> Result<(), Failure> {
     may_replace(file).map_err(|error| not_kept(file, &error))?;
     let refused =
@@ -125,10 +125,10 @@ fn not_kept(file: &Path, error: &io::Error) -> Failure {
     Failure::failed(format!("saving the snapshot in {}: {error}", file.display()))
 }
 
-/// Facts of a snapshot, or of a directory in place of `/`.
+/// Reads the facts from a snapshot, or from a directory in place of `/`.
 ///
 /// # Errors
-/// If it can't be read.
+/// If the snapshot or directory can't be read.
 pub fn open(root: &Path) -> Result<Facts, Failure> {
     let name = printable(root.as_os_str().as_bytes());
     Facts::open(root).map_err(|error| Failure::failed(format!("reading {name}: {error}")))
@@ -141,11 +141,11 @@ struct FactsOf<'a> {
     facts: &'a Facts,
 }
 
-/// A snapshot of another host, read by an agent there. It includes the file systems of `paths` on that host;
-/// without paths, those of `/` and of ssh's initial directory.
+/// Gets a snapshot of another host from an agent there. The snapshot includes the file systems of `paths` on
+/// that host; without paths, those of `/` and of the login directory.
 ///
 /// # Errors
-/// If no agent can be started there, or the agent goes away.
+/// If no agent can be started there, or the agent is lost.
 pub fn ask(host: &OsStr, paths: &[PathBuf], reach: &Reach) -> Result<Snapshot, Failure> {
     let far_end = reach.far_end(host, false)?;
     let name = printable(far_end.host.as_bytes());

@@ -1,11 +1,11 @@
-//! The plugged module of a port, for people.
+//! Prints the pluggable module of a port.
 
 use linerate_host::Fact;
 use linerate_host::facts::{CableKind, Fec, Limits, LinkMode, Module, ModuleReach, Monitor, Port};
 
 use super::table::{joined, line, row, shown};
 
-/// The rows of a port's link modes and its module.
+/// The lines about a port's link modes and its module.
 pub fn rows(port: &Port) -> Vec<String> {
     let mut rows: Vec<String> =
         modes(port).into_iter().chain(line("error correction", &port.fec, fec)).collect();
@@ -16,7 +16,7 @@ pub fn rows(port: &Port) -> Vec<String> {
     rows
 }
 
-/// The mode in force, and all modes of this end and of the other; `None` if the driver names none.
+/// The link mode in use, and all modes of this end and of the other; `None` if the driver reports no modes.
 fn modes(port: &Port) -> Option<String> {
     let list = |what: &str, modes: &[LinkMode]| {
         let names: Vec<&str> = modes.iter().map(|mode| mode.name.as_str()).collect();
@@ -80,7 +80,7 @@ fn reach(reach: &ModuleReach) -> String {
     format!("{} m of {}", reach.metres, reach.name)
 }
 
-/// Milliwatts, and decibels to one milliwatt.
+/// Optical power as text: milliwatts, and decibels relative to one milliwatt (dBm).
 fn light(light: &Monitor) -> String {
     monitor(light, |mw| match mw {
         dark if dark <= 0.0 => "0 mW".to_owned(),
@@ -88,7 +88,7 @@ fn light(light: &Monitor) -> String {
     })
 }
 
-/// The values, and the range without a warning.
+/// The values of a monitor, and the range in which there is no warning.
 fn monitor(monitor: &Monitor, show: impl Fn(f64) -> String) -> String {
     let values: Vec<String> = monitor.values.iter().map(|value| show(*value)).collect();
     let values = values.join(", ");

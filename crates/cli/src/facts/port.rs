@@ -1,4 +1,4 @@
-//! One port for people.
+//! Prints one port.
 
 use linerate_host::Fact;
 use linerate_host::facts::{
@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use super::module;
 use super::table::{joined, line, named, on_off, ranges, row, section, shown};
 
-/// Features that make transfers faster: the kernel's name, and the shown one.
+/// Features that make transfers faster: the kernel's name, and the name that is printed.
 const OFFLOADS: [(&str, &str); 7] = [
     ("tx-checksum-ip-generic", "tx checksum"),
     ("rx-checksum", "rx checksum"),
@@ -21,7 +21,7 @@ const OFFLOADS: [(&str, &str); 7] = [
     ("rx-hashing", "rx hashing"),
 ];
 
-/// The port's section of the output.
+/// The section about a port, as lines.
 pub fn lines(port: &Port) -> Vec<String> {
     let mut rows = about(port);
     rows.extend(module::rows(port));
@@ -131,7 +131,7 @@ fn interrupts(irqs: &[Irq]) -> String {
     )
 }
 
-/// The steered queues; none if nothing is steered.
+/// The queues whose packets are steered; `None` if there are none.
 fn steering(port: &Port) -> Option<String> {
     let rx = |queue: &RxQueue| {
         let cpus = queue.rps_cpus.known().filter(|cpus| !cpus.is_empty())?;
@@ -214,7 +214,7 @@ fn function_rates(all: &[FunctionRate]) -> String {
     all.iter().map(each).collect::<Vec<_>>().join(", ")
 }
 
-/// The VLANs on top of the port, and the work on their tags that the device does.
+/// The VLANs above the port, and which work on their tags the device does.
 fn vlans(port: &Port) -> Option<String> {
     line("VLANs", &port.vlans, |all| {
         let names: Vec<String> = all.iter().map(|vlan| format!("{} ({})", vlan.id, vlan.name)).collect();

@@ -1,4 +1,4 @@
-//! Facts for people: a section for each part of the host, a line for each value.
+//! Prints facts as text: a section for each part of the host, and a line for each value.
 
 use linerate_host::facts::{
     CpuFacts, FileSystem, GroupFacts, IdleState, MemoryFacts, MemoryLimit, Node, SoftnetFacts, Ssh,
@@ -30,7 +30,7 @@ pub fn text(facts: &Facts) -> String {
     lines.join("\n")
 }
 
-/// A blank line, a heading and its rows; empty if there are no rows.
+/// A blank line, a heading and the rows; empty if there are no rows.
 pub fn section(name: &str, rows: Vec<String>) -> Vec<String> {
     if rows.is_empty() {
         return rows;
@@ -39,11 +39,11 @@ pub fn section(name: &str, rows: Vec<String>) -> Vec<String> {
 }
 
 pub fn row(name: &str, text: String) -> String {
-    // Names of drivers and file systems are foreign text.
+    // The names of drivers and file systems come from elsewhere, so they are escaped.
     format!("  {name:<18} {}", printable(text.as_bytes()))
 }
 
-/// A row for a fact; none if the fact doesn't apply to the host.
+/// A row for a fact; `None` if the fact doesn't apply to the host.
 pub fn line<T>(name: &str, fact: &Fact<T>, show: impl FnOnce(&T) -> String) -> Option<String> {
     match fact {
         Fact::NotApplicable => None,
@@ -73,7 +73,7 @@ pub fn on_off(name: &str, fact: &Fact<bool>) -> Option<String> {
     fact.known().map(|on| format!("{name} {}", if *on { "on" } else { "off" }))
 }
 
-/// Processor numbers in the kernel's form: `0-3,8`.
+/// The numbers of processors in the kernel's form: `0-3,8`.
 pub fn ranges(cpus: &[u32]) -> String {
     let mut ranges: Vec<(u32, u32)> = Vec::new();
     for &cpu in cpus {
@@ -145,7 +145,7 @@ fn counted(all: &BTreeMap<String, u32>) -> String {
     all.iter().map(|(name, count)| format!("{name} on {count}")).collect::<Vec<_>>().join(", ")
 }
 
-/// The number of weaknesses that the kernel knows, and the names of the open ones.
+/// The number of vulnerabilities that the kernel knows, and the names of those that aren't mitigated.
 fn weaknesses(all: &BTreeMap<String, String>) -> String {
     let open = all.iter().filter(|(_, state)| state.starts_with("Vulnerable"));
     let names: Vec<&str> = open.map(|(name, _)| name.as_str()).collect();
@@ -153,7 +153,7 @@ fn weaknesses(all: &BTreeMap<String, String>) -> String {
     format!("{} known, {} open{list}", all.len(), names.len())
 }
 
-/// The threads of the first four cores; other cores are alike.
+/// The threads of the first four cores, as text.
 fn siblings(cores: &[Vec<u32>]) -> String {
     let some: Vec<String> = cores.iter().take(4).map(|threads| ranges(threads)).collect();
     let more = if cores.len() > some.len() { " ..." } else { "" };

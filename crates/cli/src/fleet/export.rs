@@ -1,4 +1,4 @@
-//! `linerate fleet export`: a plan for a scheduler.
+//! `linerate fleet export`: prints a plan in the format of a scheduler.
 
 use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, ValueEnum};
@@ -70,7 +70,7 @@ pub fn run(args: &ExportArgs) -> Result<Code, Failure> {
 }
 
 impl ExportArgs {
-    /// The volumes that the user names, each once.
+    /// The volumes that the user names, without repetitions.
     fn volumes(&self) -> Result<JobVolumes, Failure> {
         if !self.volume.is_empty() && !matches!(self.scheduler, Scheduler::KubernetesJob) {
             return Err(Failure::usage("--volume is for --for k8s-job: leave it out".into()));
@@ -83,7 +83,7 @@ impl ExportArgs {
     }
 }
 
-/// The plan's absolute path, for scripts.
+/// The absolute path of the plan, for scripts.
 pub fn plan_path(plan: &Path) -> Result<String, Failure> {
     let path = absolute(plan).ok().and_then(|path| path.to_str().map(str::to_owned));
     path.ok_or_else(|| Failure::usage("the plan's path isn't UTF-8".into()))

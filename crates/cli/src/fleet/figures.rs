@@ -1,4 +1,4 @@
-//! `--metrics` of `fleet run` and `fleet verify`: sums over the parts that a task has copied or compared.
+//! `--metrics` of `fleet run` and `fleet verify`: totals over the parts that a task has copied or compared.
 
 use linerate_fleet::attempt::AttemptProgress;
 use linerate_fleet::plan::FleetPart;
@@ -11,7 +11,7 @@ use crate::common::member::{ChangeCounts, MemberDone};
 use crate::common::metrics::{Gauge, RunMetrics};
 use crate::units::show_counted;
 
-/// Sums over the attempts of a task that have ended.
+/// The totals over the attempts of a task that have ended.
 #[derive(Debug, Default)]
 pub struct ShardSums {
     failed: u64,
@@ -27,7 +27,7 @@ pub struct ShardSums {
 }
 
 impl ShardSums {
-    /// Adds an attempt; if it failed as a whole, only its problems.
+    /// Adds an attempt. If it failed as a whole, only its problems are added.
     pub fn add(&mut self, progress: &AttemptProgress, done: Option<&MemberDone>) {
         self.failed += progress.failed;
         self.changed += progress.changed;
@@ -43,7 +43,7 @@ impl ShardSums {
         self.receiver_cpu += summary.receiver.cpu_seconds;
     }
 
-    /// Puts the sums into the run's metrics and log.
+    /// Adds the totals to the run's metrics and log.
     pub fn record(&self, metrics: &RunMetrics) {
         let counted = [
             (Gauge::TransferBytes, self.bytes),
@@ -74,16 +74,17 @@ impl ShardSums {
     }
 }
 
-/// Sums over compared parts.
+/// The totals over compared parts.
 #[derive(Debug, Default)]
 pub struct VerifySums {
-    /// Files that are the same, with all metadata that the plan keeps.
+    /// The number of files that are equal, with all metadata that the plan keeps.
     same_files: u64,
     compared: ComparedFigures,
 }
 
 impl VerifySums {
-    /// Adds a part. Shards also compare the directories above their files; these count only in the part with all directories.
+    /// Adds a part. Shards also compare the directories above their files, but these are counted only in the
+    /// part with all directories.
     pub fn add(&mut self, part: FleetPart, done: &MemberDone, changes: ChangeCounts) {
         let MemberDone { landed, summary, .. } = done;
         let (entries, differ, missing) = match part {
@@ -112,13 +113,13 @@ impl VerifySums {
         self.compared.differ == 0 && self.compared.missing == 0
     }
 
-    /// The last line, for people.
+    /// The last line of the output.
     pub fn text(&self) -> String {
         let same = show_counted(self.same_files, "file is", "files are");
         format!("{same} the same, {} differ, {} missing", self.compared.differ, self.compared.missing)
     }
 
-    /// Puts the sums into the run's metrics and log.
+    /// Adds the totals to the run's metrics and log.
     pub fn record(&self, metrics: &RunMetrics) {
         self.compared.record(metrics, &self.text());
     }

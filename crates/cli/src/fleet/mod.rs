@@ -1,4 +1,4 @@
-//! `linerate fleet`: one copy by many hosts together, shard by shard.
+//! `linerate fleet`: many hosts make one copy together. The tree is divided into shards.
 
 mod export;
 mod figures;
@@ -185,7 +185,7 @@ enum FleetAction {
 /// Carries out the command.
 ///
 /// # Errors
-/// If it failed as a whole.
+/// If the command failed as a whole.
 pub fn run(args: FleetArgs) -> Result<Code, Failure> {
     match args.action {
         FleetAction::Plan(args) => plan::run(&args),

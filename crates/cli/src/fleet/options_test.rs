@@ -1,4 +1,4 @@
-//! The messages of each command of `fleet` name only options that the command has.
+//! Tests that the messages of each command of `fleet` name only options that the command has.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use crate::command;
 
-/// The rooms and files whose messages the commands can print.
+/// The folders and files whose messages these commands can print.
 const ROOMS: [&str; 8] = [
     "transfer/src",
     "wire/src",
@@ -18,7 +18,7 @@ const ROOMS: [&str; 8] = [
     "cli/src/sync/selecting.rs",
 ];
 
-/// Files without messages of these commands.
+/// Files in these folders without messages of these commands.
 const OTHERS: [(&str, &str); 7] = [
     ("cli/src/fleet/mod.rs", "examples, each of which names its command"),
     ("cli/src/copying/fan/", "a task has one destination"),
@@ -56,7 +56,7 @@ fn options(name: &str) -> BTreeSet<String> {
     long.chain(["help".to_owned()]).collect()
 }
 
-/// The names of long options in a text.
+/// The names of the long options in a text.
 fn named(text: &str) -> Vec<String> {
     let is_part = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
     let words = text.split(|c: char| !(is_part(c) || c == '='));
@@ -64,7 +64,7 @@ fn named(text: &str) -> Vec<String> {
     words.filter_map(option).filter(|name| name.starts_with(|c: char| c.is_ascii_lowercase())).collect()
 }
 
-/// The strings in the code of a file that isn't a test.
+/// The string literals in a file's code, without its tests.
 fn strings(code: &str) -> Vec<String> {
     let code = code.split("mod tests {").next().unwrap_or_default();
     let lines = code.lines().filter(|line| !line.trim_start().starts_with("//"));
@@ -94,7 +94,7 @@ fn files(at: &Path) -> Vec<PathBuf> {
     below.iter().flat_map(|path| files(path)).collect()
 }
 
-/// The messages in all rooms that name options, with their files.
+/// All messages in these folders that name options, with their files.
 fn messages() -> Vec<(String, String)> {
     let crates = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("it is in one");
     let paths = ROOMS.iter().flat_map(|room| files(&crates.join(room)));
@@ -102,7 +102,7 @@ fn messages() -> Vec<(String, String)> {
         let name = path.strip_prefix(crates).expect("it is below").display().to_string();
         strings(&fs::read_to_string(path).unwrap()).into_iter().map(move |text| (name.clone(), text))
     });
-    // A single word is an argument of a program.
+    // A text of a single word is an argument of a program, and not a message.
     all.filter(|(_, text)| text.contains(' ') && !named(text).is_empty()).collect()
 }
 
@@ -135,7 +135,7 @@ fn help_names_only_options_that_the_command_has() {
         let has = options(own.get_name());
         for arg in own.get_arguments() {
             let text = arg.get_long_help().or(arg.get_help()).map(ToString::to_string).unwrap_or_default();
-            // One of sbatch's is the example of an option that is passed on.
+            // One message mentions an option of sbatch, as an example of an option that is passed on.
             let is_known =
                 |name: &String| has.contains(name) || text.contains("sbatch") && name == "exclusive";
             let is_of_plan = |name: &String| text.contains("a plan") && plan.contains(name);

@@ -1,4 +1,4 @@
-//! The report on a run as an HTML page, which loads nothing from elsewhere.
+//! A report about a run as an HTML page, which loads nothing from other places.
 
 use linerate_fleet::history::HostRates;
 use linerate_fleet::report::{FleetReport, HostShare};
@@ -12,18 +12,18 @@ const STYLE: &str = "body{font:16px/1.5 system-ui,sans-serif;max-width:60rem;mar
 table{border-collapse:collapse;width:100%}td,th{padding:.2rem .6rem;text-align:right;border-bottom:1px solid #8884}\
 td:first-child,th:first-child{text-align:left}svg{width:100%;height:auto;display:block}\
 .scroll{overflow-x:auto}polygon{fill:#2b7bba;fill-opacity:.5;stroke:#2b7bba}.axis{stroke:#888}svg text{font-size:11px;fill:currentColor}";
-/// The size of a host's figure, in units.
+/// The width of a host's figure, in units of the drawing. `HEIGHT` is its height.
 const WIDTH: f64 = 720.0;
 const HEIGHT: f64 = 60.0;
 
-/// True for the beginning of such a page.
+/// True if `beginning` is the beginning of such a page.
 pub fn begins(beginning: &[u8]) -> bool {
     let text = String::from_utf8_lossy(beginning);
     let title = text.split("<title>").nth(1).unwrap_or_default();
     text.starts_with("<!DOCTYPE html>") && title.starts_with("Round ") && title.contains(" of a fleet: ")
 }
 
-/// The page of a report on a round.
+/// The page for a report about a round.
 pub fn page(report: &FleetReport, round: u32) -> String {
     let title = format!("Round {round} of a fleet: {}", Bytes::of(report.sent_bytes));
     let page = html! {
@@ -87,7 +87,7 @@ fn figure(host: &HostRates, most: f64) -> Markup {
     }
 }
 
-/// The outline of the rates as steps.
+/// The outline of a host's rates over time, as steps.
 fn points(host: &HostRates, most: f64) -> String {
     let step = WIDTH / host.gbit_per_second.len().max(1) as f64;
     let mut points = vec![format!("0,{HEIGHT}")];

@@ -1,4 +1,4 @@
-//! A part of a plan, as a task that moves or compares files.
+//! Makes a task that moves or compares files out of a part of a plan.
 
 use linerate_fleet::plan::{FleetPart, FleetPlan, PlanDirectory};
 use linerate_fleet::source::is_here;
@@ -13,22 +13,23 @@ use crate::common::failure::Failure;
 use crate::copying::args::CopyingArgs;
 use crate::copying::task::Task;
 
-/// Until the end, the user may write into all directories, because several tasks share a directory.
+/// The change of modes by which the user may write to all directories until the end, since several tasks
+/// share a directory.
 const OPEN: ModeRule =
     ModeRule { directories: true, others: false, keep: !0, set: 0o700, conditional: false };
 
 /// The purpose of a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
-    /// To move.
+    /// The task moves the files.
     Move,
-    /// To show the changes that it would make.
+    /// The task shows the changes that it would make.
     Preview,
-    /// To compare contents, by hashes of both ends.
+    /// The task compares contents, by digests of both ends.
     Compare,
 }
 
-/// The task for an attempt at a part, to this destination.
+/// The task for an attempt at a part of a plan, with this destination.
 ///
 /// # Errors
 /// If the part's list can't be read.
@@ -48,7 +49,7 @@ pub fn task(
         options.details.divided = divided;
         options.details.journal_key = directory.journal_key();
     }
-    // Entries that vanished since the plan was made are left to the next plan.
+    // Entries that have vanished since the plan was made are left to the next plan.
     let selection = Selection { missing: MissingPath::Vanished, ..Selection::new(&options, Some(list)) };
     let manifest = plan.manifest && part != FleetPart::Directories && purpose == Purpose::Move;
     Ok(Task {
@@ -69,7 +70,8 @@ pub fn task(
     })
 }
 
-/// Without this, a task on a host without the source's file system would find that all its files have vanished.
+/// Checks that the source is there. Without this check, a task on a host that lacks the source's file system
+/// would report all files as vanished.
 fn check_source(plan: &FleetPlan, list: &[u8], divided: &[DividedFile]) -> Result<(), Failure> {
     let divided = divided.iter().map(|file| file.path.as_bytes());
     let names = list.split(|byte| *byte == 0).chain(divided).map(|name| Ok(name.to_vec()));
@@ -83,15 +85,16 @@ fn check_source(plan: &FleetPlan, list: &[u8], divided: &[DividedFile]) -> Resul
 }
 
 fn options(plan: &FleetPlan, part: FleetPart, common: &CopyingArgs, purpose: Purpose) -> Options {
-    // The metadata of directories is compared with them.
+    // The metadata of directories is compared together with the directories.
     let is_last = part == FleetPart::Directories || purpose == Purpose::Compare;
     let dry_run = purpose != Purpose::Move;
-    // A later round has a file because it differs from the planned one, perhaps only in contents, or wasn't compared yet.
+    // A later round contains a file because it differs from the planned one, perhaps only in its contents, or
+    // because it hasn't been compared yet. So contents are compared.
     let checksum = purpose == Purpose::Compare || plan.round > 1;
     let keep = common.details.keeping(plan.keep);
     Options {
         recursive: true,
-        // Other tasks still write into them.
+        // Other tasks still write to the directories.
         keep: Keep { omit_dir_times: keep.omit_dir_times || !is_last, ..keep },
         modes: if is_last { Vec::new() } else { vec![OPEN] },
         sync: Some(Sync { dry_run, itemize: dry_run, checksum, ..Sync::default() }),
@@ -103,7 +106,8 @@ fn options(plan: &FleetPlan, part: FleetPart, common: &CopyingArgs, purpose: Pur
     }
 }
 
-/// Each part has a journal of its own at the destination, also in later rounds: they continue or remove half-written files.
+/// The key of a part's journal. Each part has its own journal at the destination, which is also used in later
+/// rounds, so that half-written files are continued or removed.
 fn command(plan: &FleetPlan, part: FleetPart) -> [u8; 16] {
     let mut name = [0; 16];
     let text = format!("fleet {} {} {} {}", plan.id, part.name(), plan.verify, plan.manifest);
@@ -111,7 +115,8 @@ fn command(plan: &FleetPlan, part: FleetPart) -> [u8; 16] {
     name
 }
 
-/// The names, directories without their contents. The task with the first piece of a divided file compares the whole file.
+/// The names in a part's list, with directories without their contents. The whole contents of a divided file
+/// are compared by the task that has its first piece.
 fn listed(text: &[u8], divided: &[DividedFile], purpose: Purpose) -> Result<FilesFrom, Failure> {
     let mut list = FilesFrom::default();
     let names = text.split(|byte| *byte == 0).filter(|name| !name.is_empty());

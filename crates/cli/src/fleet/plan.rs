@@ -182,7 +182,8 @@ impl PlanArgs {
         };
         let keep = self.keep.keep(ARCHIVE);
         let (verify, manifest) = (self.verify, self.manifest);
-        // If a task must read a whole file for its digest, dividing saves nothing. Without times, a whole file can't be recognised.
+        // If a task must read a whole file for its digest, dividing the file saves nothing. If times aren't
+        // kept, a complete file can't be recognised.
         let divides = !self.whole_files && !verify && !manifest && keep.times;
         Ok(PlanRequest { source, destination, hosts, keep, verify, manifest, divides, shards })
     }
@@ -197,20 +198,20 @@ impl PlanArgs {
     }
 }
 
-/// An absolute path; the existing part of it has no links.
+/// The absolute path, without links in the part that exists.
 fn real(path: &Path) -> Result<PathBuf, Failure> {
     let failed = |error| Failure::usage(format!("{}: {error}", printable(path.as_os_str().as_bytes())));
     let path = absolute(path).map_err(failed)?;
     let there = path.ancestors().find_map(|above| Some((above, above.canonicalize().ok()?)));
     let rest = |above: &Path| path.strip_prefix(above).map(Path::to_owned).unwrap_or_default();
-    // Joining nothing would add a slash.
+    // Joining an empty path would add a slash.
     Ok(there.map_or_else(
         || path.clone(),
         |(above, real)| if rest(above).as_os_str().is_empty() { real } else { real.join(rest(above)) },
     ))
 }
 
-/// A plan is JSON.
+/// The path as text, which is required since a plan is JSON.
 fn text(what: &str, path: &OsStr) -> Result<String, Failure> {
     path.to_str().map(str::to_owned).ok_or_else(|| {
         let shown = printable(path.as_bytes());

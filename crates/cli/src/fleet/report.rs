@@ -1,4 +1,4 @@
-//! `linerate fleet report`: a report on a run.
+//! `linerate fleet report`: prints a report about a run.
 
 use anyhow::Context;
 use clap::Args;
@@ -20,10 +20,10 @@ use crate::common::spared::ReplacedKind;
 use crate::exit::Code;
 use crate::units::named_file;
 
-/// Signs for rates, from the lowest to the highest.
+/// Characters for rates, from the lowest to the highest.
 const SIGNS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
-/// The files of pages.
+/// HTML reports, as a kind of files that runs may replace.
 const PAGES: ReplacedKind = ReplacedKind { name: "a page of a fleet's report", begins: page::begins };
 
 /// Arguments of `linerate fleet report`.
@@ -94,19 +94,19 @@ fn lines(report: &FleetReport) -> Vec<String> {
     lines
 }
 
-/// The side of a host.
+/// The verb for a host: whether it receives or sends.
 pub fn does(receives: bool) -> &'static str {
     if receives { "receives" } else { "sends" }
 }
 
-/// A limiter with its parts and bytes.
+/// A limiter, with the number of parts and bytes that it limited.
 pub fn limiter_text(share: &LimiterShare) -> String {
     let parts = if share.parts == 1 { "part" } else { "parts" };
     let limiter = limiter_name(&share.limiter);
     format!("{limiter}: {} {parts}, {}", share.parts, Bytes::of(share.sent_bytes))
 }
 
-/// The name of a limiter, or what copies say in place of one.
+/// The name of a limiter; if there is none, the words that copies print in its place.
 fn limiter_name(limiter: &str) -> String {
     match limiter == Limiter::TooShort.name() {
         true => Limiter::TooShort.to_string(),
@@ -114,7 +114,7 @@ fn limiter_name(limiter: &str) -> String {
     }
 }
 
-/// A sentence about a shard that took long.
+/// A sentence about a shard that took much longer than others.
 pub fn straggler_line(report: &FleetReport, late: &Straggler) -> String {
     format!(
         "shard {} took {}, more than {STRAGGLES} times the median ({}): {} on {} to {}, limited by {}",
@@ -128,7 +128,7 @@ pub fn straggler_line(report: &FleetReport, late: &Straggler) -> String {
     )
 }
 
-/// The rates over time, a sign for each interval.
+/// The rates over time, with one character for each interval.
 fn rate_lines(report: &FleetReport) -> Vec<String> {
     let most = most(report);
     if most <= 0.0 {
@@ -147,15 +147,15 @@ fn rate_lines(report: &FleetReport) -> Vec<String> {
     [head].into_iter().chain(lines).chain([String::new()]).collect()
 }
 
-/// The highest rate of a host in an interval, in Gbit/s.
+/// The highest rate of any host in any interval, in Gbit/s.
 pub fn most(report: &FleetReport) -> f64 {
     report.rates.hosts.iter().flat_map(|host| &host.gbit_per_second).copied().fold(0.0, f64::max)
 }
 
-/// A rate as one sign. Only a rate of nothing is a blank.
+/// A rate as one character. Only the rate 0 is a blank.
 fn sign(rate: f64, most: f64) -> char {
     let step = (rate / most * SIGNS.len() as f64).ceil();
-    // A share is at most 1.
+    // The share is at most 1, so the index is valid.
     if step >= 1.0 { SIGNS[(step as usize).min(SIGNS.len()) - 1] } else { ' ' }
 }
 

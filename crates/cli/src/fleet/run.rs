@@ -1,4 +1,4 @@
-//! `linerate fleet run`: the task that a scheduler starts.
+//! `linerate fleet run`: the task that a scheduler starts on each host.
 
 use clap::Args;
 use linerate_fleet::attempt::{Attempt, AttemptProgress, AttemptState, ENTRIES_FAILED};
@@ -26,11 +26,11 @@ use crate::copying::args::CopyingArgs;
 use crate::copying::watched::WatchedTask;
 use crate::exit::Code;
 
-/// An attempt shows BEATS times in each lease that it lives, and at least every RAREST.
+/// An attempt renews its lease this many times during the lease's length, and at least once every RAREST.
 const BEATS: u32 = 12;
 const RAREST: Duration = Duration::from_secs(5);
 
-/// Why the part of the directories isn't done although they have their modes and times.
+/// The reason why the part with the directories isn't complete although they have their modes and times.
 const FOR_NOW: &str = "the modes and times are set for now, and again once the shards with failures are done";
 
 /// Arguments of `linerate fleet run`.
@@ -69,13 +69,13 @@ struct ShardTask<'a> {
 
 /// The result of a task's work on a part.
 enum PartEnd {
-    /// The part ended with this code, by this task or an earlier one.
+    /// The part has ended with this exit code, by this task or by an earlier one.
     Ended(Code),
-    /// Another task is at work on the part.
+    /// Another task is working on the part.
     Left(Failure),
 }
 
-/// Does one shard, or all that are left.
+/// Processes one shard, or all shards that remain.
 pub fn run(args: RunArgs) -> Result<Code, Failure> {
     let (log, figures) = args.common.written();
     let names =
@@ -99,7 +99,7 @@ impl RunArgs {
             None => task.all(),
         }?;
         if !self.dry_run {
-            // If every shard was done before, no attempt has recorded its sums.
+            // If every shard was done before, no attempt has recorded these totals.
             lock(&task.sums).record(output.metrics());
         }
         Ok(code)
@@ -130,7 +130,8 @@ impl ShardTask<'_> {
         }
     }
 
-    /// All unclaimed shards, and then those whose tasks have died. Failures are left to a later run.
+    /// Processes all unclaimed shards, and then those whose tasks have died. Failed shards are left to a
+    /// later run.
     fn all(&self) -> Result<Code, Failure> {
         let (mut worst, mut left) = (Code::Done, Vec::new());
         for part in self.directory.plan.parts().filter(|part| *part != FleetPart::Directories) {
@@ -156,7 +157,8 @@ impl ShardTask<'_> {
         Ok(worse(worst, self.directories(0, end)?))
     }
 
-    /// The next shard may be for another host, so a failure is printed, and the run continues.
+    /// Processes one of several shards. The next shard may be for another host, so a failure is only printed,
+    /// and the run continues.
     fn one_of_all(&self, part: FleetPart, waits: bool) -> Result<PartEnd, Failure> {
         match self.part(part, waits) {
             Err(failure) if failure.1 != Code::Interrupted && !self.args.dry_run => {
@@ -173,11 +175,12 @@ impl ShardTask<'_> {
         }
     }
 
-    /// The last task sets the directories' metadata; the task of shard `number`, after which the shards have this end, may be the last one. If another one repeats a
-    /// shard with failures meanwhile, it is the last one.
+    /// Sets the metadata of the directories, if this is the last task. After the task of shard `number`, the
+    /// shards have the result `end`. If another task is repeating a failed shard meanwhile, that task is the
+    /// last one.
     fn directories(&self, number: u32, mut end: PartsEnd) -> Result<Code, Failure> {
         while !matches!(end, PartsEnd::Lacks(_)) {
-            // If it is left, another task that ended at the same time is doing it.
+            // If the part is left, another task that ended at the same time is processing it.
             let PartEnd::Ended(code) = self.part(FleetPart::Directories, !self.args.no_wait)? else { break };
             let before = std::mem::replace(&mut end, self.end_of_shards(number)?);
             if before == PartsEnd::Done || end != PartsEnd::Done {
@@ -189,7 +192,7 @@ impl ShardTask<'_> {
 
     fn end_of_shards(&self, number: u32) -> Result<PartsEnd, Failure> {
         let shards = u32::try_from(self.directory.plan.shards.len()).unwrap_or(u32::MAX);
-        // The neighbouring shards are the most likely ones to be at work.
+        // The tasks of neighbouring shards are the most likely ones to be still running.
         let parts = (number + 1..shards).chain(0..=number).map(FleetPart::Shard);
         Ok(end_of(&self.directory.runs(), parts)?)
     }
@@ -223,13 +226,13 @@ impl ShardTask<'_> {
         }
     }
 
-    /// Makes an attempt, and shows regularly that it lives.
+    /// Makes an attempt at a part, and renews its lease regularly.
     fn attempt(&self, part: FleetPart, claim: Claim) -> Result<Code, Failure> {
         let is_empty = self.directory.plan.is_empty(part);
         let is_for_now = part == FleetPart::Directories && self.end_of_shards(0)? != PartsEnd::Done;
         let within = self.directory.plan.hosts.is_empty();
         let output = Arc::new(self.output.of_member(MemberOutput::of_part(part)));
-        // A task that takes over ends only this attempt.
+        // A task that takes the part over ends only this attempt.
         let ends = Arc::new(AtomicBool::new(false));
         let watched = WatchedTask::new(ends.clone());
         let (to, number) = (claim.attempt.to.clone(), claim.number);
@@ -244,7 +247,7 @@ impl ShardTask<'_> {
             };
             is_over.store(true, Ordering::Relaxed);
             beats.thread().unpark();
-            // After a failure it has shown nothing more.
+            // If the thread has failed, the lease is no longer renewed.
             let _ = beats.join();
             result
         });
@@ -267,11 +270,13 @@ impl ShardTask<'_> {
         claim.attempt.note_history();
         let written = self.note_left(part, number, &output).and_then(|()| claim.write());
         self.show(&output, part, done);
-        // A part that isn't recorded would be done again, which is harmless, and the last task would wait for it.
+        // If the result can't be recorded, the part would be done again, which is harmless; but the last task
+        // would wait for it.
         result.and_then(|code| written.map(|()| code).map_err(Failure::from))
     }
 
-    /// Before the attempt counts as done, the names that it left out must be known to the next plan.
+    /// Records the names that the attempt has left out. They must be known to the next plan before the
+    /// attempt counts as done.
     fn note_left(&self, part: FleetPart, number: u32, output: &Output) -> anyhow::Result<()> {
         let left = output.member().map_or_else(Vec::new, MemberOutput::left);
         linerate_fleet::left::note(&self.directory, part, number, &left)
@@ -327,7 +332,7 @@ fn done_by(number: u32, attempt: &Attempt) -> String {
     format!("is done: by attempt {number} on host '{}'", printable(attempt.maker.host.as_bytes()))
 }
 
-/// The more severe of two codes.
+/// The more severe of two exit codes.
 pub fn worse(one: Code, other: Code) -> Code {
     if other.severity() > one.severity() { other } else { one }
 }
@@ -349,7 +354,7 @@ fn progress(watched: &WatchedTask, within: bool) -> AttemptProgress {
     }
 }
 
-/// Directories that are set before all shards are done have to be set again.
+/// Records that the directories' metadata must be set again, since it was set before all shards were done.
 fn note_for_now(attempt: &mut Attempt) {
     attempt.state = AttemptState::Failed;
     attempt.exit = Some(ENTRIES_FAILED);
@@ -378,7 +383,7 @@ fn note_end(
     attempt.exit = Some(code.number());
     attempt.message = result.as_ref().err().map(|failure| failure.0.clone());
     attempt.state = match code {
-        // Changes since the scan are in the next plan.
+        // Files that have changed since the scan will be in the next plan.
         Code::Done | Code::Changed => AttemptState::Done,
         Code::Interrupted | Code::Busy => AttemptState::Interrupted,
         _ => AttemptState::Failed,

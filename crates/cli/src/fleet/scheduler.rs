@@ -1,4 +1,4 @@
-//! Slurm's programs.
+//! Calls the programs of Slurm.
 
 use linerate_fleet::slurm::{ACCOUNT_FORMAT, QUEUE_FORMAT, TasksOfJobs, accounted, queued};
 use linerate_wire::path::printable;
@@ -9,13 +9,14 @@ use std::thread;
 use crate::common::failure::Failure;
 use crate::exit::Code;
 
-/// How sbatch refuses an array with too large numbers.
+/// The text with which sbatch refuses an array whose numbers are too large.
 const ARRAY_REFUSED: &str = "Invalid job array specification";
 
-/// The states of the tasks of jobs, from the queue, otherwise from the accounts. A site may have only one of the two.
+/// The states of the tasks of these jobs, from Slurm's queue or, if that can't be read, from its accounting.
+/// A site may have only one of the two.
 ///
 /// # Errors
-/// The reason why neither can be read.
+/// The reason why neither of them can be read.
 pub fn tasks(jobs: &[String]) -> Result<TasksOfJobs, String> {
     let (queue, jobs) = (queue(jobs), jobs.join(","));
     let account = ["--noheader", "--parsable2", "--jobs", &jobs, "--format", ACCOUNT_FORMAT];
@@ -25,7 +26,8 @@ pub fn tasks(jobs: &[String]) -> Result<TasksOfJobs, String> {
         (queue, account) => {
             let mut tasks = account.unwrap_or_default();
             if let Ok(queue) = queue {
-                // Only the queue has all tasks that haven't ended; the accounts may have missed the end of one.
+                // Only the queue contains all tasks that haven't ended. The accounting may have missed the
+                // end of a task.
                 tasks.retain(|_, task| !task.is_active());
                 tasks.extend(queue);
             }
@@ -34,8 +36,8 @@ pub fn tasks(jobs: &[String]) -> Result<TasksOfJobs, String> {
     }
 }
 
-/// The tasks that Slurm's controller knows: those in the queue, and for some minutes (`MinJobAge`) those that have ended; none if
-/// it doesn't know the jobs any more.
+/// The tasks that Slurm's controller knows: those in the queue and, for some minutes (`MinJobAge`), those
+/// that have ended. Empty if the controller no longer knows the jobs.
 ///
 /// # Errors
 /// The reason why the queue can't be read.
@@ -49,11 +51,13 @@ pub fn queue(jobs: &[String]) -> Result<TasksOfJobs, String> {
     }
 }
 
-/// Passes a script to sbatch, whose first line, with the job's number, goes to `note` when it comes: with `--wait`, sbatch ends
-/// only when the job has. `note` returns the job's number.
+/// Submits a script with sbatch. The first line of sbatch's output contains the job's number, and is passed
+/// to `note` immediately, since with `--wait`, sbatch ends only when the job has ended. `note` returns the
+/// job's number.
 ///
 /// # Errors
-/// The reason why sbatch refused the script, or `note` failed; [`Code::Some`] if sbatch failed after it had printed the number.
+/// The reason why sbatch refused the script, or `note` failed; [`Code::Some`] if sbatch failed after it had
+/// printed the number.
 pub fn submit(script: &str, note: impl FnOnce(&str) -> Result<String, Failure>) -> Result<(), Failure> {
     let failed = |why: String| Failure::failed(format!("sbatch: {why}"));
     let mut child = Command::new("sbatch")
@@ -82,11 +86,12 @@ pub fn submit(script: &str, note: impl FnOnce(&str) -> Result<String, Failure>) 
     }
 }
 
-/// Gives sbatch the script, and reads the first line of its output. The rest of the output is read in the background.
+/// Writes the script to sbatch's input, and reads the first line of its output. The rest of the output is
+/// read in the background.
 fn first_line(child: &mut Child, script: &str) -> std::io::Result<String> {
     if let Some(mut stdin) = child.stdin.take() {
         match stdin.write_all(script.as_bytes()) {
-            // It has refused its options; it says so itself.
+            // sbatch has refused its options, and prints the reason itself.
             Err(error) if error.kind() == ErrorKind::BrokenPipe => {}
             given => given?,
         }
@@ -102,7 +107,7 @@ fn first_line(child: &mut Child, script: &str) -> std::io::Result<String> {
 
 fn read_all(from: Option<impl Read>) -> Vec<u8> {
     let mut all = Vec::new();
-    // A text that can't be read counts as none.
+    // If the output can't be read, it counts as empty.
     let _ = from.map(|mut from| from.read_to_end(&mut all));
     all
 }
@@ -133,7 +138,7 @@ fn not_run(error: &std::io::Error) -> String {
     }
 }
 
-/// The reason that a program has printed, otherwise how it ended.
+/// The reason that a program has printed; if it printed none, how it ended.
 fn said(stderr: &[u8], status: ExitStatus) -> String {
     match stderr.trim_ascii() {
         [] => format!("it ended with {status}, and printed no reason"),

@@ -1,4 +1,4 @@
-//! Plans and their states, for people and as JSON. docs/formats.md specifies the latter.
+//! Prints plans and their states, as text and as JSON. docs/formats.md specifies the JSON.
 
 use linerate_doctor::limiter::Limiter;
 use linerate_fleet::attempt::Attempt;
@@ -26,42 +26,43 @@ pub struct PlanFields<'a> {
     shards: usize,
     files: u64,
     bytes: u64,
-    /// The largest shard, as a multiple of the mean one.
+    /// The size of the largest shard, as a multiple of the mean size.
     evenness_bytes: f64,
     evenness_files: f64,
     found: FoundSums,
-    /// Files that are divided among several shards.
+    /// The number of files that are divided among several shards.
     divided: usize,
 }
 
-/// A plan, its state, and the scheduler's tasks.
+/// A plan with its state and the scheduler's tasks.
 pub struct SeenFleet<'a> {
-    /// The plan.
+    /// The plan's directory.
     pub directory: &'a PlanDirectory,
-    /// The tasks' records.
+    /// The state, from the records of the tasks.
     pub status: &'a FleetStatus,
-    /// The job that was submitted to Slurm last for this round.
+    /// The job that was last submitted to Slurm for this round, if there is one.
     pub job: Option<&'a SubmittedJob>,
-    /// The other ones that still have tasks in the queue.
+    /// The plan's other jobs that still have tasks in the queue.
     pub others: Vec<OtherJob>,
-    /// The states of their tasks.
+    /// The states of these jobs' tasks in Slurm.
     pub tasks: &'a ScheduledTasks,
-    /// If the job has ended although shards of it aren't done: their number; 0 if only the directories aren't.
+    /// Set if the job has ended although some shards aren't done: the number of these shards; 0 if only the
+    /// directories aren't done.
     pub ended: Option<usize>,
 }
 
-/// A job of this plan that was submitted before the last one, and has tasks in the queue.
+/// A job of this plan that was submitted before the last one and still has tasks in the queue.
 #[derive(Clone, Serialize)]
 pub struct OtherJob {
-    /// Its number.
+    /// The job's number.
     pub job: String,
-    /// How many of its tasks are in the queue.
+    /// The number of its tasks in the queue.
     pub tasks: usize,
-    /// Their shards, in the format of `sbatch --array`.
+    /// The shards of these tasks, in the format of `sbatch --array`.
     pub array: String,
 }
 
-/// The state of a plan as a line of JSON.
+/// The state of a plan, as a line of JSON.
 #[derive(Serialize)]
 pub struct StatusFields<'a> {
     #[serde(flatten)]
@@ -69,7 +70,7 @@ pub struct StatusFields<'a> {
     done: bool,
     job: Option<&'a SubmittedJob>,
     other_jobs: Vec<OtherJob>,
-    /// All tasks have ended, and shards of it or the directories aren't done.
+    /// True if all tasks have ended although some shards or the directories aren't done.
     ended: bool,
     parts: Vec<PartFields<'a>>,
 }
@@ -86,7 +87,7 @@ struct PartFields<'a> {
     attempt: Option<&'a Attempt>,
 }
 
-/// The fields of a plan.
+/// The fields of the JSON line about a plan.
 pub fn plan_fields(directory: &PlanDirectory) -> PlanFields<'_> {
     let plan = &directory.plan;
     let (burden, (evenness_bytes, evenness_files)) = (plan.burden(), plan.evenness());
@@ -106,7 +107,7 @@ pub fn plan_fields(directory: &PlanDirectory) -> PlanFields<'_> {
     }
 }
 
-/// The fields of a state.
+/// The fields of the JSON line about a plan's state.
 pub fn status_fields<'a>(seen: &SeenFleet<'a>) -> StatusFields<'a> {
     let SeenFleet { directory, status, job, ended, .. } = *seen;
     let other_jobs = seen.others.clone();
@@ -128,7 +129,7 @@ pub fn status_fields<'a>(seen: &SeenFleet<'a>) -> StatusFields<'a> {
     StatusFields { plan, done, job, other_jobs, ended, parts }
 }
 
-/// The contents of a plan, in lines for people.
+/// The contents of a plan, as lines of text.
 pub fn plan_lines(directory: &PlanDirectory, took: Duration) -> Vec<String> {
     let FleetPlan { found, shards, divided, .. } = &directory.plan;
     let (burden, (bytes, files)) = (directory.plan.burden(), directory.plan.evenness());
@@ -167,7 +168,7 @@ pub fn plan_lines(directory: &PlanDirectory, took: Duration) -> Vec<String> {
     lines
 }
 
-/// The next step with a new plan.
+/// The advice what to do next with a new plan.
 fn next_step(directory: &PlanDirectory) -> String {
     let path = directory.path.display();
     match directory.plan.burden().files {
@@ -184,7 +185,7 @@ impl<'a> SeenFleet<'a> {
         }
     }
 
-    /// The scheduler's information about a part that the plan's files don't have.
+    /// What the scheduler knows about a part and the plan's files don't contain.
     fn word(&self, part: FleetPart, state: PartState) -> Option<String> {
         let task = self.task(part).filter(|_| state != PartState::Done)?;
         let words = [&task.state, &task.reason, &task.node].map(|word| printable(word.as_bytes()));
@@ -210,7 +211,7 @@ impl<'a> SeenFleet<'a> {
     }
 }
 
-/// The table of a state.
+/// The state of a plan, as a table.
 pub fn status_lines(seen: &SeenFleet<'_>) -> Vec<String> {
     let (plan, status) = (&seen.directory.plan, seen.status);
     let hosts = if plan.hosts.is_empty() { String::new() } else { plan.hosts.join(",") + ":" };
@@ -248,7 +249,7 @@ pub fn status_lines(seen: &SeenFleet<'_>) -> Vec<String> {
 
 fn sums(plan: &FleetPlan, status: &FleetStatus) -> String {
     let count = |wanted: &[PartState]| status.parts().filter(|(_, state, ..)| wanted.contains(state)).count();
-    // A file that grew after the scan isn't more of the plan.
+    // A file that grew after the scan doesn't make the plan larger.
     let bytes = |(part, _, attempt, _): (FleetPart, _, Option<&Attempt>, _)| {
         let planned = plan.part(part).map_or(0, |planned| planned.bytes);
         attempt.map_or(0, |attempt| attempt.progress.bytes.min(planned))
@@ -277,7 +278,7 @@ fn part_line(
     let shown = |text: Option<&str>| text.map_or_else(|| "-".to_owned(), |text| printable(text.as_bytes()));
     let progress = attempt.map(|attempt| &attempt.progress);
     let to = attempt.and_then(Attempt::receiver);
-    // The list of the directories has no files.
+    // The list of directories contains no files.
     let of_shard = |files: Option<u64>| {
         files.filter(|_| part != FleetPart::Directories).map_or_else(|| "-".into(), show_count)
     };
@@ -306,7 +307,7 @@ fn row(cells: [String; 11]) -> String {
     )
 }
 
-/// False for a limiter of an attempt that was over too soon to have one.
+/// False for the limiter of an attempt that was too short to have one.
 fn is_known(limiter: &str) -> bool {
     !["", Limiter::TooShort.name()].contains(&limiter)
 }

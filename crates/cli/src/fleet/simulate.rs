@@ -14,9 +14,10 @@ use crate::common::failure::Failure;
 use crate::exit::Code;
 use crate::units::show_count;
 
-/// Shards for each node if their number isn't given: enough for nodes of different speed.
+/// The number of shards per node, if the number of shards isn't given. It is large enough for nodes of
+/// different speeds.
 const SHARDS_OF_A_NODE: u32 = 16;
-/// Bytes of a file if no bytes are given.
+/// The assumed bytes of a file, if no bytes are given.
 const BYTES_OF_A_FILE: f64 = 1e6;
 
 /// Arguments of `linerate fleet simulate`.
@@ -82,7 +83,7 @@ struct SimulatedFields {
     shards: u32,
     files: f64,
     bytes: f64,
-    /// The bytes were assumed.
+    /// True if the number of bytes was assumed.
     bytes_assumed: bool,
     #[serde(flatten)]
     run: SimulatedFleet,
@@ -114,14 +115,14 @@ pub fn run(args: &SimulateArgs) -> Result<Code, Failure> {
 }
 
 impl SimulateArgs {
-    /// The model, and the number of shards that was wanted.
+    /// The model, and the number of shards that the user requested.
     fn model(&self) -> Result<(FleetModel, u32), Failure> {
         let planned = self.plan.as_ref().map(|plan| PlanDirectory::open(plan)).transpose()?;
         let burden = planned.as_ref().map(|planned| planned.plan.burden()).unwrap_or_default();
         let of_plan = planned.as_ref().map(|planned| planned.plan.shards.len() as u32);
         let measured = planned.as_ref().map(measured).transpose()?.flatten();
         let usual = NodeCosts::default();
-        // If a file was divided, the files that weren't are small compared with a shard.
+        // If a file was divided, the files that weren't divided are small compared with a shard.
         let whole = planned.as_ref().filter(|planned| planned.plan.divided.is_empty());
         let largest = whole.map_or(0.0, |planned| planned.plan.found.largest as f64);
         let files = self.files.unwrap_or(burden.files as f64);
@@ -153,7 +154,7 @@ impl SimulateArgs {
         self.bytes.is_none() && self.plan.is_none()
     }
 
-    /// Lines about the values that the user hasn't given, or not like this.
+    /// Lines about the assumptions that were made for values that the user hasn't given.
     fn assumptions(&self, model: &FleetModel, wanted: u32) -> Vec<String> {
         let mut lines = Vec::new();
         if self.assumes_bytes() {
@@ -175,7 +176,7 @@ impl SimulateArgs {
     }
 }
 
-/// The fewest shards that a plan of these files has.
+/// The smallest number of shards that a plan of this number of files has.
 fn least_shards(files: f64) -> Result<u32, Failure> {
     let shards = (files / MAX_NAMES as f64).ceil();
     match shards <= f64::from(u32::MAX) {
@@ -186,8 +187,8 @@ fn least_shards(files: f64) -> Result<u32, Failure> {
     }
 }
 
-/// Processor seconds for each GB of a plan's tasks, of both ends together, which is more than one end needs; `None` if the tasks
-/// have moved too little.
+/// The processor seconds per GB of a plan's tasks, for both ends together, which is more than one end needs;
+/// `None` if the tasks have moved too little data.
 fn measured(directory: &PlanDirectory) -> Result<Option<f64>, Failure> {
     let status = FleetStatus::read(directory)?;
     let progress = status.parts().filter_map(|(_, _, attempt, _)| attempt.map(|it| &it.progress));
@@ -229,7 +230,7 @@ fn lines(model: &FleetModel, run: &SimulatedFleet) -> Vec<String> {
     lines
 }
 
-/// A count, which may be written 1e9.
+/// Parses a count, which may be written as 1e9.
 fn number(text: &str) -> Result<f64, String> {
     let number = text.replace(['_', ','], "").parse::<f64>().ok();
     let number = number.filter(|number| number.is_finite() && *number >= 0.0);
@@ -252,7 +253,7 @@ fn rate(text: &str) -> Result<u64, String> {
     bit_rate(text).map_err(str::to_owned).and_then(above_zero)
 }
 
-/// With nothing in a second, a fleet never ends.
+/// Returns an error unless the number is above zero, since at a rate of zero, a copy never ends.
 fn above_zero<T: PartialOrd + Default>(number: T) -> Result<T, String> {
     if number > T::default() { Ok(number) } else { Err("it must be more than 0".into()) }
 }
@@ -268,7 +269,7 @@ mod tests {
         args: SimulateArgs,
     }
 
-    /// The model of a command line, and the assumptions that are printed.
+    /// The model for a command line, and the assumptions that are printed.
     fn model(words: &str) -> (FleetModel, Vec<String>) {
         let words = ["simulate", "--link", "100gbit"].into_iter().chain(words.split_whitespace());
         let args = Line::try_parse_from(words).unwrap_or_else(|error| panic!("{error}")).args;

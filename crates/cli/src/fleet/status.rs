@@ -1,4 +1,4 @@
-//! `linerate fleet status`: the state of a plan.
+//! `linerate fleet status`: shows the state of a plan.
 
 use clap::Args;
 use linerate_fleet::attempt::Attempt;
@@ -26,7 +26,8 @@ pub struct StatusArgs {
 pub fn run(args: &StatusArgs) -> Result<Code, Failure> {
     let directory = PlanDirectory::open(&args.plan)?;
     let (job, jobs) = (SubmittedJob::of(&directory)?, SubmittedJob::all(&directory)?);
-    // Before the files of the tasks: a task that has ended by now has written its last state.
+    // Slurm is queried before the tasks' files are read, so that a task that has ended according to Slurm has
+    // already written its last state.
     let tasks = (!jobs.is_empty()).then(|| scheduler::tasks(&jobs)).transpose();
     if let Err(why) = &tasks {
         tell!("linerate: the scheduler's states are missing: {why}");
@@ -47,7 +48,8 @@ pub fn run(args: &StatusArgs) -> Result<Code, Failure> {
     Ok(if is_bad { Code::Some } else { Code::Done })
 }
 
-/// The jobs of the plan, the newest first, that still have tasks in the queue, without the last round's last one.
+/// The plan's jobs, the newest first, that still have tasks in the queue, without the last job of the last
+/// round.
 fn others(jobs: &[String], last: Option<&SubmittedJob>, tasks: &TasksOfJobs) -> Vec<OtherJob> {
     let others = jobs.iter().filter(|job| last.is_none_or(|last| last.job != **job));
     let of = |job: &String| {
@@ -58,8 +60,9 @@ fn others(jobs: &[String], last: Option<&SubmittedJob>, tasks: &TasksOfJobs) -> 
     others.map(of).filter(|other| other.tasks > 0).collect()
 }
 
-/// The number of the shards of a job that aren't done although all tasks of the plan have ended, 0 if only the directories aren't; `None` if
-/// there is nothing to do about it. A part that somebody runs without Slurm counts as one at work.
+/// If all tasks of the plan have ended but some shards of the job aren't done: the number of these shards; 0
+/// if only the directories aren't done. `None` if nothing needs to be done. A part that is run without Slurm
+/// counts as running.
 fn ended(job: &SubmittedJob, tasks: &TasksOfJobs, status: &FleetStatus) -> Option<usize> {
     if tasks.values().any(ScheduledTask::is_active) {
         return None;
@@ -93,7 +96,7 @@ mod tests {
         SubmittedJob { schema: 2, job, submitted: 0, array, earlier: Vec::new() }
     }
 
-    /// The tasks of a job, from shard 0 on; those without a state aren't known.
+    /// The states of a job's tasks, from shard 0 on. Tasks without a state are unknown.
     fn tasks(job: &str, states: [&str; 3]) -> TasksOfJobs {
         let task = |state: &str| {
             let (reason, node) = (String::new(), String::new());
@@ -118,7 +121,8 @@ mod tests {
         assert_eq!(seen(None), [seventh, fifth]);
     }
 
-    /// The result for a job with shards 0 to 2, if shard 0 has no attempt, 1 is done, 2 runs, and their tasks have these states.
+    /// The result for a job with shards 0 to 2, whose tasks have these states in Slurm: shard 0 has no
+    /// attempt, shard 1 is done, and shard 2 is running.
     fn left(states: [&str; 3], is_of_slurm: bool) -> Option<usize> {
         let (tasks, job) = (tasks("7", states), job("0-2"));
         let attempt = |state| {

@@ -67,7 +67,7 @@ pub fn run(args: &SubmitArgs) -> Result<Code, Failure> {
     let script = slurm_script(&task, &shape).map_err(Failure::from)?;
     let note = |line: &str| {
         let submitted = SubmittedJob::note(&directory, line, &array)?;
-        // sbatch may wait for the job's end.
+        // The lock is released here, since sbatch may wait until the job ends.
         drop(held);
         say!("job {}: shards {array}", submitted.job);
         Ok(submitted.job)
@@ -76,7 +76,8 @@ pub fn run(args: &SubmitArgs) -> Result<Code, Failure> {
     Ok(Code::Done)
 }
 
-/// The shards that aren't done. If only the directories aren't, one shard: its task does the directories.
+/// The shards that aren't done. If only the directories aren't done, one shard, whose task processes the
+/// directories.
 pub fn left(directory: &PlanDirectory) -> Result<Vec<u32>, Failure> {
     let status = FleetStatus::read(directory)?;
     let shard = |part| match part {
@@ -91,8 +92,8 @@ pub fn left(directory: &PlanDirectory) -> Result<Vec<u32>, Failure> {
     }
 }
 
-/// Refuses a second job while tasks of one of the plan's jobs haven't ended. Those of an earlier round would run the shards of this
-/// round.
+/// Returns an error if tasks of one of the plan's jobs haven't ended. Even the tasks of an earlier round
+/// would process the shards of this round.
 fn refuse_twice(directory: &PlanDirectory) -> Result<(), Failure> {
     let jobs = SubmittedJob::all(directory)?;
     if jobs.is_empty() {

@@ -1,4 +1,4 @@
-//! `linerate fleet verify`: compares the files of a plan's shards at both ends, by hashes.
+//! `linerate fleet verify`: compares the files of a plan's shards at both ends, by digests.
 
 use clap::Args;
 use linerate_fleet::plan::{FleetPart, PlanDirectory};
@@ -33,7 +33,7 @@ pub struct VerifyShardArgs {
     plan: PathBuf,
 }
 
-/// Compares.
+/// Carries out the comparison.
 pub fn run(args: &VerifyShardArgs) -> Result<Code, Failure> {
     let (log, figures) = args.common.written();
     let names = args.common.names("fleet verify", (vec![args.plan.clone().into()], Vec::new()));

@@ -1,4 +1,4 @@
-//! `linerate attach`: shows a detached job, as its command would have.
+//! `linerate attach`: shows the output of a detached job, as its own command would have shown it.
 
 use clap::Args;
 use linerate_transfer::problem::{Observer, TransferError};
@@ -41,7 +41,7 @@ const MEANINGS: [Meaning; 7] = [
     (Code::Some, "some entries of the job failed"),
 ];
 
-/// The longest line of a job's events.
+/// The longest line of a job's events, in bytes.
 const LONGEST: usize = 1 << 20;
 
 /// Arguments of `linerate attach`.
@@ -156,13 +156,13 @@ fn watch_here(attention: &JobAttention, view: &mut JobView, interrupted: &Atomic
     failed.map_or(Ok(()), |error| Err(error.into()))
 }
 
-/// The lines of a job that its command would have printed.
+/// Prints the lines of a job that its own command would have printed.
 struct JobView {
     output: Arc<Output>,
     record: Option<JobRecord>,
-    /// The beginning of a line of events.
+    /// The beginning of an incomplete line of events.
     rest: Vec<u8>,
-    /// Entries that failed or changed, by the job's last event.
+    /// The numbers of entries that failed and that changed, from the job's last event.
     lost: (u64, u64),
 }
 
@@ -203,7 +203,7 @@ impl JobView {
 
     fn show(&mut self, event: &Value) {
         let number = |field: &str| event[field].as_u64().unwrap_or(0);
-        // A far end's own line would look like one of this program's.
+        // Newlines are escaped, since a line from a far end could otherwise look like a line of this program.
         let text = |field: &str| event[field].as_str().unwrap_or_default().replace('\n', "\\n");
         let kind = text("type");
         if kind == "summary" {
@@ -213,7 +213,8 @@ impl JobView {
             return crate::say::json(event);
         }
         match kind.as_str() {
-            // The texts of events are escaped. If a far end doesn't escape them, this end does so when it prints them.
+            // The texts of events are already escaped. If a far end hasn't escaped them, this end does so
+            // when it prints them.
             "problem" => {
                 self.output.shown_problem(text("path"), text("message"), problem_kind(&text("kind")));
             }
@@ -225,7 +226,7 @@ impl JobView {
         }
     }
 
-    /// The end of the job, as that of its command.
+    /// The end of the job, as if its own command had ended.
     fn end(self) -> Result<Code, Failure> {
         let Some(record) = self.record else {
             return Err(Failure("the far end reports no job".into(), Code::FarEnd));
@@ -257,7 +258,7 @@ impl JobView {
     }
 }
 
-/// A kind of problem by the name that events have for it.
+/// The kind of problem with this name in events.
 fn problem_kind(name: &str) -> ProblemKind {
     use crate::common::event::{PROBLEMS, problem_name};
     PROBLEMS.into_iter().find(|kind| problem_name(*kind) == name).unwrap_or(ProblemKind::Failed)

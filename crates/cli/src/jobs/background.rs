@@ -1,4 +1,4 @@
-//! `linerate agent --background`: the process in which a detached job continues.
+//! `linerate agent --background`: the process in which a detached job runs.
 
 use linerate_doctor::limiter::{Evidence, transfer};
 use linerate_transfer::detached::{AlonePart, SendingPart, meet};
@@ -21,12 +21,13 @@ use crate::copying::linked::receive;
 use crate::copying::showing::Showing;
 use crate::exit::Code;
 
-/// Serves a client until the job continues without it, and then the job.
+/// Serves a client until the job can continue without it; then runs the job.
 ///
 /// # Errors
-/// None: its client, and later the record, has the reason.
+/// None: the client, and later the job's record, gets the reason.
 pub fn run() -> Result<Code, Failure> {
-    // In a session of its own, this process isn't ended with the login's processes. It may have one already.
+    // In a new session, this process isn't ended together with the processes of the login. It may already be
+    // the leader of a session.
     let _ = rustix::process::setsid();
     linerate_sys::limits::raise_open_files();
     linerate_sys::limits::keep_freed_memory();
@@ -41,7 +42,7 @@ pub fn run() -> Result<Code, Failure> {
         Err(why) => return Ok(Code::from(&met.give_up(TransferError::Failed(why)))),
     };
     let part = met.go_on_alone();
-    // No process waits for this one any more. If /dev/null can't be opened, it keeps its own files.
+    // No process waits for this one any more. If /dev/null can't be opened, this process keeps its files.
     let _ = let_go();
     let log = Arc::new(log);
     let ended = match part {
@@ -69,7 +70,7 @@ fn begin(
     JobLog::begin(record.with_places(&sources, destination))
 }
 
-/// Set by the signals that end a program, except for that of a closed terminal.
+/// A flag that the signals that end a program set, except the signal for a closed terminal.
 fn interrupted() -> Result<Arc<AtomicBool>, String> {
     use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
     let (interrupted, ignored) = (Arc::new(AtomicBool::new(false)), Arc::default());
@@ -81,7 +82,7 @@ fn interrupted() -> Result<Arc<AtomicBool>, String> {
     Ok(interrupted)
 }
 
-/// Closes the pipes of the login, which ends with them.
+/// Closes the pipes to the login's process, which ends as a consequence.
 fn let_go() -> io::Result<()> {
     let nothing = File::options().read(true).write(true).open("/dev/null")?;
     rustix::stdio::dup2_stdin(&nothing)?;
@@ -94,14 +95,14 @@ fn send(part: SendingPart, log: &Arc<JobLog>, interrupted: Arc<AtomicBool>) -> R
     let seen = meters.clone();
     let showing = Showing::draw(move || watched.see(look(&seen, begun)));
     let sent = part.send(meters.clone(), interrupted);
-    // The display is drawn once more.
+    // Dropping the display updates the progress once more.
     drop(showing);
     let landed = sent?;
     log.see_last(Sighting { bytes: landed.bytes, files: landed.files, ..look(&meters, begun) });
     Ok(Code::Done)
 }
 
-/// The progress of the other end, as it reports it.
+/// The progress, from the values that the other end reports.
 fn look(meters: &Meters, begun: Instant) -> Sighting {
     let (sender, receiver) = (meters.local.progress(), *lock(&meters.remote));
     let seconds = begun.elapsed().as_secs_f64();

@@ -1,4 +1,5 @@
-//! The directory of an account's job records. It is closed to other accounts, and only files of this account are trusted.
+//! The directory with the job records of an account. Other accounts have no access to it, and only files of
+//! this account are trusted.
 
 use linerate_sys::private::{
     create_file, open_directory, open_file, open_or_make_directory, state_directory,
@@ -13,27 +14,27 @@ use std::time::Duration;
 
 use super::record::{JobRecord, JobState, now};
 
-/// The directory's name in the state directory.
+/// The name of the directory in the state directory.
 const NAME: &str = "jobs";
-/// The ends of the names of a job's files: its record, a new version of that, and its events.
+/// The extensions of a job's files: its record, a new version of the record, and its events.
 const RECORD: &str = ".json";
 const NEW: &str = ".new";
 const EVENTS: &str = ".events";
-/// The longest record that is read.
+/// The largest record that is read, in bytes.
 const LONGEST: u64 = 128 << 10;
-/// The most names that are read.
+/// The most files that are read from the directory.
 const MOST: usize = 10_000;
-/// The time for which records of ended jobs are kept.
+/// How long records of jobs that have ended are kept.
 pub const KEPT: Duration = Duration::from_secs(14 * 24 * 3600);
 
-/// An account's job records.
+/// The directory with the job records of an account.
 pub struct JobFolder(OwnedFd);
 
 impl JobFolder {
-    /// The account's directory; `None` if it has none.
+    /// Opens the account's directory; `None` if it doesn't exist.
     ///
     /// # Errors
-    /// The reason why it can't be opened, or isn't trusted.
+    /// The reason why the directory can't be opened, or isn't trusted.
     pub fn open() -> Result<Option<Self>, String> {
         let Some(path) = path() else { return Ok(None) };
         match open_directory(&path) {
@@ -43,10 +44,10 @@ impl JobFolder {
         }
     }
 
-    /// The account's directory, which is created if it is missing.
+    /// Opens the account's directory, and creates it if it is missing.
     ///
     /// # Errors
-    /// The reason why it can't be created, or isn't trusted.
+    /// The reason why the directory can't be created, or isn't trusted.
     pub fn make() -> Result<Self, String> {
         let path = path().ok_or("this account has no home directory for the records of jobs")?;
         let parent = path.parent().unwrap_or(&path);
@@ -54,7 +55,8 @@ impl JobFolder {
         made.map(Self).map_err(|error| refused(&path, error))
     }
 
-    /// All records of this host, the newest first. Files that aren't records of this account are ignored.
+    /// All records of jobs on this host, the newest first. Files that aren't records of this account are
+    /// ignored.
     pub fn records(&self) -> Vec<JobRecord> {
         let names = self.names();
         let mut records: Vec<_> = names.iter().filter_map(|name| self.record(name)).collect();
@@ -63,7 +65,7 @@ impl JobFolder {
         records
     }
 
-    /// A record by its name, if there is one.
+    /// The record with this name, if it exists.
     pub fn record(&self, name: &str) -> Option<JobRecord> {
         let mut bytes = Vec::new();
         let file = open_file(&self.0, &format!("{name}{RECORD}"), OFlags::RDONLY).ok()?.0;
@@ -79,10 +81,10 @@ impl JobFolder {
         entries.filter_map(name).collect()
     }
 
-    /// Writes a record. Readers never see half of it, unless the file system is full.
+    /// Writes a record. Readers never see an incomplete record, unless the file system is full.
     ///
     /// # Errors
-    /// If it can't be written.
+    /// If the record can't be written.
     pub fn write(&self, record: &JobRecord) -> Result<(), Errno> {
         let (bytes, name) = (record.json(), record.name());
         let (whole, new) = (format!("{name}{RECORD}"), format!("{name}{NEW}"));
@@ -90,7 +92,7 @@ impl JobFolder {
             file.write_all(&bytes).map_err(|_| Errno::IO)?;
             renameat(&self.0, &*new, &self.0, &*whole)
         });
-        // An existing record has its space already.
+        // An existing record can be overwritten in place, since it already has its space.
         written.or_else(|error| {
             let _ = unlinkat(&self.0, &*new, AtFlags::empty());
             let (mut file, _) = open_file(&self.0, &whole, OFlags::WRONLY).map_err(|_| error)?;
@@ -99,27 +101,27 @@ impl JobFolder {
         })
     }
 
-    /// Makes the file of a job's events.
+    /// Creates the file for a job's events.
     ///
     /// # Errors
-    /// If it can't be made.
+    /// If the file can't be created.
     pub fn make_events(&self, name: &str) -> Result<File, Errno> {
         create_file(&self.0, &format!("{name}{EVENTS}"))
     }
 
-    /// The next bytes of a job's events after the first `from`, at most `most`.
+    /// The next bytes of a job's events, after the first `from` bytes; at most `most` bytes.
     pub fn events(&self, name: &str, from: u64, most: u64) -> Vec<u8> {
         let mut bytes = Vec::new();
         let opened = open_file(&self.0, &format!("{name}{EVENTS}"), OFlags::RDONLY);
         let Ok((mut file, _)) = opened else { return bytes };
         if file.seek(SeekFrom::Start(from)).is_ok() {
-            // Bytes that could not be read are read the next time.
+            // Bytes that could not be read now are read by a later call.
             let _ = file.take(most).read_to_end(&mut bytes);
         }
         bytes
     }
 
-    /// Removes the records of jobs that ended at least this long ago; with `None`, of all that have ended.
+    /// Removes the records of jobs that ended at least `before` ago.
     pub fn forget(&self, before: Duration) {
         let limit = now().saturating_sub(before.as_secs());
         let is_over = |record: &JobRecord| {
@@ -127,7 +129,7 @@ impl JobFolder {
         };
         for record in self.records().iter().filter(|record| is_over(record)) {
             for end in [EVENTS, NEW, RECORD] {
-                // A file that is already gone is no problem.
+                // A file that doesn't exist any more needs no removal.
                 let _ = unlinkat(&self.0, format!("{}{end}", record.name()), AtFlags::empty());
             }
         }

@@ -1,4 +1,4 @@
-//! The detached jobs of this host: started, listed, and watched.
+//! Starts, lists and watches the detached jobs of this host.
 
 use linerate_wire::control::{JobAttention, MAX_JOB_RECORD, Message};
 use rustix::process::{Pid, Signal, kill_process};
@@ -10,40 +10,40 @@ use std::time::{Duration, Instant};
 use super::folder::{JobFolder, KEPT};
 use super::record::{JobRecord, JobState};
 
-/// The time between two looks at a job.
+/// The interval at which a watched job is checked.
 const EVERY: Duration = Duration::from_millis(200);
-/// A watcher gets a message at least this often, even without news.
+/// A watcher gets a message at least this often, even if nothing has changed.
 const AT_LEAST: Duration = Duration::from_secs(1);
-/// This program's file, even after its name was given to another one.
+/// The file of this program, which stays valid even if another program gets its name.
 const OWN: &str = "/proc/self/exe";
 
-/// Starts the process in which a job continues, with pipes to it.
+/// Starts the process in which a job runs, with pipes to it.
 ///
 /// # Errors
-/// The reason why it can't be started.
+/// The reason why the process can't be started.
 pub fn start() -> Result<Child, String> {
     let mut command = Command::new(OWN);
-    // Its name in lists of processes.
+    // The name of the process in lists of processes.
     command.arg0("linerate").args(["agent", "--background"]).stdin(Stdio::piped()).stdout(Stdio::piped());
-    // The user's ssh agent isn't for it, however the login was made.
+    // The process must not use the user's ssh agent, however the login was made.
     command.env_remove("SSH_AUTH_SOCK");
     command.spawn().map_err(|error| error.to_string())
 }
 
-/// The account's records, the newest first; removes those of jobs that ended long ago.
+/// The account's records, the newest first. Records of jobs that ended long ago are removed.
 ///
 /// # Errors
-/// Why they can't be read.
+/// The reason why the records can't be read.
 pub fn records() -> Result<Vec<JobRecord>, String> {
     let Some(folder) = JobFolder::open()? else { return Ok(Vec::new()) };
     folder.forget(KEPT);
     Ok(folder.records())
 }
 
-/// Removes the records of all jobs that have ended; returns those that stay.
+/// Removes the records of all jobs that have ended; returns the remaining records.
 ///
 /// # Errors
-/// Why they can't be read.
+/// The reason why the records can't be read.
 pub fn forget() -> Result<Vec<JobRecord>, String> {
     let Some(folder) = JobFolder::open()? else { return Ok(Vec::new()) };
     folder.forget(Duration::ZERO);
@@ -87,14 +87,15 @@ pub fn attend(attention: &JobAttention, tell: &mut dyn FnMut(Message) -> bool) -
     }
 }
 
-/// The requested job: by the first digits of its name; without a name, the only one that runs, otherwise the newest.
+/// The job that the user means: the one whose name begins with `id`; if `id` is empty, the only running job,
+/// or else the newest job.
 fn choose<'a>(records: &'a [JobRecord], id: &str) -> Result<&'a JobRecord, String> {
     let named: Vec<_> = records.iter().filter(|record| record.id.starts_with(id)).collect();
     let running: Vec<_> =
         named.iter().copied().filter(|record| id.is_empty() && record.state == JobState::Running).collect();
     let meant = if running.is_empty() && id.is_empty() { &named[..named.len().min(1)] } else { &running[..] };
     let meant = if id.is_empty() { meant } else { &named[..] };
-    // Both ends of a job may be on this host.
+    // Both ends of a job may be on this host, so two records may have the same name.
     let mut meant = meant.to_vec();
     meant.sort_by_key(|record| record.role);
     match meant.first() {
@@ -108,12 +109,12 @@ fn choose<'a>(records: &'a [JobRecord], id: &str) -> Result<&'a JobRecord, Strin
     }
 }
 
-/// Ends a job as an interruption would.
+/// Ends a job in the way in which an interruption would end it.
 fn end(record: &JobRecord) {
     let process = &record.process;
     let pid = i32::try_from(process.pid).ok().and_then(Pid::from_raw).filter(|_| process.is_alive());
     if let (Some(pid), JobState::Running) = (pid, record.state) {
-        // The job may have ended just now.
+        // The job may have ended just before.
         let _ = kill_process(pid, Signal::INT);
     }
 }

@@ -1,4 +1,4 @@
-//! The files of a detached job: its record, and its events.
+//! Writes the files of a detached job: its record and its events.
 
 use linerate_transfer::lock::lock;
 use rustix::io::Errno;
@@ -13,13 +13,13 @@ use crate::common::failure::Failure;
 use crate::common::keeper::{Keeper, Sighting};
 use crate::exit::Code;
 
-/// The time between two versions of a record.
+/// The interval at which the record is written.
 const EVERY: Duration = Duration::from_secs(1);
-/// Bytes of events that are kept, and bytes that the last event may have beyond that.
+/// The most bytes of events that are kept. `LAST_EVENTS` is the additional space for the last event.
 const MOST_EVENTS: u64 = 64 << 20;
 const LAST_EVENTS: u64 = 1 << 20;
 
-/// A job that records its progress.
+/// Records the progress of a job.
 pub struct JobLog {
     folder: JobFolder,
     state: Mutex<LogState>,
@@ -28,16 +28,16 @@ pub struct JobLog {
 struct LogState {
     record: JobRecord,
     events: File,
-    /// Bytes of events that were written.
+    /// The number of bytes of events that were written.
     written: u64,
     last: Instant,
 }
 
 impl JobLog {
-    /// Begins with the record.
+    /// Writes the first version of the record.
     ///
     /// # Errors
-    /// The reason why it can't be written.
+    /// The reason why the record can't be written.
     pub fn begin(record: JobRecord) -> Result<Self, String> {
         let folder = JobFolder::make()?;
         folder.forget(super::folder::KEPT);
@@ -51,7 +51,7 @@ impl JobLog {
         Ok(Self { folder, state: Mutex::new(state) })
     }
 
-    /// Records the job's progress.
+    /// Records the job's current progress.
     pub fn see(&self, sighting: Sighting) {
         let mut state = lock(&self.state);
         if state.last.elapsed() < EVERY {
@@ -59,7 +59,7 @@ impl JobLog {
         }
         state.last = Instant::now();
         state.record.see(sighting);
-        // The next version may be written successfully.
+        // If this fails, a later version of the record may still be written.
         let _ = self.folder.write(&state.record);
     }
 
@@ -68,7 +68,7 @@ impl JobLog {
         lock(&self.state).record.see(sighting);
     }
 
-    /// Records the job's end.
+    /// Records how the job ended.
     pub fn end(&self, ended: &Result<Code, Failure>) {
         let mut state = lock(&self.state);
         let record = &mut state.record;
@@ -81,7 +81,7 @@ impl JobLog {
                 (record.exit, record.message) = (Some(code.number()), Some(message.clone()));
             }
         }
-        // If the record can't be written, readers see that the job has died, since no other process writes it.
+        // If the record can't be written, readers will see that the job's process has died.
         let _ = self.folder.write(&state.record);
     }
 }
@@ -97,7 +97,7 @@ impl JobRecord {
 impl Keeper for JobLog {
     fn event(&self, line: String) {
         let mut state = lock(&self.state);
-        // A job's last event comes after all others.
+        // The last event of a job comes after all others.
         let most = if is_last(&line) { MOST_EVENTS + LAST_EVENTS } else { MOST_EVENTS };
         let bytes = [line.as_bytes(), b"\n"].concat();
         if state.written + bytes.len() as u64 <= most && state.events.write_all(&bytes).is_ok() {

@@ -1,4 +1,4 @@
-//! Detached jobs: the processes in which they continue, and their records.
+//! Detached jobs: the processes in which they run, and their records.
 
 mod attach;
 mod background;

@@ -1,4 +1,4 @@
-//! The record of a detached job: docs/formats.md specifies it.
+//! The record of a detached job. docs/formats.md specifies it.
 
 use linerate_sys::process::{boot_id, start_of};
 use linerate_wire::control::JobId;
@@ -7,35 +7,37 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::common::keeper::Sighting;
 
-/// The version of records; it grows with changes that are not additions.
+/// The version of records. It is increased by changes that aren't only additions.
 pub const SCHEMA: u32 = 1;
-/// The most sources that a record names, and the most characters of a text.
+/// The most sources that a record names. `MOST_TEXT` is the most characters of a text.
 const MOST_SOURCES: usize = 16;
 const LONGEST_TEXT: usize = 1000;
 
-/// A job, as its process recorded it.
+/// The record that the process of a job writes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct JobRecord {
     pub schema: u32,
-    /// Always `job`.
+    /// The kind of JSON object, which is always `job`.
     #[serde(rename = "type")]
     pub kind: String,
     pub id: String,
     pub role: JobRole,
     pub state: JobState,
-    /// The host's own name, since several hosts may share a home directory.
+    /// The name of the host on which the process runs. It is needed since several hosts may share a home
+    /// directory.
     pub host: String,
     /// The host of the sources, as the user wrote it.
     pub from: String,
     /// The host of the destination, as the user wrote it.
     pub to: String,
-    /// The first sources.
+    /// The first sources of the job.
     pub sources: Vec<String>,
-    /// The number of sources that aren't named.
+    /// The number of sources that `sources` doesn't contain.
     pub more_sources: u64,
-    /// The destination's path; only the host that receives knows it.
+    /// The destination's path, which is known only on the host that receives.
     pub destination: Option<String>,
-    /// The times at which the job was detached, the record was written, and the job ended: seconds since 1970.
+    /// The times, in seconds since 1970, at which the job was detached, the record was written, and the job
+    /// ended.
     pub since: u64,
     pub updated: u64,
     pub ended: Option<u64>,
@@ -46,18 +48,18 @@ pub struct JobRecord {
     pub exit: Option<u8>,
     /// The reason why the job failed as a whole.
     pub message: Option<String>,
-    /// The last line for people.
+    /// The last line of the job's output.
     pub last: Option<String>,
     pub process: ProcessMark,
 }
 
-/// The part that a host has in a job.
+/// The role of a host in a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum JobRole {
-    /// It has the destination.
+    /// The host has the destination.
     Receives,
-    /// It has the sources.
+    /// The host has the sources.
     Sends,
 }
 
@@ -65,28 +67,28 @@ pub enum JobRole {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum JobState {
-    /// Its process works.
+    /// The job's process is running.
     Running,
-    /// It has finished, perhaps with problems of single entries.
+    /// The job has finished, perhaps with problems with single entries.
     Finished,
-    /// It failed as a whole.
+    /// The job failed as a whole.
     Failed,
-    /// Its process is gone without a result.
+    /// The job's process has ended without recording a result.
     Died,
 }
 
-/// The identity of a process, which is unique as long as its host runs.
+/// Identifies a process uniquely for as long as its host runs.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProcessMark {
     pub pid: u32,
-    /// Clock ticks from the host's start to the process's.
+    /// The clock ticks from the host's boot to the start of the process.
     pub start: u64,
-    /// The host's start.
+    /// The ID of the host's boot.
     pub boot: String,
 }
 
 impl ProcessMark {
-    /// This process.
+    /// The mark of this process.
     ///
     /// # Errors
     /// If procfs can't be read.
@@ -95,7 +97,7 @@ impl ProcessMark {
         Ok(Self { pid, start: start_of(pid)?, boot: boot_id()? })
     }
 
-    /// True while that process runs.
+    /// True if the process is still running.
     pub fn is_alive(&self) -> bool {
         boot_id().is_ok_and(|boot| boot == self.boot)
             && start_of(self.pid).is_ok_and(|start| start == self.start)
@@ -103,7 +105,7 @@ impl ProcessMark {
 }
 
 impl JobState {
-    /// The state's name.
+    /// The name of the state.
     pub fn name(self) -> &'static str {
         match self {
             Self::Running => "running",
@@ -115,7 +117,7 @@ impl JobState {
 }
 
 impl JobRole {
-    /// The role's name.
+    /// The name of the role.
     pub fn name(self) -> &'static str {
         match self {
             Self::Receives => "receives",
@@ -125,7 +127,7 @@ impl JobRole {
 }
 
 impl JobRecord {
-    /// A job of this process that begins now.
+    /// The record of a job that begins now in this process.
     ///
     /// # Errors
     /// If procfs can't be read.
@@ -155,7 +157,7 @@ impl JobRecord {
         })
     }
 
-    /// This record, with its sources and destination.
+    /// Adds the sources and the destination to the record.
     pub fn with_places(self, sources: &[String], destination: Option<String>) -> Self {
         let named = sources.len().min(MOST_SOURCES);
         let more_sources = (sources.len() - named) as u64;
@@ -163,12 +165,12 @@ impl JobRecord {
         Self { sources, more_sources, destination: destination.as_deref().map(shortened), ..self }
     }
 
-    /// The name of the record's files.
+    /// The name that the record's files have, without extension.
     pub fn name(&self) -> String {
         format!("{}-{}", self.id, self.role.name())
     }
 
-    /// Reads a record from a file with that name; `None` if it isn't such a record.
+    /// Parses the record in a file with this name; `None` if the file isn't a valid record.
     pub fn read(name: &str, bytes: &[u8]) -> Option<Self> {
         let mut record: Self = serde_json::from_slice(bytes).ok()?;
         let is_one = record.schema == SCHEMA && record.kind == "job" && JobId::parse(&record.id).is_some();
@@ -181,12 +183,12 @@ impl JobRecord {
         Some(record)
     }
 
-    /// True of a job of this host.
+    /// True if the job runs on this host.
     pub fn is_here(&self) -> bool {
         self.host == this_host()
     }
 
-    /// The line of JSON.
+    /// The record as a line of JSON.
     pub fn json(&self) -> Vec<u8> {
         serde_json::to_vec(self).unwrap_or_default()
     }
@@ -199,12 +201,12 @@ fn shortened(text: &str) -> String {
     }
 }
 
-/// Seconds since 1970.
+/// The current time in seconds since 1970.
 pub fn now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }
 
-/// This host's own name.
+/// The name of this host.
 pub fn this_host() -> String {
     rustix::system::uname().nodename().to_string_lossy().into_owned()
 }

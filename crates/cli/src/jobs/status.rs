@@ -1,4 +1,4 @@
-//! `linerate status`: the account's detached jobs on a host.
+//! `linerate status`: lists the account's detached jobs on a host.
 
 use clap::Args;
 use linerate_sys::local_time::LocalTime;
@@ -32,7 +32,7 @@ Examples:
 const MEANINGS: [Meaning; 6] =
     [(Code::Done, "the jobs were listed, if there are any"), FAILED, USAGE, FAR_END, VERSION, INTERRUPTED];
 
-/// The most records that a far end may have.
+/// The most records that are accepted from a far end.
 const MOST: usize = 20_000;
 
 /// Arguments of `linerate status`.
@@ -68,7 +68,7 @@ pub fn run(args: JobStatusArgs) -> Result<Code, Failure> {
 /// Removes the records of the jobs that have ended on a host, or on this one.
 ///
 /// # Errors
-/// If they can't be reached.
+/// If the host can't be reached.
 pub fn clean(reach: &Reach, host: Option<&OsStr>) -> Result<Code, Failure> {
     let left = match host {
         None => here::forget().map_err(Failure::failed)?,
@@ -82,7 +82,7 @@ pub fn clean(reach: &Reach, host: Option<&OsStr>) -> Result<Code, Failure> {
     }
 }
 
-/// A host's name in the form that the user may write before a path.
+/// The host's name in the form in which the user may write it before a path.
 fn bare(host: &OsStr) -> OsString {
     match Spec::parse(host) {
         Spec::Remote(host, path) if path.is_empty() => host,
@@ -90,7 +90,7 @@ fn bare(host: &OsStr) -> OsString {
     }
 }
 
-/// The records at a far host; with `forget`, those that are left there.
+/// The records on a far host. With `forget`, the records that remain there.
 fn far_records(reach: &Reach, host: &OsStr, forget: bool) -> Result<Vec<JobRecord>, Failure> {
     let near = NearEnd {
         interrupted: interrupted()?,
@@ -113,7 +113,7 @@ fn far_records(reach: &Reach, host: &OsStr, forget: bool) -> Result<Vec<JobRecor
     Ok(records)
 }
 
-/// A record of a far end, which may say anything.
+/// Parses a record from a far end, which may contain anything.
 pub fn read(record: &[u8]) -> Result<JobRecord, TransferError> {
     serde_json::from_slice(record).map_err(|error| {
         TransferError::BadData(format!("the far end's record of a job can't be read: {error}"))
@@ -166,7 +166,7 @@ fn destination(record: &JobRecord) -> String {
     text(&record.to) + &path
 }
 
-/// A far end's text, on one line.
+/// A far end's text, made safe to print and put on one line.
 fn text(text: &str) -> String {
     printable(text.as_bytes())
 }

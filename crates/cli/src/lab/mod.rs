@@ -1,4 +1,4 @@
-//! `linerate lab`: test beds from the command line.
+//! `linerate lab`: creates and uses test beds.
 
 mod shape;
 mod show;
@@ -169,7 +169,8 @@ pub fn be_guest(args: GuestArgs) -> Result<Code, Failure> {
 /// Carries out `linerate lab`.
 ///
 /// # Errors
-/// If the lab can't be made, found or removed. The exit code of `lab run` is its command's.
+/// If the lab can't be created, found or removed. The exit code of `lab run` is that of the command that it
+/// runs.
 pub fn run(args: LabArgs) -> Result<Code, Failure> {
     Ok(match args.action {
         LabAction::Run(run) => run_command(&run),

@@ -1,4 +1,4 @@
-//! The options that describe a lab.
+//! The options that describe the links and hosts of a lab.
 
 use std::path::PathBuf;
 
@@ -102,7 +102,8 @@ enum GuestKind {
     Qemu,
 }
 
-/// A link as an argument. clap would read a bare `Option` as an optional argument.
+/// The rate of a link as an argument. This type is needed since clap would treat an `Option` as an optional
+/// argument.
 #[derive(Clone, Copy, Debug)]
 struct LabLink(Option<Rate>);
 
@@ -127,7 +128,7 @@ impl LabShape {
         }
     }
 
-    /// The options of the lab.
+    /// The options as the lab crate takes them. `kept` states that the lab stays after the command.
     pub fn options(&self, kept: bool) -> LabOptions {
         LabOptions {
             link: self.link.0,

@@ -1,4 +1,4 @@
-//! Labs for people.
+//! Prints descriptions of labs.
 
 use std::path::Path;
 use std::time::Duration;
@@ -7,7 +7,7 @@ use linerate_lab::{Description, End, Lab, LabSite, SegmentCounts, Status};
 
 use crate::units::show_count;
 
-/// Instructions for a lab that stays, line by line.
+/// Instructions for using a lab that stays, as lines.
 pub fn usage(lab: &Lab) -> Vec<String> {
     let (name, description) = (lab.name(), lab.description());
     let (near, config) = (&description.a.namespace, lab.ssh_config().display().to_string());
@@ -35,7 +35,7 @@ pub fn usage(lab: &Lab) -> Vec<String> {
     lines
 }
 
-/// A lab, for people.
+/// The description of a lab, as text.
 pub fn describe(lab: &Status) -> String {
     let Status { description, holder, kept, alive, left, ssh_config, counts } = lab;
     if let Some(left) = left {

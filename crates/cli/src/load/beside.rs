@@ -1,4 +1,4 @@
-//! A load of small requests while a command runs: the times that the requests take.
+//! Sends small requests while a command runs, and measures their response times.
 
 use std::ffi::OsString;
 use std::thread::{self, ScopedJoinHandle};
@@ -16,8 +16,8 @@ use crate::exit::Code;
 /// The interval at which flags are checked.
 const LOOK: Duration = Duration::from_millis(1);
 
-/// Runs a command while the load runs, from the moment at which it is connected. Gives the command's exit code
-/// and the load's result.
+/// Runs a command while the load runs; the command is started when the load is connected. Returns the
+/// command's exit code and the load's result.
 ///
 /// # Errors
 /// If the load can't begin, the command can't be started, or the load fails while it runs.
@@ -39,7 +39,8 @@ pub(super) fn run(
         span.end.set();
         let result = result(running);
         let code = status?;
-        // A command that failed at once left no time for a request; its own exit code says more.
+        // If a command fails immediately, no request could be made, and the command's own exit code explains
+        // more.
         let result = result.map_err(|error| match (Failure::from(error), code) {
             (own, 0) => own,
             (Failure(message, _), code) => Failure(message, Code::Command(code)),
@@ -54,7 +55,7 @@ fn result(running: LoadThread<'_>) -> Result<TransactionsResult, LoadError> {
     running.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 
-/// Waits for the command and returns its exit code; the command is ended if the load is.
+/// Waits for the command, and returns its exit code. If the load ends, the command is ended.
 fn wait(command: &Running, stop: &StopFlag) -> Result<u8, Failure> {
     let mut is_ended = false;
     loop {

@@ -1,4 +1,4 @@
-//! HTTP users: `linerate load http`.
+//! `linerate load http`: a load of HTTP users.
 
 use clap::Args;
 use linerate_load::error::LoadError;
@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use super::{ReportForm, parse_count, parse_seconds};
 
-/// The default number of threads; more would only take processors from the measured server.
+/// The default number of threads. More threads would only take processors from the server that is measured.
 const MOST_THREADS: usize = 4;
 
 /// Arguments of `linerate load http`.
@@ -54,14 +54,14 @@ pub struct HttpArgs {
     pub(super) form: ReportForm,
 }
 
-/// A time with its unit, up to an hour.
+/// Parses a time with its unit, up to an hour.
 fn parse_pause(text: &str) -> Result<Duration, String> {
     let seconds = linerate_quantity::seconds(text)?;
     let fits = Some(seconds).filter(|seconds| (0.0..=3600.0).contains(seconds));
     fits.map(Duration::from_secs_f64).ok_or_else(|| format!("'{text}' is too long; write at most an hour"))
 }
 
-/// Reads a rate in requests a second.
+/// Parses a rate in requests per second.
 fn parse_rate(text: &str) -> Result<f64, String> {
     let rate = text.parse().ok().filter(|rate| (0.001..=1e6).contains(rate));
     rate.ok_or_else(|| format!("'{text}' isn't a rate; write requests a second, 0.001 to 1000000"))
@@ -101,7 +101,8 @@ impl HttpArgs {
     }
 
     fn search(&self, crowd: &Crowd, stop: &StopFlag) -> Result<Optimum, LoadError> {
-        // Users who pause start spread over one pause; otherwise they would all send at once.
+        // Users with pauses start distributed over one pause, since otherwise all of them would send at the
+        // same time.
         let window = Window { warm_up: (self.step / 4).max(self.think), measured: self.step };
         fewest_best(self.max_users.min(http::MOST_USERS), |users| {
             let tally = Crowd { users, window, ..crowd.clone() }.run(stop)?;

@@ -1,4 +1,4 @@
-//! `linerate load` and `linerate serve`: traffic, and the servers that answer it.
+//! `linerate load` and `linerate serve`: generate loads, and answer them.
 
 mod beside;
 mod http;
@@ -123,21 +123,21 @@ impl Length {
     }
 }
 
-/// Seconds up to a day, perhaps with a fraction.
+/// Parses a number of seconds up to a day, which may have a fraction.
 fn parse_seconds(text: &str) -> Result<Duration, String> {
     let seconds = text.trim_end_matches('s').trim_end().parse().ok();
     let time = seconds.filter(|seconds| (0.0..=86_400.0).contains(seconds)).map(Duration::from_secs_f64);
     time.ok_or_else(|| format!("'{text}' isn't a time; write seconds, 0 to 86400"))
 }
 
-/// The first address of `HOST:PORT`.
+/// Parses `HOST:PORT`, and returns the first address of the host.
 fn parse_address(text: &str) -> Result<SocketAddr, String> {
     let wrong = |why: &dyn std::fmt::Display| format!("'{text}' isn't an address: {why}; write HOST:PORT");
     let mut addresses = text.to_socket_addrs().map_err(|error| wrong(&error))?;
     addresses.next().ok_or_else(|| wrong(&"the host has none"))
 }
 
-/// A number from 1, or `auto`.
+/// Parses a number from 1 on; `None` for `auto`.
 fn parse_count(text: &str) -> Result<Option<u32>, String> {
     match text.parse() {
         _ if text == "auto" => Ok(None),

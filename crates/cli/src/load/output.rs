@@ -1,4 +1,4 @@
-//! The result of a load, for people and for programs.
+//! Prints the result of a load, as text or as JSON.
 
 use linerate_load::latency::LatencySummary;
 use linerate_load::report::{DatagramCounts, Errors, LoadReport, Loads};
@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::say;
 use crate::units::{show_bytes, show_count, show_rate, show_time};
 
-/// Prints a result.
+/// Prints the result of a load on standard output.
 pub fn print(report: &LoadReport, json: bool) {
     if json {
         say::json(report);
@@ -17,7 +17,7 @@ pub fn print(report: &LoadReport, json: bool) {
     report.warnings.iter().for_each(|warning| tell!("linerate: warning: {warning}"));
 }
 
-/// Prints a result on standard error, since a command's output is on standard output.
+/// Prints the result of a load on standard error, since standard output is used by a command.
 pub fn tell(report: &LoadReport, json: bool) {
     match serde_json::to_string(report) {
         Ok(text) if json => tell!("{text}"),

@@ -1,4 +1,4 @@
-//! Endpoint pairs: `linerate load rr`, `crr` and `pairs`.
+//! `linerate load rr`, `crr` and `pairs`: loads between pairs of endpoints.
 
 use clap::Args;
 use linerate_load::error::LoadError;
@@ -85,11 +85,11 @@ pub struct RoundTripArgs {
     command: Vec<OsString>,
 }
 
-/// A time that is longer than any command takes.
+/// A duration that is longer than any command runs.
 const ENDLESS: Duration = Duration::from_secs(366 * 86_400);
 
 impl RoundTripArgs {
-    /// Runs the load, and returns its result, and the code of the command, if there is one.
+    /// Runs the load. Returns its result and, if a command was run meanwhile, the command's exit code.
     pub(super) fn run(&self, stop: &StopFlag) -> Result<(LoadReport, Option<Code>), Failure> {
         let mut load = self.common.load(ConnectionStyle::Kept);
         let Some(rate) = self.rate else {
@@ -188,7 +188,7 @@ fn parse_bits(text: &str) -> Result<u64, String> {
     if bits > 0 { Ok(bits) } else { Err(format!("'{text}' is no rate; write 500mbit")) }
 }
 
-/// A size from a byte to a gibibyte.
+/// Parses a size from one byte to 1 GiB.
 fn parse_small(text: &str) -> Result<u32, String> {
     match parse_size(text)? {
         size @ 1..=0x4000_0000 => Ok(size as u32),

@@ -1,4 +1,4 @@
-//! `linerate serve`: the servers that answer the loads.
+//! `linerate serve`: runs the servers that answer loads.
 
 use clap::{Args, Subcommand};
 use linerate_load::error::LoadError;
@@ -25,7 +25,7 @@ Examples:
   linerate serve http --listen 0.0.0.0:8080 --object 512kB
 ";
 
-/// The time without a connection after which `--once` ends the server.
+/// With `--once`, the server ends after this time without a connection.
 const ONCE: Duration = Duration::from_millis(500);
 const LOOK: Duration = Duration::from_millis(50);
 
@@ -85,10 +85,10 @@ struct ListenArgs {
     idle_timeout: Option<Duration>,
 }
 
-/// Serves until it is stopped.
+/// Runs a server until it is stopped.
 ///
 /// # Errors
-/// If it can't listen, or the arguments can't be served.
+/// If the server can't listen, or the arguments are invalid.
 pub fn run(args: ServeArgs) -> Result<Code, Failure> {
     match args.kind {
         ServeCommand::Rr(args) => args.common.serve(PairService, ""),

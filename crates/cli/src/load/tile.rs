@@ -1,4 +1,4 @@
-//! Tiles: `linerate load tile`.
+//! `linerate load tile`: loads of several kinds, the tiles.
 
 use clap::Args;
 use linerate_load::error::LoadError;
@@ -75,12 +75,12 @@ impl TileArgs {
         })
     }
 
-    /// The largest number of tiles that reach their targets; 1 if not even one does.
+    /// Searches for the largest number of tiles that reach their targets. 1 if not even one tile does.
     fn fill(&self, load: &Tiles, stop: &StopFlag) -> Result<Filled, LoadError> {
         let (mut seen, mut steps) = (BTreeMap::new(), Vec::new());
         let most = fullest(self.max_tiles.min(MOST_TILES), |tiles| {
             let result = match load.run(tiles, stop) {
-                // If one of the loads has no result, the tiles are too many.
+                // If one of the loads has no result, there are too many tiles.
                 Err(LoadError::Peer(to, why)) if tiles > 1 => {
                     tell!("  {tiles:>4} tiles  {to}: {why}");
                     return Ok(false);
@@ -102,10 +102,10 @@ impl TileArgs {
     }
 }
 
-/// The tiles' result, and for a search the number that it found and its tries.
+/// The result of the tiles; for a search, also the number of tiles that it found, and its steps.
 type Filled = (TilesResult, Option<u32>, Vec<SearchStep>);
 
-/// The mean rates of an earlier result, from its last line.
+/// The mean rates in an earlier result, from its last line.
 fn reference(file: &Path) -> Result<Loads, LoadError> {
     let wrong = |why: String| {
         LoadError::Arguments(format!(

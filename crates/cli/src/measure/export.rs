@@ -1,4 +1,4 @@
-//! The whole recording, for programs. docs/formats.md specifies both forms.
+//! Exports the whole recording, as CSV or JSON. docs/formats.md specifies both.
 
 use linerate_host::sample::{Cost, Flow, InterruptCounts, TimeSeries, flows, interrupts, series, softirqs};
 use linerate_wire::path::printable;
@@ -11,20 +11,20 @@ use super::host::Recorded;
 use super::limiter::limiter;
 use crate::common::command::Ended;
 
-/// The version of the JSON form.
+/// The version of the JSON output.
 const SCHEMA: u32 = 1;
 
 /// All results of a measurement.
 pub struct Measured<'a> {
-    /// The command's words; empty if only hosts were measured.
+    /// The words of the command; empty if only hosts were measured.
     pub command: &'a [OsString],
-    /// The command's end; none without a command.
+    /// How the command ended; `None` without a command.
     pub ended: Option<Ended>,
-    /// The hosts, this one first.
+    /// The hosts; this host is the first.
     pub hosts: Vec<Recorded>,
 }
 
-/// CSV, one value a line.
+/// Prints the recording as CSV, one value per line.
 pub fn csv(measured: &Measured<'_>) -> io::Result<()> {
     let mut lines = csv::Writer::from_writer(BufWriter::new(stdout().lock()));
     lines.write_record(["host", "seconds", "kind", "name", "unit", "value"]).map_err(unwrapped)?;
@@ -39,7 +39,7 @@ pub fn csv(measured: &Measured<'_>) -> io::Result<()> {
     lines.flush()
 }
 
-/// Returns the original I/O error, so that a closed pipe can be recognised.
+/// The I/O error inside a CSV error, so that a closed pipe can be recognised.
 fn unwrapped(error: csv::Error) -> io::Error {
     match error.into_kind() {
         csv::ErrorKind::Io(error) => error,
@@ -47,7 +47,7 @@ fn unwrapped(error: csv::Error) -> io::Error {
     }
 }
 
-/// One JSON object.
+/// Prints the recording as one JSON object.
 pub fn json(measured: &Measured<'_>) -> io::Result<()> {
     let ended = measured.ended.as_ref();
     let verdict = limiter(measured);

@@ -1,4 +1,4 @@
-//! `--metrics` of a measurement.
+//! `--metrics` of `linerate measure`.
 
 use linerate_host::sample::Cost;
 

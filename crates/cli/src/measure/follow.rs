@@ -1,4 +1,4 @@
-//! The live view: a line for each host and interval, or on a terminal a table that is redrawn.
+//! The live view of a measurement: a line for each host and interval; on a terminal, a table that is redrawn.
 
 use linerate_host::sample::{Cost, Recording};
 use std::io::{IsTerminal, stderr};
@@ -8,8 +8,8 @@ use super::host::Host;
 use super::table::percent_of_steal;
 use crate::say::instead;
 
-/// Columns of a host's name. Lines have less than 80 columns, because a line that the terminal wraps could
-/// not be drawn over.
+/// The columns for a host's name. Lines have less than 80 columns, since the table can't be redrawn over
+/// lines that the terminal wraps.
 const HOST: usize = 12;
 
 /// The live view of a measurement.
@@ -67,7 +67,7 @@ fn row(seconds: f64, host: &mut Host) -> String {
     )
 }
 
-/// The last two samples.
+/// A recording of only the last two samples.
 fn last_interval(recording: &Recording) -> Recording {
     let from = recording.samples.len().saturating_sub(2);
     let samples = recording.samples[from..].to_vec();

@@ -1,4 +1,4 @@
-//! The hosts that are sampled.
+//! Samples hosts during a measurement.
 
 use linerate_host::sample::{MAGIC, MOST_BYTES, Recorder, Recording, RecordingError, SamplerOptions};
 use linerate_remote::far_end::FarEnd;
@@ -24,29 +24,30 @@ pub struct Host {
     name: String,
     source: SampleSource,
     recording: Recording,
-    /// The recording so far, in the form that is saved.
+    /// The bytes of the recording so far, in the form in which it is saved.
     bytes: Vec<u8>,
-    /// Seconds between the samples that are kept; grows when there are too many.
+    /// The seconds between the samples that are kept. They are increased if there are too many samples.
     spacing: f64,
 }
 
 enum SampleSource {
     Here(Box<Recorder>),
     There(Box<HostAgent>),
-    /// Another host, which went away.
+    /// Another host, which was lost.
     Gone,
 }
 
 /// The recording of one host.
 pub struct Recorded {
-    /// The host as the user calls it, or its own name.
+    /// The host's name as the user wrote it, or its own name.
     pub name: String,
-    /// The recording.
+    /// The recording of the host.
     pub recording: Recording,
 }
 
 impl Host {
-    /// This host. The sampler follows this process and its descendants, which include the command.
+    /// Starts to sample this host. The sampler follows this process and its descendants, which include the
+    /// measured command.
     pub fn here(interval: Duration, names: &[String]) -> Result<Self, Failure> {
         let names = names.to_vec();
         let options = SamplerOptions {
@@ -63,7 +64,7 @@ impl Host {
         Ok(host)
     }
 
-    /// Another host, through an agent there.
+    /// Starts to sample another host, through an agent on that host.
     pub fn there(
         far_end: &FarEnd,
         interval: Duration,
@@ -85,7 +86,7 @@ impl Host {
         Self::new(name, SampleSource::There(Box::new(agent)))
     }
 
-    /// Reads the heading and the first sample, which are available at once.
+    /// A host whose heading and first sample are read, which are available immediately.
     fn new(name: String, source: SampleSource) -> Result<Self, Failure> {
         let mut host =
             Self { name, source, recording: Recording::default(), bytes: Vec::new(), spacing: 0.0 };
@@ -100,13 +101,12 @@ impl Host {
         Failure(format!("{}: its recording can't be read: {error}", self.name), Code::FarEnd)
     }
 
-    /// The host as the user calls it, or its own name.
+    /// The host's name as the user wrote it, or its own name.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The recording until now. If the host has gone away, its recording stays as it was; this is reported
-    /// once.
+    /// The recording so far. If the host is lost, that is reported once, and the recording stays as it is.
     pub fn look(&mut self) -> &Recording {
         let taken = self.source.take();
         self.add(taken);
@@ -114,14 +114,14 @@ impl Host {
         &self.recording
     }
 
-    /// Limits the recording to `most` bytes, for a view that stays open for days: doubles the distance
-    /// between the samples that are kept until they fit.
+    /// Limits the recording to `most` bytes, for a view that stays open for days. The distance between kept
+    /// samples is doubled until the recording is small enough.
     fn thin(&mut self, most: usize) {
         if self.bytes.len() <= most {
             return;
         }
         while self.recording.samples.len() > 3 {
-            // A little less than the distance, because a sample may be early.
+            // The distance is slightly reduced, since a sample may have been taken early.
             self.recording.thin(self.spacing * 0.9);
             self.bytes = self.recording.to_string().into_bytes();
             if self.bytes.len() <= most / 8 * 7 {
@@ -131,7 +131,8 @@ impl Host {
         }
     }
 
-    /// Ends the recording, and saves it in `out`, if given. The second result says whether it was saved.
+    /// Ends the recording, and saves it to `out` if that is given. The second result states whether it was
+    /// saved.
     pub fn stop(mut self, out: Option<&Path>) -> (Recorded, Result<(), Failure>) {
         let is_here = matches!(self.source, SampleSource::Here(_));
         let taken = match std::mem::replace(&mut self.source, SampleSource::Gone) {
@@ -170,11 +171,11 @@ impl SampleSource {
     }
 }
 
-/// The files of recordings.
+/// Recordings, as a kind of files that runs may replace.
 const RECORDINGS: ReplacedKind =
     ReplacedKind { name: "a recording", begins: |bytes| bytes.starts_with(MAGIC.as_bytes()) };
 
-/// Checks before the start that the recordings of this host and of `hosts` can be saved in `out` and beside it at the end.
+/// Checks in advance whether the recordings of this host and of `hosts` can be saved to `out` and beside it.
 pub fn may_keep(out: &Path, hosts: &[OsString]) -> Result<(), Failure> {
     let others = hosts.iter().map(|host| beside(out, &printable(bare_host(host).as_bytes())));
     [out.to_owned()].into_iter().chain(others).try_for_each(|file| {
@@ -189,7 +190,7 @@ fn not_kept(path: &Path, error: &io::Error) -> Failure {
     Failure::failed(format!("saving the recording in {}: {error}", path.display()))
 }
 
-/// `FILE.HOST`; slashes of the host's name are replaced.
+/// The path `FILE.HOST`; slashes in the host's name are replaced.
 fn beside(out: &Path, host: &str) -> PathBuf {
     let mut name = OsString::from(out);
     name.push(".");
@@ -200,11 +201,11 @@ fn beside(out: &Path, host: &str) -> PathBuf {
 /// The first bytes of a zstd frame (RFC 8878, section 3.1.1). Studies compress their recordings.
 const COMPRESSED: &[u8] = &[0x28, 0xb5, 0x2f, 0xfd];
 
-/// The largest recording that is read, in bytes, well above the recorder's limit of 64 MiB. A few bytes of
-/// zstd could expand to any size.
+/// The largest recording in bytes that is read. It is far above the recorder's own limit of 64 MiB. A limit
+/// is necessary since a few bytes of zstd can expand to any size.
 const MOST_READ: u64 = 1 << 30;
 
-/// A file's contents, uncompressed, of at most `most` bytes.
+/// The contents of a file, decompressed if necessary; at most `most` bytes.
 fn unpacked(path: &Path, most: u64) -> io::Result<Vec<u8>> {
     let mut file = BufReader::new(File::open(path)?);
     let is_compressed = file.fill_buf()?.starts_with(COMPRESSED);

@@ -1,4 +1,5 @@
-//! Names the stage that limited the command: converts recordings to the doctor's evidence.
+//! Determines which stage limited the measured command: converts recordings to the evidence that the doctor
+//! uses.
 
 use linerate_doctor::limiter::command::{self, HostLoad, Program, RateOption};
 use linerate_doctor::limiter::{CommandEvidence, Flows, Verdict};
@@ -13,12 +14,12 @@ use super::export::Measured;
 use super::host::Recorded;
 use crate::units::parse_rate;
 
-/// A flow counts if it moved at least this share of the largest flow's bytes.
+/// A connection is considered if it moved at least this share of the bytes of the largest connection.
 const COUNTS: f64 = 0.1;
-/// Options that limit a program's rate.
+/// Options with which programs limit their rate.
 const RATE_LIMITS: [&str; 3] = ["--bwlimit", "--limit-rate", "--max-rate"];
 
-/// The limiter of the command; none without a command.
+/// The limiter of the measured command; `None` without a command.
 pub fn limiter(measured: &Measured<'_>) -> Option<Verdict> {
     let ended = measured.ended.as_ref()?;
     let seconds = ended.time.as_secs_f64();
@@ -43,14 +44,14 @@ fn rate_limit(words: &[OsString]) -> Option<RateOption> {
     (bits != Some(0.0)).then(|| RateOption { option: words[at].clone(), bits })
 }
 
-/// Bits a second of an option's value, in its program's units; 0 sets no limit. None if the value isn't
-/// understood.
+/// The rate in bits per second that the value of a program's option sets, in that program's units; 0 if it
+/// sets no limit, and `None` if the value can't be parsed.
 fn bits(option: &str, value: &str) -> Option<f64> {
     match (option, value.parse::<f64>()) {
-        // scp's unit is kbit of 1024 bits.
+        // scp's unit is kbit, of 1024 bits.
         ("-l", number) => Some(number.ok()? * 1024.0),
         ("--bitrate" | "-b", _) => of_iperf(value),
-        // curl and wget count bytes.
+        // curl and wget count in bytes.
         ("--limit-rate", Ok(number)) => Some(number * 8.0),
         ("--bwlimit" | "--limit-rate", _) => {
             Some(parse_rate(value).ok()?.map_or(0.0, |bytes| bytes as f64 * 8.0))
@@ -59,7 +60,8 @@ fn bits(option: &str, value: &str) -> Option<f64> {
     }
 }
 
-/// iperf3's `100M`, perhaps with a burst behind a slash: bits, in powers of ten.
+/// Parses a rate of iperf3 in bits per second, such as `100M`, which may be followed by a slash and a burst.
+/// Its units are powers of ten.
 fn of_iperf(value: &str) -> Option<f64> {
     let value = value.split('/').next().unwrap_or_default();
     let end = value.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(value.len());
@@ -93,11 +95,11 @@ fn load(host: &Recorded, seconds: f64) -> HostLoad {
     let pressure =
         cost.stalls.iter().find(|stall| stall.name == "io some").map_or(0.0, |stall| stall.seconds);
     let (counted, sends, seen) = together(&all);
-    // The bytes of a connection that no sample saw are still counted at a port.
+    // If no sample contains a connection, its bytes are still counted at the port.
     let sends = if counted.is_some() { sends } else { mostly_sends(&cost) };
     HostLoad {
         name: printable(name.as_bytes()),
-        // Processes of lower priority give way, so their time counts as idle.
+        // Processes of a lower priority give way, so their time counts as idle.
         idle: share(|cpu| cpu.idle + cpu.iowait + cpu.nice),
         softirq: share(|cpu| cpu.softirq),
         storage_pressure: pressure / cost.seconds.max(1e-3),
@@ -115,7 +117,7 @@ fn mostly_sends(cost: &Cost) -> bool {
     sent.fold(0, u64::saturating_add) > received.fold(0, u64::saturating_add)
 }
 
-/// The largest flows summed up as one, whether they send, and the seconds in which they existed.
+/// The largest connections combined to one; whether they send; and the seconds for which they existed.
 fn together(all: &[Flow]) -> (Option<Flows>, bool, f64) {
     let moved = |flow: &Flow| flow.bytes_sent.saturating_add(flow.bytes_received) as f64;
     let Some(largest) = all.first().map(moved).filter(|bytes| *bytes > 0.0) else {
@@ -133,7 +135,8 @@ fn together(all: &[Flow]) -> (Option<Flows>, bool, f64) {
     let flows = Flows {
         held: 0.0,
         number,
-        // Bytes from before a flow was first seen don't count, because their time isn't known.
+        // Bytes from before a connection's first sample aren't counted, since it isn't known when they were
+        // moved.
         bits: 8.0 * sum(|flow| flow.bytes_seen) / seconds.max(1e-3),
         busy: sum(|flow| flow.busy_us),
         rwnd_limited: sum(|flow| flow.rwnd_limited_us),

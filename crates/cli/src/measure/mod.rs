@@ -1,4 +1,4 @@
-//! `linerate measure`: runs any command, and reports its results and costs.
+//! `linerate measure`: runs any command, and reports what it achieved and what it cost.
 
 mod export;
 mod figures;
@@ -27,7 +27,7 @@ use export::Measured;
 use follow::Follow;
 use host::Host;
 
-// No line has more than 79 characters, so that it stays as it is on a terminal of 80 columns.
+// No line is longer than 79 characters, so that the text isn't wrapped on a terminal with 80 columns.
 const EXAMPLES: &str = "\
 Examples:
   linerate measure -- scp big host:/tmp
@@ -41,7 +41,7 @@ Examples:
       saves the whole recording; reads it again
 ";
 
-/// The longest sleep before signals are checked, however long the interval between samples is.
+/// The longest time between two checks for signals, whatever the interval between samples is.
 const LOOK: Duration = Duration::from_millis(50);
 
 const MEANINGS: [Meaning; 7] = [
@@ -148,7 +148,8 @@ fn read(path: &Path, format: Option<Format>) -> Result<Code, Failure> {
     Ok(Code::Done)
 }
 
-/// Tables go to standard output, or to standard error if the command or an export uses standard output.
+/// Prints the results: tables to standard output, or to standard error if the command or an export uses
+/// standard output.
 fn show(measured: &Measured<'_>, format: Option<Format>) {
     let text = table::text(measured);
     match format {
@@ -167,7 +168,8 @@ fn show(measured: &Measured<'_>, format: Option<Format>) {
 }
 
 impl MeasureArgs {
-    /// Starts sampling on the hosts, the far ones first, so that they record the command's beginning.
+    /// Starts to sample the hosts. The far hosts are started first, so that their recordings include the
+    /// command's beginning.
     fn start_hosts(&self, signals: &Signals) -> Result<Vec<Host>, Failure> {
         let far = self.hosts.iter().map(|host| {
             let far_end = self.reach.far_end(host, false)?;
@@ -178,7 +180,8 @@ impl MeasureArgs {
         Ok(hosts)
     }
 
-    /// Runs the command, and returns how it ended; without a command, waits and returns none.
+    /// Runs the command, and returns how it ended. Without a command, waits until a signal comes and returns
+    /// `None`.
     fn work(&self, hosts: &mut [Host], signals: &Signals) -> Result<Option<Ended>, Failure> {
         let mut follow = self.follow.then(Follow::new);
         if self.command.is_empty() {
@@ -213,17 +216,18 @@ impl MeasureArgs {
     }
 }
 
-/// The signals that end a program. A terminal sends Ctrl-C to the command too; the other signals are passed
-/// on.
+/// The signals that end a program. A terminal sends Ctrl-C to the command too; the other signals are
+/// forwarded to it.
 struct Signals {
-    /// True once any of the signals has come.
+    /// True once any of the signals has arrived.
     end: Arc<AtomicBool>,
-    /// Each signal to pass on, and whether it has come.
+    /// For each signal to forward, a flag that states whether it has arrived.
     passed: Vec<(i32, Arc<AtomicBool>)>,
 }
 
 impl Signals {
-    /// Without a command (`alone`), a later second signal ends this program at once.
+    /// Installs handlers for the signals. Without a command (`alone`), a second signal ends this program
+    /// immediately.
     fn catch(alone: bool) -> Result<Self, Failure> {
         use signal_hook::{consts::SIGINT, flag};
         let catch = || -> io::Result<Self> {

@@ -1,4 +1,4 @@
-//! The results and costs of a command, for people.
+//! Prints the results and costs of a command as tables.
 
 use linerate_doctor::limiter::Limiter;
 use linerate_host::sample::{Cost, PortTotals, ProcessSeconds, Traffic};
@@ -80,7 +80,7 @@ fn cpu(cost: &Cost) -> Vec<String> {
     vec![row("processors", &busy), row("", &format!("CPU-s: {}", states.join(", ")))]
 }
 
-/// The five processes with the most processor time. This program is left out.
+/// The five processes that used the most processor time, without this program.
 fn processes(all: &[ProcessSeconds]) -> Option<String> {
     let others = all.iter().filter(|process| process.pid != std::process::id());
     let used = others.filter(|process| process.seconds >= 0.01).take(5);
@@ -106,7 +106,7 @@ fn port(port: &PortTotals, seconds: f64) -> [String; 2] {
     [row(&printable(port.name.as_bytes()), &way(&port.received, "in")), row("", &way(&port.sent, "out"))]
 }
 
-/// None without traffic other than on loopback.
+/// The costs per gigabyte; `None` if there was only traffic on loopback.
 fn per_gigabyte(cost: &Cost) -> Option<String> {
     let carried = cost.carried();
     let busy = cost.cpu.filter(|_| carried >= 1_000_000)?.busy();

@@ -6,20 +6,21 @@ use super::line::Line;
 use super::sums::FileSum;
 use crate::units::parse_rsync_size;
 
-/// Options that only change where lines go, and whether the command line is valid.
+/// Options that only choose the output stream of lines, or that only decide whether the command line is
+/// valid.
 #[derive(Clone, Debug, Default)]
 pub struct Checked {
     /// All lines go to standard error.
     pub aside: bool,
-    /// The names of two sums, as in rsync's `--checksum-choice`.
+    /// The names of two checksums, as in rsync's `--checksum-choice`.
     choice: Option<String>,
-    /// `--debug=NSTR`.
+    /// Whether `--debug=NSTR` was given, which prints the chosen checksums and compression.
     shows_choices: bool,
 }
 
-/// The largest block in bytes.
+/// The largest accepted block size, in bytes.
 const MOST_BLOCK: u64 = 1 << 17;
-/// The least memory in bytes, unless there is no limit.
+/// The least accepted limit of memory, in bytes; zero means no limit.
 const LEAST_MEMORY: u64 = 1 << 20;
 
 /// `--stderr`, whose words may be abbreviated.
@@ -63,12 +64,12 @@ pub fn seed(text: &str) -> Result<(), String> {
     i32::try_from(number).map(|_| ()).map_err(|_| "too large a number".into())
 }
 
-/// `--checksum-choice`, which [`Checked::refusal`] checks.
+/// Stores the value of `--checksum-choice`, which [`Checked::refusal`] checks later.
 pub fn choice(line: &mut Line, text: &str) {
     line.checked.choice = Some(text.to_ascii_lowercase());
 }
 
-/// `--debug`: whether a word turns on the lines with that name.
+/// Returns whether a word of `--debug` turns on the lines called `name`.
 pub fn debugs(words: &OsStr, name: &str) -> Option<bool> {
     let words = words.to_string_lossy().to_ascii_lowercase();
     let mut found = None;
@@ -83,12 +84,13 @@ pub fn debugs(words: &OsStr, name: &str) -> Option<bool> {
 }
 
 impl Checked {
-    /// The words of `--debug`.
+    /// Stores the words of `--debug`.
     pub fn debug(&mut self, words: &OsStr) {
         self.shows_choices = debugs(words, "nstr").unwrap_or(self.shows_choices);
     }
 
-    /// The lines about the chosen sums and compression. linerate's own methods move the bytes, whatever these lines name.
+    /// The lines about the chosen checksums and compression. linerate uses its own methods, whichever methods
+    /// these lines name.
     pub fn choices(&self, line: &Line) -> Vec<String> {
         let [on_the_way, of_files] = self.sums();
         let named = self.choice.is_some();
@@ -102,7 +104,8 @@ impl Checked {
         [sums].into_iter().chain(compression).filter(|_| self.shows_choices).collect()
     }
 
-    /// The reason why rsync would refuse the chosen sums; `compares`: files are compared by them.
+    /// The reason why rsync would refuse the chosen checksums. `compares` means that files are compared by
+    /// checksum.
     pub fn refusal(&self, compares: bool) -> Option<String> {
         let [on_the_way, of_files] = self.names();
         if let Some(unknown) = [on_the_way, of_files].into_iter().find(|name| FileSum::of(name).is_none()) {
@@ -111,7 +114,7 @@ impl Checked {
         (compares && of_files == "none").then(|| "--checksum can't be used with a choice of none".to_owned())
     }
 
-    /// The sums that were chosen: for files that are sent, and for files that are compared by their sums.
+    /// The chosen checksums: the first for files that are sent, the second for files that are compared.
     pub fn sums(&self) -> [FileSum; 2] {
         self.names().map(|name| FileSum::of(name).unwrap_or_default())
     }

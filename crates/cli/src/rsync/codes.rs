@@ -14,10 +14,10 @@ const STREAM: u8 = 12;
 /// A signal ended the run.
 pub const SIGNAL: u8 = 20;
 const PARTIAL: u8 = 23;
-/// Sources vanished; a warning.
+/// Exit code if sources vanished during the copy; rsync calls this a warning.
 pub const VANISHED: u8 = 24;
 const DELETE_LIMIT: u8 = 25;
-/// `--stop-after` or `--stop-at` ended the run.
+/// Exit code if `--stop-after` or `--stop-at` ended the run.
 pub const TIMEOUT: u8 = 30;
 
 /// The codes and their meanings, for the help and the guide.
@@ -36,7 +36,7 @@ pub const MEANINGS: [(u8, &str); 12] = [
     (TIMEOUT, "--stop-after or --stop-at ended it"),
 ];
 
-/// The words with which rsync ends a run, which scripts look for in logs.
+/// The words with which rsync's last message ends, for an exit code. Scripts search logs for these words.
 pub fn rsync_name(code: u8) -> &'static str {
     match code {
         1 => "syntax or usage error",
@@ -71,7 +71,7 @@ fn number(code: Code) -> u8 {
         Code::NotDeleted => DELETE_LIMIT,
         Code::Usage => FILE_SELECTION,
         Code::FarEnd => STREAM,
-        // As rsync does, ends with the code of its remote shell if that is higher.
+        // Like rsync, returns the exit code of the remote shell if that code is higher.
         Code::Shell(code) => code.max(STREAM),
         Code::Version => INCOMPATIBLE,
         Code::Interrupted => SIGNAL,

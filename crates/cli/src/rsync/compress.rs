@@ -1,12 +1,12 @@
-//! `-z` and the options around it.
+//! The option `-z` and the other options about compression.
 
 use linerate_wire::control::{Compression, CompressionLevel, MAX_COMPRESSION};
 
-/// The most endings of `--skip-compress`.
+/// The greatest number of name endings in `--skip-compress`.
 const MOST_SKIPPED: usize = 1024;
-/// zstd's own level, which rsync calls 0.
+/// zstd's default level, which rsync writes as 0.
 const USUAL: u8 = 3;
-/// The first level, which is about as fast as lz4.
+/// zstd's lowest level, which is about as fast as lz4.
 const FAST: u8 = 1;
 
 /// The options about compression that were read so far.
@@ -77,7 +77,7 @@ impl CompressWords {
         Ok(())
     }
 
-    /// The method and its level, if the user asked for compression.
+    /// The names of the compression method and of its level, if the user asked for compression.
     pub fn shown(&self) -> Option<String> {
         match self.compression().level {
             CompressionLevel::Auto | CompressionLevel::Off => None,

@@ -1,4 +1,4 @@
-//! rsync's options that each end may have for itself, and the end that each is for.
+//! rsync's options that may differ between the two ends, and the end to which each option applies.
 
 use linerate_transfer::charsets::NameConversion;
 use linerate_wire::control::{Charsets, Details, Fakes, IdentityRule};
@@ -28,7 +28,7 @@ pub struct DetailWishes {
     pub placing: PlacingWishes,
     /// The character sets of names here and at the far end.
     charsets: Option<[String; 2]>,
-    /// Options only for the other end, by `--remote-option`.
+    /// Options that apply only to the other end, set by `--remote-option`.
     far: FarWishes,
 }
 
@@ -47,18 +47,18 @@ struct FarWishes {
     drop_devices: bool,
 }
 
-/// The way in which an end does what only root may do, if an option sets it; the last of these options counts.
+/// How an end handles operations that only root may do. The last of these options counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Acting {
-    /// `--super`: it tries to do it.
+    /// `--super`: the receiver tries operations that only root may do.
     AsRoot,
-    /// `--no-super`: it doesn't try.
+    /// `--no-super`: the receiver doesn't try operations that only root may do.
     AsUser,
-    /// `--fake-super`: it stores the values in attributes.
+    /// `--fake-super`: the receiver stores owners, modes and devices in extended attributes.
     Faking,
 }
 
-/// The way of a transfer.
+/// The direction of a transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Way {
     Push,
@@ -66,7 +66,7 @@ pub enum Way {
     Within,
 }
 
-/// The directory that munged links name, which must not exist.
+/// The directory to which munged links point. Links can't be munged if this directory exists.
 const MUNGED_DIRECTORY: &str = "/rsyncd-munged";
 
 /// `--usermap`.
@@ -85,7 +85,7 @@ pub fn groupmap(line: &mut Line, text: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// `--chown`, each part of which implies what it maps.
+/// Reads `--chown`. A user in its value implies `--owner`, and a group implies `--group`.
 pub fn chown(line: &mut Line, text: &str) -> Result<(), String> {
     let [users, groups] = parse_chown(text)?;
     if let Some(rules) = users {
@@ -118,7 +118,7 @@ pub fn no_iconv(line: &mut Line) {
     line.details.charsets = None;
 }
 
-/// The character set of this process's locale.
+/// The name of the character set of this process's locale.
 fn of_locale() -> String {
     let named = ["LC_ALL", "LC_CTYPE", "LANG"].into_iter().filter_map(|name| std::env::var(name).ok());
     let locale = named.into_iter().find(|value| !value.is_empty()).unwrap_or_default();
@@ -144,7 +144,7 @@ fn set(
     }
 }
 
-/// `--remote-option`: those options of the other end that each end may have for itself.
+/// Reads `--remote-option`. Only options that may differ between the two ends are accepted.
 pub fn remote_option(line: &mut Line, option: &str) -> Result<(), String> {
     let far = &mut line.details.far;
     match option {
@@ -177,26 +177,27 @@ impl DetailWishes {
         munged.or_else(|| charsets().map(|why| format!("--iconv: {why}")))
     }
 
-    /// The sender's and the receiver's.
+    /// The character sets of the sender and of the receiver.
     fn charsets(&self, way: Way) -> Option<Charsets> {
         let [here, there] = self.charsets.clone()?;
         let (from, to) = if way == Way::Pull { (there, here) } else { (here, there) };
         Some(Charsets { from, to })
     }
 
-    /// A list of files in the sender's character set; the list itself has that of its host.
+    /// Converts the text of a list of files to the sender's character set. The list has the character set of
+    /// the host on which it is stored.
     pub fn listed(&self, text: Vec<u8>, is_far: bool, pulls: bool) -> Result<Vec<u8>, String> {
         let Some(conversion) = self.conversion().filter(|_| is_far != pulls) else { return Ok(text) };
         let converted = if is_far { conversion.forth(&text) } else { conversion.back(&text) };
         converted.ok_or_else(|| "--files-from: its names can't be converted as --iconv says".into())
     }
 
-    /// The conversion of the far end's names to names here.
+    /// The conversion of names from the far end's character set to this end's.
     pub fn conversion(&self) -> Option<NameConversion> {
         NameConversion::between(&self.charsets(Way::Pull)?).ok()?
     }
 
-    /// These options, for both ends.
+    /// These options in the form that is sent to both ends.
     pub fn details(&self, way: Way) -> Details {
         let far = &self.far;
         let rules = |mapped: &Option<Mapped>| mapped.as_ref().map(|mapped| mapped.rules.clone());
@@ -222,8 +223,8 @@ impl DetailWishes {
         }
     }
 
-    /// Whether the receiver acts as root; `None` if no option sets it. Only a far receiver's own option forbids
-    /// it.
+    /// Whether the receiver acts as root; `None` if no option sets this. For a far receiver, only
+    /// `--remote-option` can forbid it.
     fn superuser(&self, way: Way) -> Option<bool> {
         let here = self.acting.filter(|acting| *acting == Acting::AsRoot || way != Way::Push);
         let acting = self.far.acting.filter(|_| way != Way::Pull).or(here);
@@ -236,7 +237,8 @@ impl DetailWishes {
         (self.xattrs == 1).then_some("-xs user.rsync.%*")
     }
 
-    /// Within one host this end's option is for both ends, unless the other end has its own.
+    /// Which ends use `--fake-super`. In a copy within one host, this end's option counts for both ends,
+    /// unless `--remote-option` sets the other end's.
     fn fakes(&self, way: Way) -> Fakes {
         let is_faking = |acting: Option<Acting>| acting == Some(Acting::Faking);
         let (here, there) = (is_faking(self.acting), is_faking(self.far.acting));
@@ -247,17 +249,18 @@ impl DetailWishes {
         }
     }
 
-    /// The receiver may try to make devices.
+    /// Whether the receiver may try to create device files.
     pub fn may_make_devices(&self, way: Way) -> bool {
         self.superuser(way) != Some(false)
     }
 
-    /// A receiver that isn't this end puts a prefix before the text of links, which isn't shown.
+    /// Whether a far receiver munges links: it puts a prefix before their targets, and reports don't show
+    /// that prefix.
     pub fn munges_at_the_far_end(&self, way: Way) -> bool {
         self.far.munge && way != Way::Pull
     }
 
-    /// Devices and special files aren't created.
+    /// Whether the receiver leaves out devices and special files.
     pub fn drops_devices(&self, way: Way) -> bool {
         self.drop_devices && way != Way::Push || self.far.drop_devices && way != Way::Pull
     }

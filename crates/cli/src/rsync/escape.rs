@@ -5,7 +5,7 @@ use linerate_wire::path::is_unprintable;
 use std::io::{IsTerminal, Write};
 use std::ops::Range;
 
-/// Bytes that a terminal of eight bits takes for control characters.
+/// Bytes that an 8-bit terminal interprets as control characters.
 const CONTROL: Range<u8> = 0x80..0xa0;
 
 /// The kinds of places where names are written.
@@ -13,13 +13,14 @@ const CONTROL: Range<u8> = 0x80..0xa0;
 pub enum Escape {
     /// `-8`: bytes that aren't characters are also written unchanged.
     Bytes,
-    /// As [`Escape::Bytes`] on a terminal: bytes that it could take for control characters are escaped.
+    /// As [`Escape::Bytes`], for a terminal: bytes that the terminal could interpret as control characters
+    /// are escaped.
     TerminalBytes,
     /// Characters beyond ASCII are written unchanged.
     Wide,
     /// Characters beyond ASCII are escaped, since the locale doesn't have them.
     Ascii,
-    /// In a log: unchanged, except for bytes that a terminal could take for control characters.
+    /// For a log: only bytes that a terminal could interpret as control characters are escaped.
     Log,
 }
 
@@ -41,7 +42,7 @@ impl Escape {
         }
     }
 
-    /// The name as text, without bytes that are no characters.
+    /// The name as text. Bytes that aren't characters are escaped.
     pub fn shown(self, name: &[u8]) -> String {
         let without = match self {
             Self::Bytes | Self::TerminalBytes => Self::Wide,
@@ -50,7 +51,7 @@ impl Escape {
         String::from_utf8(without.bytes(name)).expect("all else is escaped")
     }
 
-    /// The name as it is written on standard output.
+    /// The name in the form for standard output.
     pub fn bytes(self, name: &[u8]) -> Vec<u8> {
         let mut text = Vec::with_capacity(name.len());
         let mut rest = name;
@@ -87,7 +88,7 @@ impl Escape {
     }
 }
 
-/// The name would read like an escape.
+/// Whether a part of a name could be mistaken for an escape.
 fn looks_escaped(rest: &[u8]) -> bool {
     matches!(rest, [b'\\', b'#', digits @ ..] if digits.len() > 2 && digits[..3].iter().all(u8::is_ascii_digit))
 }

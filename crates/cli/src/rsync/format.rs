@@ -24,34 +24,34 @@ enum Piece {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Width {
     least: usize,
-    /// Spaces come behind it.
+    /// Whether the padding follows the text.
     left: bool,
-    /// A number gets zeros in front.
+    /// Whether a number is padded with zeros on the left.
     zeros: bool,
-    /// The notation of a size.
+    /// The notation of a size, by the number of apostrophes.
     human: u8,
 }
 
-/// The escapes that have a text; others stay unchanged, as with rsync.
+/// The letters of escapes that linerate replaces with text; other escapes are printed unchanged, as by rsync.
 const ESCAPES: &str = "inflLUGMBbcCotpm%";
-/// rsync takes no more characters between the percent sign and the letter.
+/// The greatest number of characters between the percent sign and the letter, as in rsync.
 const MOST_DIGITS: usize = 23;
 /// The greatest width of a field; a larger number counts as this one.
 const MOST_WIDTH: usize = 4096;
 
-/// The subject of a line.
+/// The entry that a line describes.
 pub struct Subject<'a> {
-    /// The change itself.
+    /// The change that was reported for the entry.
     pub change: &'a Change,
-    /// This end receives from another host.
+    /// Whether this end receives from another host.
     pub pulls: bool,
-    /// The sender's name, for a file of this host.
+    /// The full name of the file at the sender; only known if the sender is this host.
     pub full: &'a [u8],
-    /// The text in front of the entry's name, and of the name of the file whose hard link it is.
+    /// The text before the entry's name, and before the name of the file to which a hard link belongs.
     pub root: &'a str,
-    /// The sum of its contents, or the same number of spaces.
+    /// The checksum of the file's contents, or the same number of spaces.
     pub sum: &'a str,
-    /// How names are written.
+    /// How names are escaped.
     pub escape: Escape,
 }
 
@@ -95,17 +95,17 @@ impl LineFormat {
         self.0.iter().any(|piece| matches!(piece, Piece::Escaped(letter, _) if letters.contains(*letter)))
     }
 
-    /// True if a change of only attributes has a line too.
+    /// Whether an entry has a line if only its attributes change.
     pub fn itemizes(&self) -> bool {
         self.has("i")
     }
 
-    /// True if the format needs properties of the entries.
+    /// Whether the format shows properties of entries, such as owners and modes.
     pub fn needs_facts(&self) -> bool {
         self.has("lUGMBbC")
     }
 
-    /// True if the format needs sums of the files' contents.
+    /// Whether the format shows checksums of the files' contents.
     pub fn needs_sums(&self) -> bool {
         self.has("C")
     }
@@ -133,7 +133,8 @@ fn push(pieces: &mut Vec<Piece>, plain: &str) {
     }
 }
 
-/// Apostrophes, a minus sign and digits, and what is behind them.
+/// Reads the apostrophes, minus sign and digits at the start of `text`. Returns the width and the rest of
+/// `text`.
 fn width(text: &str) -> (Width, &str) {
     let mut width = Width::default();
     let without = |width: &mut Width, text: &mut &str| {
@@ -174,7 +175,8 @@ impl Piece {
             'f' => width.set(subject.escape.bytes(subject.full)),
             'L' => subject.link(*width),
             'l' => size(facts.map_or(0, |facts| facts.size)),
-            // The connections carry many files at once, so only a file's own bytes are known.
+            // One connection carries many files at the same time, so the traffic of one file isn't known: its
+            // own bytes are shown.
             'b' => size(facts.filter(|_| is_sent).map_or(0, |facts| facts.size)),
             'c' => size(0),
             'C' => width.set(subject.sum),
@@ -208,7 +210,7 @@ impl Width {
 }
 
 impl Subject<'_> {
-    /// The entry's name; a directory's has a slash behind it.
+    /// The entry's name; a directory's name ends with a slash.
     pub fn name(&self) -> Vec<u8> {
         let path = self.change.path.as_bytes();
         let path: &[u8] = if path.is_empty() { b"." } else { path };
@@ -237,12 +239,12 @@ impl Subject<'_> {
     }
 }
 
-/// True if nothing of the entry changes: it is already correct.
+/// Whether the entry was already correct, so nothing changes.
 pub fn is_unchanged(change: &Change) -> bool {
     change.item[0] != b'*' && !matches!(change.link, Some(Link::SameAs(_))) && has_no_letters(change)
 }
 
-/// True if the only change is that the entry becomes one more name of a file.
+/// Whether the only change is a new hard link to an existing file.
 pub fn is_mere_name(change: &Change) -> bool {
     matches!(change.link, Some(Link::SameAs(_))) && has_no_letters(change)
 }

@@ -2,7 +2,7 @@
 
 use super::line::Line;
 
-/// The most that a level can be.
+/// The highest level that a word of `--info` can have.
 const MOST: u8 = 4;
 
 /// The words of `--info`, in rsync's order.
@@ -16,21 +16,21 @@ pub enum InfoWord {
     Del,
     /// The list of files.
     Flist,
-    /// Anything else.
+    /// Messages of all other kinds.
     Misc,
     /// Mount points that are skipped.
     Mount,
-    /// Names of the entries that come; at 2 also of those that stay unchanged.
+    /// Names of the entries that are sent; at level 2, also names of unchanged entries.
     Name,
     /// Entries that are skipped because they aren't regular files.
     Nonreg,
-    /// The progress of a file; at 2 that of the whole.
+    /// The progress of each file; at level 2, the progress of the whole copy.
     Progress,
     /// Sources that are removed.
     Remove,
-    /// Files that are left alone.
+    /// Files that are skipped.
     Skip,
-    /// The sums at the end.
+    /// The totals at the end.
     Stats,
     /// Links that lead out of the tree.
     Symsafe,
@@ -56,7 +56,7 @@ const WORDS: [(&str, InfoWord); 13] = [
     ("symsafe", Symsafe),
 ];
 
-/// Levels that were named; the others follow from `-v` and other options.
+/// Levels that `--info` set; the levels of other words follow from `-v` and other options.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct InfoLevels([Option<u8>; WORDS.len()]);
 
@@ -115,11 +115,11 @@ impl Line {
 pub struct Levels {
     pub backup: u8,
     pub symsafe: u8,
-    /// The basis that `--fuzzy` chooses is named.
+    /// Whether a line names the similar file that `--fuzzy` chooses.
     pub fuzzy: bool,
     pub skip: u8,
     pub nonreg: u8,
-    /// At 1, each file that comes is named; at 2, also each that stays unchanged.
+    /// At level 1, a line names each file that is sent; at level 2, also each unchanged file.
     pub name: u8,
     pub stats: u8,
     pub progress: u8,
@@ -148,13 +148,13 @@ impl Levels {
         self.itemize > 1 || self.itemize > 0 && self.name > 1
     }
 
-    /// True if an unchanged entry has a line that says so.
+    /// Whether a line reports each unchanged entry as up to date.
     pub fn says_uptodate(&self) -> bool {
         self.itemize == 0 && self.name > 1
     }
 }
 
-/// `--info=help`.
+/// The text of `--info=help`.
 pub const INFO_HELP: &str = "\
 The words of --info, each followed by a level, 0 for none:
   PROGRESS, STATS   as --progress and --stats

@@ -1,4 +1,4 @@
-//! rsync's command line: its words, by the table of its options.
+//! rsync's command line. Its words are read with the table of rsync's options.
 
 use linerate_remote::command::AgentCommand;
 use linerate_wire::control::{Appending, Backup, BlockSearch, Keep, ModeRule, Sync};
@@ -18,15 +18,15 @@ use crate::sync::selecting::RuleOption;
 #[derive(Clone, Debug, Default)]
 pub struct Line {
     pub recursive: bool,
-    /// `recursive` was set by `-r` itself, not by `-a`.
+    /// Whether `-r` itself set `recursive`, not `-a`.
     pub recursion_named: bool,
-    /// Directories without their contents, unless they come whole.
+    /// Whether directories are sent without their contents, unless recursion is on.
     pub dirs: bool,
-    /// Directories don't come whole, but the entries of a source itself come.
+    /// Whether directories are sent without their contents, except a source's own entries.
     pub shallow: bool,
-    /// Nothing is copied; there may be no destination.
+    /// Whether entries are only listed, not copied. The destination is then optional.
     pub list: bool,
-    /// The permissions to execute are kept, unless all permissions are.
+    /// Whether the permissions to execute are kept; without effect if all permissions are kept.
     pub executability: bool,
     pub links: bool,
     pub keep: Keep,
@@ -35,7 +35,7 @@ pub struct Line {
     pub sync: Sync,
     pub safe_links: bool,
     pub one_file_system: bool,
-    /// Sources keep their paths, not only their names.
+    /// Whether sources keep their whole paths at the destination, not only their last names.
     pub relative: Option<bool>,
     pub no_implied: bool,
     pub insecure_links: bool,
@@ -44,15 +44,15 @@ pub struct Line {
     pub copy_dirlinks: bool,
     pub copy_unsafe_links: bool,
     pub remove_sources: bool,
-    /// Sources that don't exist are ignored.
+    /// Whether sources that don't exist are ignored.
     pub ignore_missing: bool,
-    /// Directories above the destination are created.
+    /// Whether missing directories above the destination are created.
     pub makes_path: bool,
     pub modes: Vec<ModeRule>,
     pub backup: bool,
     pub suffix: Option<Vec<u8>>,
     pub backup_dir: Option<Vec<u8>>,
-    /// An option of ssh about the family of addresses.
+    /// The option for ssh that selects IPv4 or IPv6.
     pub family: Option<&'static str>,
     pub rules: Vec<(RuleOption, OsString)>,
     pub cvs_exclude: bool,
@@ -62,7 +62,7 @@ pub struct Line {
     pub files_from: Option<OsString>,
     pub from0: bool,
     pub rsh: Option<OsString>,
-    /// `--rsync-path`.
+    /// The command that starts the far end, from `--rsync-path`.
     pub agent: Option<AgentCommand>,
     pub compress: CompressWords,
     pub bwlimit: Option<u64>,
@@ -79,13 +79,14 @@ pub struct Line {
     pub stats: bool,
     pub progress: bool,
     pub info: InfoLevels,
-    /// rsync would read the whole list before it begins, and says so.
+    /// Whether rsync would read the whole list of files before it sends any. rsync then prints a different
+    /// first line.
     pub whole_list: bool,
     pub human: u8,
     pub help: bool,
     /// The text that `help` as an option's value prints.
     pub words_help: Option<&'static str>,
-    /// A far shell would split the text after `HOST:` into words.
+    /// Whether the text after `HOST:` is split into words, as a far shell would do.
     pub old_args: bool,
     /// `-8`.
     pub eight_bit: bool,
@@ -171,7 +172,7 @@ impl Line {
 
     fn apply(&mut self, option: &RsyncOption, shown: &str, value: Option<OsString>) -> Result<(), String> {
         let missing = || format!("{shown} needs a value");
-        // With these options RSYNC_PARTIAL_DIR counts too.
+        // RSYNC_PARTIAL_DIR is also read if one of these options is given.
         self.details.placing.partial |= matches!(shown, "-P" | "--partial");
         match option.does {
             Does::Flag(set) => set(self),
@@ -211,7 +212,7 @@ impl Line {
         }
     }
 
-    /// Combines the options, once all are read.
+    /// Applies the effects that options have on each other, once all options are read.
     fn settle(mut self) -> Result<Self, String> {
         self.name_hosts();
         if self.old_args {
@@ -254,7 +255,7 @@ impl Line {
 }
 
 impl Line {
-    /// Adds to a source `:PATH` the host of the source before it.
+    /// Adds the host of the preceding source to each source of the form `:PATH`.
     fn name_hosts(&mut self) {
         let mut host: Option<Vec<u8>> = None;
         for path in &mut self.paths {
@@ -292,14 +293,14 @@ impl Line {
             let rule = [b"P *", suffix.as_slice()].concat();
             self.rules.push((RuleOption::Filter, OsString::from_vec(rule)));
         }
-        // Backups change the times of the directories that they are in.
+        // Creating a backup changes the times of its directory.
         self.keep.omit_dir_times |= self.backup_dir.is_none();
         self.sync.backup = Some(Backup { directory: self.backup_dir.take(), suffix });
         Ok(())
     }
 }
 
-/// The paths into which a shell splits a path on another host: each word is a path there.
+/// The paths into which a far shell would split the path of a source on another host.
 fn far_words(path: &OsString) -> Vec<OsString> {
     let Spec::Remote(host, words) = Spec::parse(path) else { return vec![path.clone()] };
     let words = String::from_utf8(words).ok().and_then(|words| shlex::split(&words));

@@ -1,30 +1,30 @@
-//! Lines on standard output, and the progress line below them.
+//! Lines on standard output, and the progress line that is shown below them.
 
 use linerate_transfer::lock::lock;
 use std::io::Write;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// The most lines that are held back.
+/// The greatest number of lines that are held back.
 const MOST_HELD: usize = 1000;
 
-/// The lines on standard output, and the progress line below them.
+/// Prints lines on standard output, and the progress line below them.
 #[derive(Default)]
 pub struct StandardLines {
-    /// The progress line has no newline yet.
+    /// Whether the progress line was printed without a newline so far.
     is_open: AtomicBool,
     held: Mutex<Vec<Vec<u8>>>,
-    /// The line with the number of found files comes before all others.
+    /// Whether other lines wait until the number of found files is printed.
     waits_for_count: AtomicBool,
 }
 
 impl StandardLines {
-    /// The next line is the number of files that were found: until that is known, lines are held back.
+    /// Holds back all lines until the number of found files is printed.
     pub fn wait_for_count(&self) {
         self.waits_for_count.store(true, Ordering::Relaxed);
     }
 
-    /// Shows the number of entries found so far, or in total.
+    /// Prints the number of entries found so far or, once `scanned`, the total.
     pub fn count(&self, scanned: bool, found: u64) {
         if scanned && self.waits_for_count.swap(false, Ordering::Relaxed) {
             let files = if found == 1 { "file" } else { "files" };
@@ -35,7 +35,7 @@ impl StandardLines {
         }
     }
 
-    /// Prints a line, below the progress that is shown.
+    /// Prints a line. A progress line that is shown stays above this line.
     pub fn say(&self, line: &[u8]) {
         match self.waits_for_count.load(Ordering::Relaxed) {
             true => self.hold(line.to_vec()),
@@ -48,7 +48,7 @@ impl StandardLines {
         crate::say::bytes(&[end, line].concat());
     }
 
-    /// Prints the progress, in the place of the line before.
+    /// Prints a progress line, which replaces the previous progress line.
     pub fn progress(&self, line: &str, is_last: bool) {
         if self.waits_for_count.load(Ordering::Relaxed) {
             return;
@@ -56,11 +56,12 @@ impl StandardLines {
         self.is_open.store(!is_last, Ordering::Relaxed);
         let end = if is_last { "\n" } else { "" };
         let mut out = std::io::stdout().lock();
-        // Lost output is noticed by the next line.
+        // If this write fails, the next line reports the error.
         let _ = write!(out, "\r{line}{end}").and_then(|()| out.flush());
     }
 
-    /// A line that is held back: rsync writes lines about unchanged entries at once, and lines about entries that come when they are sent.
+    /// Holds back a line: rsync prints lines about unchanged entries at once, but lines about sent entries
+    /// only when the entries are sent.
     pub fn hold(&self, line: Vec<u8>) {
         let mut held = lock(&self.held);
         held.push(line);

@@ -1,4 +1,4 @@
-//! `--log-file`: each line with its time and the number of the process, in rsync's format.
+//! The log of `--log-file`: each line has a time and the process's number, in rsync's format.
 
 use linerate_sys::local_time::LocalTime;
 use linerate_transfer::lock::lock;
@@ -16,7 +16,7 @@ use crate::say::fit_bytes;
 pub struct LogFile(Mutex<LineFile>);
 
 impl LogFile {
-    /// Opens a file to append to it. If that fails, this is reported, and there is no log.
+    /// Opens a log file for appending. If opening fails, an error is reported and no log is written.
     pub fn open(path: &OsStr) -> Option<Self> {
         match LineFile::open(Path::new(path)) {
             Ok(file) => {
@@ -32,28 +32,29 @@ impl LogFile {
         }
     }
 
-    /// Writes each line of a text that isn't empty.
+    /// Appends each line of `text` to the log; an empty text adds nothing.
     pub fn write(&self, text: impl AsRef<[u8]>) {
         let stamp = format!("{} [{}] ", now(), std::process::id());
         for line in text.as_ref().split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
-            // In one call, so that two programs may write to one file. A line that can't be written is lost, as with rsync.
+            // Each line is written in one call, so that two programs can append to the same file. A line that
+            // can't be written is lost, as with rsync.
             let _ = lock(&self.0).write(&[stamp.as_bytes(), &fit_bytes(line), b"\n"].concat());
         }
     }
 }
 
-/// The local time.
+/// The local time, as text.
 pub fn now() -> String {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     shown_time(since.as_secs().try_into().unwrap_or(i64::MAX))
 }
 
-/// A time as rsync writes it.
+/// A time in rsync's format.
 pub fn shown_time(seconds: i64) -> String {
     LocalTime::of(seconds).map_or_else(|| seconds.to_string(), |local| local.to_string())
 }
 
-/// `No such file or directory (2)`.
+/// The text of an error with its number, for example `No such file or directory (2)`.
 fn reason(error: &io::Error) -> String {
     let text = error.to_string();
     let Some(number) = error.raw_os_error() else { return text };

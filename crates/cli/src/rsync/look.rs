@@ -1,4 +1,4 @@
-//! Output in rsync's format on standard output: lines of changes, sums, progress.
+//! Output in rsync's format on standard output: lines of changes, totals and progress.
 
 mod counts;
 mod listing;
@@ -31,54 +31,55 @@ use counts::{Told, ways};
 /// The interval at which the progress is printed.
 const PROGRESS: Duration = Duration::from_secs(1);
 
-/// Output in rsync's format.
+/// Prints the events of a copy in rsync's format.
 pub struct RsyncLook {
     format: Option<LineFormat>,
-    /// `--log-file`.
+    /// The log of `--log-file`.
     log: Option<Arc<LogFile>>,
     log_format: LineFormat,
-    /// This end receives from another host.
+    /// Whether this end receives from another host.
     pulls: bool,
     escape: Escape,
     quiet: bool,
-    /// Links are shown with the sender's text.
+    /// The conversion of reported names; links are shown with the sender's text.
     wording: Wording,
-    /// The first line.
+    /// The first line that is printed.
     heading: Option<&'static str>,
     levels: Levels,
     /// The line about the directory for backups.
     backup_dir: Option<String>,
     dry_run: bool,
-    /// `--link-dest`.
+    /// Whether `--link-dest` was given.
     links_others: bool,
-    /// A list shows the targets of links.
+    /// Whether a list shows the targets of links.
     shows_links: bool,
     human: Human,
-    /// The places of the sources on this host.
+    /// The directories of the sources that are on this host.
     tops: Vec<Top>,
-    /// The sources in the form for output.
+    /// The sources, as messages show them.
     sources: Vec<String>,
-    /// The destination in the form for output.
+    /// The destination, as messages show it.
     destination: String,
     told: Mutex<Told>,
     lines: StandardLines,
     /// A directory of this host that must be created.
     made: Option<String>,
     has_begun: AtomicBool,
-    /// A directory was left out.
+    /// Set once a source that is a directory was left out.
     skipped: AtomicBool,
     has_errors: AtomicBool,
-    /// The text in front of the names of sent entries: a slash if `-R` keeps their absolute paths, otherwise nothing.
+    /// The text before the names of sent entries: a slash if `-R` keeps absolute paths, otherwise empty.
     root: &'static str,
-    /// A destination of this host, and whether only names are handled that it has, or only those that it hasn't.
+    /// With `--existing` or `--ignore-existing`: a destination on this host, and whether only names that
+    /// exist there are handled (true), or only names that don't.
     only: Option<(PathBuf, bool)>,
-    /// Changes that wait for sums of their files.
+    /// Changes whose lines wait for checksums of files.
     summed: Option<Summed>,
-    /// The lines of `--debug=NSTR` about chosen sums and compression.
+    /// The lines of `--debug=NSTR` about the chosen checksums and compression.
     choices: Vec<String>,
 }
 
-/// The format of entries; `None` if they aren't shown.
+/// The format of the lines about entries; `None` if entries aren't shown.
 fn shown_format(line: &Line) -> Result<Option<LineFormat>, String> {
     Ok(match &line.out_format {
         Some(format) => Some(LineFormat::parse("--out-format", format)?),
@@ -139,7 +140,7 @@ impl RsyncLook {
         })
     }
 
-    /// This output, with a log.
+    /// Adds a log to this output.
     pub fn logging(self, log: Option<Arc<LogFile>>) -> Self {
         Self { log, ..self }
     }
@@ -165,21 +166,21 @@ impl RsyncLook {
         }
     }
 
-    /// Whether directories were left out, and nothing else went wrong.
+    /// Whether directories were left out, and nothing else failed.
     pub fn skipped_all(&self) -> bool {
         self.skipped.load(Ordering::Relaxed) && !self.has_errors.load(Ordering::Relaxed)
     }
 
-    /// The destination itself is created.
+    /// Reports that the destination itself is created.
     fn created(&self, shown: &str) {
-        // Both ends may report it: only the first report is printed.
+        // Each end may report the created destination: only the first report is printed.
         let is_first = !std::mem::replace(&mut lock(&self.told).made, true);
         if is_first && (self.levels.name > 0 || self.levels.itemize > 0) {
             self.print(format!("created directory {}", shown.trim_end_matches('/')));
         }
     }
 
-    /// A line on standard output and in the log.
+    /// Prints a line on standard output and in the log.
     fn print(&self, line: impl AsRef<[u8]>) {
         self.log(line.as_ref());
         if !self.quiet {
@@ -201,7 +202,8 @@ impl RsyncLook {
         (unchanged, formats.into_iter().any(LineFormat::needs_facts))
     }
 
-    /// True for a directory of this host, which comes only with `-r`; a line is printed about it.
+    /// Prints a line and returns true if `source` is a directory of this host that isn't sent because `-r` is
+    /// missing.
     pub fn skips_directory(&self, source: &OsStr, relative: bool) -> bool {
         let is_one = matches!(Spec::parse(source), Spec::Local(path) if is_directory(&path));
         if is_one {
@@ -220,7 +222,7 @@ impl RsyncLook {
         is_one
     }
 
-    /// The path without the part in front of its source's own name.
+    /// Removes from `path` the part that precedes its source's own name.
     fn named<'a>(&self, path: &'a str) -> &'a str {
         let is_in = |source: &&String| {
             path.strip_prefix(source.as_str()).is_some_and(|below| below.is_empty() || below.starts_with('/'))
@@ -230,19 +232,19 @@ impl RsyncLook {
         &path[own..]
     }
 
-    /// True for a name at a destination of this host that `--existing` or `--ignore-existing` leaves alone.
+    /// Whether `--existing` or `--ignore-existing` skips this name at a destination on this host.
     fn is_left_alone(&self, name: &str) -> bool {
         let Some((destination, existing)) = &self.only else { return false };
         destination.join(name).symlink_metadata().is_ok() != *existing
     }
 
-    /// Writes the lines that waited for sums of files.
+    /// Prints the lines that waited for checksums of files.
     pub fn show_held(&self) {
         let held = self.summed.iter().flat_map(Summed::take);
         held.for_each(|(change, sum)| self.show(&change, &sum));
     }
 
-    /// The line for an entry, if it has one.
+    /// Prints the line for an entry, if the output format has one.
     fn show(&self, change: &Change, sum: &str) {
         if self.is_as_it_was(change) { self.uptodate(change, sum) } else { self.changed(change, sum) }
     }
@@ -266,8 +268,8 @@ impl RsyncLook {
         }
     }
 
-    /// Prints a line of the sender's. It is held back if rsync's receiver also prints lines, which then
-    /// come first.
+    /// Prints a line that rsync's sender would print. It is held back if rsync's receiver prints lines too,
+    /// because those lines come first.
     fn say_in_turn(&self, line: Vec<u8>) {
         if self.levels.says_uptodate() || self.levels.skip > 0 {
             self.lines.hold(line)
@@ -314,7 +316,7 @@ impl RsyncLook {
         }
     }
 
-    /// Prints a line for an entry that is left alone, with the reason, if the levels ask for it.
+    /// Prints why an entry is skipped, if the levels of `--info` ask for such lines.
     fn left(&self, change: &Change) {
         if self.levels.skip == 0 {
             return;
@@ -453,7 +455,7 @@ impl Look for RsyncLook {
     }
 }
 
-/// The line about `--backup-dir`, with `(new)` if it is known that the directory isn't there.
+/// The line about `--backup-dir`, with `(new)` if the directory is known to be missing.
 fn backup_dir(line: &Line, escape: Escape) -> Option<String> {
     let directory = line.sync.backup.as_ref()?.directory.as_ref()?;
     let shown = escape.shown(directory);
@@ -464,8 +466,8 @@ fn backup_dir(line: &Line, escape: Escape) -> Option<String> {
     Some(format!("{new}backup_dir is {shown}"))
 }
 
-/// True if a sender keeps absolute paths whole: with `-R`, and without a `/./` that marks the place from which they
-/// are kept.
+/// Whether a sender keeps absolute paths whole: `-R` is given, and no `/./` marks the beginning of the kept
+/// part.
 fn keeps_root(line: &Line) -> bool {
     let is_whole = |path: &OsString| {
         path.as_bytes().starts_with(b"/") && !path.as_bytes().windows(3).any(|three| three == b"/./")
@@ -482,7 +484,7 @@ fn shown(source: &OsStr, escape: Escape) -> String {
     }
 }
 
-/// A directory with this name; a link to one only with a slash at its end.
+/// Whether `path` is a directory. A symbolic link to a directory counts only if the path ends with a slash.
 pub fn is_directory(path: &OsStr) -> bool {
     Path::new(path).symlink_metadata().is_ok_and(|found| found.is_dir())
 }

@@ -1,4 +1,4 @@
-//! `linerate rsync`: serves an unchanged rsync command line.
+//! `linerate rsync`: accepts rsync command lines without changes.
 
 mod checked;
 mod codes;
@@ -153,21 +153,21 @@ fn spare_by_log(line: &Line, task: &Task) -> Result<(), Failure> {
     why.map_or(Ok(()), |why| Err(refused(why)))
 }
 
-/// The failure with rsync's code for it; no failure if rsync has none.
+/// Converts a failure to one with rsync's exit code. Returns no failure if rsync doesn't regard it as one.
 fn as_rsyncs(failure: Failure, line: &Line, look: &RsyncLook, stop: Option<&Stop>) -> Result<Code, Failure> {
     let Failure(message, code) = failure;
     if line.ignore_missing && message == NONE_IS_THERE {
         return Ok(Code::Done);
     }
-    // Only directories were found, which aren't copied without -r.
+    // Only directories were found, and without -r they aren't copied.
     if message == NONE_FOUND && look.skipped_all() {
         look.end(&Sums::default());
         return Ok(Code::Done);
     }
     let code = match code {
-        // A far end reports this with the code of wrong arguments.
+        // For a missing source, a far end reports the code of wrong arguments.
         Code::Usage if message == NONE_FOUND => Code::NoSource,
-        // rsync has this code for it, although the fault is at the destination.
+        // rsync uses its code for wrong usage, although the fault is at the destination.
         Code::Usage if [NO_TEMP_DIR, NO_BACKUP_DIR].iter().any(|no| message.starts_with(no)) => USAGE,
         Code::Interrupted if stop.is_some_and(|stop| stop.reached.load(Ordering::Relaxed)) => {
             return Err(Failure("stopping at requested limit".into(), Code::Command(TIMEOUT)));
@@ -177,7 +177,7 @@ fn as_rsyncs(failure: Failure, line: &Line, look: &RsyncLook, stop: Option<&Stop
     Err(of_failure(Failure(message, code)))
 }
 
-/// The lines that end the log of a run that failed as a whole or in part.
+/// The last lines of the log, for a run that failed as a whole or in part.
 fn last_words(done: &Result<Code, Failure>) -> String {
     let (message, code) = match done {
         Ok(code) => (None, code.number()),
@@ -188,7 +188,7 @@ fn last_words(done: &Result<Code, Failure>) -> String {
     if code == 0 { message } else { format!("{message}rsync {kind}: {} (code {code})", rsync_name(code)) }
 }
 
-/// True if a list of files is at the far end.
+/// Whether a list of files is stored at the far end.
 fn is_far(list: &OsString) -> bool {
     list.as_bytes().starts_with(b":") || matches!(Spec::parse(list), Spec::Remote(..))
 }
@@ -205,7 +205,7 @@ fn codes_table() -> String {
 }
 
 impl Line {
-    /// True if the line only asks for a text, which is then printed.
+    /// Prints help or versions if the line asks only for these, and returns whether it does.
     fn answers(&self) -> bool {
         match (self.version, self.words_help) {
             _ if self.help => say!("{}", help()),
@@ -251,16 +251,16 @@ impl Line {
             None => (sorted(sources), None),
         };
         let way = self.way();
-        // Without -r a directory comes with its direct contents, if its name ends in a slash.
+        // Without -r, a directory whose name ends in a slash is sent with its direct contents.
         let filter = self.filter((self.shallow && listed.is_none()).then_some("- /*/*"))?;
         let options = Options {
-            // The paths of a list are walked, and only these are sent.
+            // Directories on listed paths are read, and only the listed paths are sent.
             recursive: self.recursive || self.shallow || listed.is_some(),
             keep: self.kept(way),
             sync: Some(Sync { make_path: self.makes_path, ..self.sync.clone() }),
             filter,
             listed: listed.is_some(),
-            // -a doesn't mean -r to a list from a file.
+            // With a list of files, -a doesn't imply -r.
             listed_whole: listed.is_some()
                 && self.recursive
                 && (self.recursion_named || self.files_from.is_none()),
@@ -300,12 +300,12 @@ impl Line {
         })
     }
 
-    /// True with `-R` if directories don't come: they are left out before the sources become a list.
+    /// Whether directories are removed from the sources before the sources become a list, as `-R` needs.
     fn leaves_directories(&self) -> bool {
         self.relative == Some(true) && !self.recursive && !self.shallow && self.files_from.is_none()
     }
 
-    /// Leaves out the sources that are directories of this host; true if other sources are left.
+    /// Removes the sources that are directories of this host. Returns whether other sources remain.
     fn leave_directories(&mut self, look: &RsyncLook) -> bool {
         let destination = self.paths.pop();
         self.paths.retain(|source| !look.skips_directory(source, true));
@@ -314,7 +314,7 @@ impl Line {
         is_any_left
     }
 
-    /// The message about values or options that rsync also refuses.
+    /// The error message if options or values contradict each other, which rsync refuses too.
     fn refusal(&self) -> Option<String> {
         self.checked.refusal(self.sync.checksum).or_else(|| self.details.refusal())
     }
@@ -329,7 +329,8 @@ impl Line {
         }
     }
 
-    /// The text of the list of files, which may be on the far host of this line: `HOST:FILE`, or `:FILE`.
+    /// The text of the list of files. A name such as `HOST:FILE` or `:FILE` means a file on the far host of
+    /// this command line.
     fn list_of_files(&self, file: &OsString) -> Result<Vec<u8>, String> {
         let far = self.paths.iter().find_map(|path| match Spec::parse(path) {
             Spec::Remote(host, _) => Some(host),
@@ -347,7 +348,7 @@ impl Line {
         self.bring_list(source)
     }
 
-    /// Brings a list of files from the far end by a separate transfer.
+    /// Copies a list of files from the far end, in a transfer of its own.
     fn bring_list(&self, source: OsString) -> Result<Vec<u8>, String> {
         let shown = linerate_wire::path::printable(source.as_bytes());
         let failed = |why: String| format!("bringing the list of files {shown} failed: {why}");
@@ -378,7 +379,8 @@ impl Line {
         }
     }
 
-    /// The attributes and kinds that are kept; a list has also the entries that a copy would leave out.
+    /// The attributes and kinds of entries that are kept. For `--list-only`, kinds that a copy would leave
+    /// out are included.
     fn kept(&self, way: Way) -> Keep {
         if self.list {
             return Keep { devices: true, specials: true, hard_links: false, ..self.keep };
@@ -388,13 +390,13 @@ impl Line {
         Keep { devices: self.keep.devices && devices, specials: self.keep.specials && specials, ..self.keep }
     }
 
-    /// rsync's first line, about the list of files.
+    /// rsync's first line, about building or receiving the list of files.
     fn heading(&self) -> Option<&'static str> {
         if self.info(InfoWord::Flist) == 0 {
             return None;
         }
         let has_directories = self.recursive || self.shallow || self.files_from.is_some();
-        // -a doesn't mean -r to a list from a file.
+        // With a list of files, -a doesn't imply -r.
         let recursive = self.recursive && (self.files_from.is_none() || self.recursion_named);
         let is_delayed = self.details.placing.delayed;
         let comes_bit_by_bit = recursive && !self.whole_list && !self.prune_empty && !is_delayed;
@@ -409,7 +411,7 @@ impl Line {
         })
     }
 
-    /// The directory of this host that must be created for the sources, if this is known beforehand.
+    /// The directory on this host that must be created for the sources, if it is known to be missing.
     fn makes_directory(&self) -> Option<OsString> {
         let by_itself = !self.list && !self.makes_path;
         let (destination, sources) = self.paths.split_last().filter(|_| by_itself)?;
@@ -424,7 +426,7 @@ impl Line {
         (has_directory && !Path::new(&path).exists()).then_some(path)
     }
 
-    /// The rules, after `first`.
+    /// The filter rules, with `first` before all others.
     fn filter(&self, first: Option<&str>) -> Result<Rules, String> {
         let per_directory = [": /.rsync-filter", "- .rsync-filter"];
         let per_directory = per_directory.into_iter().take(usize::from(self.per_directory));
@@ -444,8 +446,8 @@ impl Line {
     }
 }
 
-/// Sources of this host under their own names are sent as if they were in one directory: first those that aren't directories, each
-/// group by the bytes of its names. Sources with the same name keep their order.
+/// Sorts sources of this host as rsync does: files first, then directories, each group by the bytes of their
+/// names. Sources with the same name keep their order.
 fn sorted(sources: &[OsString]) -> Vec<OsString> {
     let mut sources = sources.to_vec();
     let name = |source: &OsString| match Spec::parse(source) {
@@ -471,8 +473,8 @@ fn is_daemon(path: &OsString) -> bool {
     bytes.starts_with(b"rsync://") || head.windows(2).any(|pair| pair == b"::")
 }
 
-/// The source for a command line of linerate: with a slash at its end, or for a list of files
-/// (`contents`), its contents come.
+/// Converts a source to linerate's notation. A slash is added if its contents are copied, or if a list of
+/// files is given (`contents`).
 fn source_of(source: &OsString, contents: bool) -> OsString {
     let bytes = source.as_bytes();
     let more: &[u8] = match bytes.last() {

@@ -49,7 +49,7 @@ fn unit(number: f64, base: f64) -> Option<String> {
     Some(format!("{number:.2}{unit}"))
 }
 
-/// `146.38kB/s`, by powers of 1024.
+/// A rate in bytes per second with a unit that is a power of 1024, for example `146.38kB/s`.
 pub fn shown_rate(rate: f64) -> String {
     let kib = rate / 1024.0;
     match kib {
@@ -59,7 +59,7 @@ pub fn shown_rate(rate: f64) -> String {
     }
 }
 
-/// `0:01:05`.
+/// A duration as hours, minutes and seconds, for example `0:01:05`.
 pub fn clock(seconds: f64) -> String {
     let seconds = seconds as u64;
     format!("{}:{:02}:{:02}", seconds / 3600, seconds / 60 % 60, seconds % 60)

@@ -1,4 +1,4 @@
-//! rsync's options about the steps of a received file to its final place.
+//! rsync's options for temporary and partial files, and for how a received file gets its final name.
 
 use linerate_transfer::NO_TEMP_DIR;
 use linerate_wire::control::{Appending, Placing};
@@ -7,30 +7,30 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
 use super::checked::debugs;
 
-/// The directory where files wait with `--delay-updates`, unless another one is named.
+/// The default directory for finished files with `--delay-updates`.
 const WAITING: &[u8] = b".~tmp~";
 
-/// Options about the steps of a received file to its final place.
+/// Options for temporary and partial files, as the user gave them.
 #[derive(Clone, Debug, Default)]
 pub struct PlacingWishes {
-    /// `--partial`.
+    /// Whether `--partial` was given.
     pub partial: bool,
-    /// `--partial-dir`; empty for none.
+    /// The directory of `--partial-dir`; empty if the option was given an empty value.
     pub directory: Option<Vec<u8>>,
-    /// `--delay-updates`.
+    /// Whether `--delay-updates` was given.
     pub delayed: bool,
     /// `--append`, `--append-verify`.
     pub append: Appending,
     /// The number of times that `--fuzzy` was given.
     pub fuzzy: u8,
-    /// `--debug` names the basis that `--fuzzy` has chosen.
+    /// Whether `--debug` shows the similar file that `--fuzzy` has chosen.
     pub shows_fuzzy: bool,
-    /// `--temp-dir`.
+    /// The directory of `--temp-dir`.
     pub temporary: Option<Vec<u8>>,
 }
 
 impl PlacingWishes {
-    /// The words of `--debug`.
+    /// Stores the words of `--debug`.
     pub fn debug(&mut self, words: &OsStr) {
         self.shows_fuzzy = debugs(words, "fuzzy").unwrap_or(self.shows_fuzzy);
     }
@@ -62,7 +62,7 @@ impl PlacingWishes {
         }
     }
 
-    /// These options, for the receiver.
+    /// These options in the form for the receiver.
     pub fn placing(&self) -> Placing {
         Placing {
             temporary: self.temporary.clone(),
@@ -73,7 +73,7 @@ impl PlacingWishes {
         }
     }
 
-    /// The rule that leaves directories of parts out, and protects them from deletion.
+    /// The filter rule that excludes the directory of partial files, and protects it from deletion.
     pub fn rule(&self) -> Option<OsString> {
         let directory = self.directory.as_deref().filter(|directory| !directory.starts_with(b"/"))?;
         let end = directory.iter().rposition(|&byte| byte != b'/').map_or(0, |at| at + 1);

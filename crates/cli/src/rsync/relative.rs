@@ -1,4 +1,4 @@
-//! `--relative` and lists of files: named entries keep their paths, from `/./` on if they have that.
+//! `--relative` and lists of files: named entries keep their paths, or the part after `/./`.
 
 use linerate_transfer::filter::{FilesFrom, FilesFromError, names};
 use linerate_wire::control::MAX_SOURCES;
@@ -10,15 +10,15 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
 use crate::common::spec::Spec;
 
-/// The directories that named paths are below, and the paths there.
+/// Base directories, and the paths below them that are sent.
 #[derive(Default)]
 pub struct Below {
-    /// The sources.
+    /// The base directories, which are used as sources.
     pub tops: Vec<OsString>,
-    /// The paths below the sources that are sent.
+    /// The paths below the base directories that are sent.
     pub listed: FilesFrom,
     numbers: HashMap<OsString, u32>,
-    /// The top of the first path that began with `./`.
+    /// The index of the base directory of the first path that began with `./`.
     top: Option<u32>,
 }
 
@@ -67,17 +67,18 @@ pub fn of_list(source: &OsString, text: &[u8], nul: bool, relative: bool) -> Res
 }
 
 impl Below {
-    /// These paths; if `implies`, since directories on the way are sent too, also the own entry of the top of
-    /// the first path that began with `./`.
+    /// If `implies`, directories on the way to a path are sent too; then the base directory of the first path
+    /// that began with `./` is sent as an entry itself.
     pub fn implying(mut self, implies: bool) -> Self {
         if let Some(argument) = self.top.filter(|_| implies) {
-            // One more than was counted: the other end counts again.
+            // This adds one path beyond the counted limit; the other end checks the limit again.
             let _ = self.listed.add(ListedPath { path: RelPath::root(), contents: false, argument });
         }
         self
     }
 
-    /// Adds `path` below `top`. If nothing follows `/./`, the path is everything there.
+    /// Adds `path` below the base directory `top`. If nothing follows `/./`, the path means the whole
+    /// directory.
     fn name(&mut self, top: Vec<u8>, path: &[u8]) -> Result<(), FilesFromError> {
         let argument = self.number(OsString::from_vec(top))?;
         if path.len() > 2 && path.starts_with(b"./") {
@@ -98,7 +99,7 @@ impl Below {
     }
 }
 
-/// The directory, and the path below it that is kept.
+/// Splits a path into the base directory and the part that is kept at the destination.
 fn split(path: &[u8]) -> (&[u8], &[u8]) {
     if let Some((top, below)) = at_dot(path) {
         return (if top.is_empty() { b"/" } else { top }, below);
@@ -120,7 +121,7 @@ fn at_dot(path: &[u8]) -> Option<(&[u8], &[u8])> {
     Some((&path[..at], &path[at + 3..]))
 }
 
-/// The directory, and the last name.
+/// Splits a path into its directory and its last name.
 fn split_name(path: &[u8]) -> (&[u8], &[u8]) {
     match path.iter().rposition(|byte| *byte == b'/') {
         Some(at) if path.len() == at + 1 => (&path[..at], b"."),
@@ -129,7 +130,8 @@ fn split_name(path: &[u8]) -> (&[u8], &[u8]) {
     }
 }
 
-/// A path of a list, which can't leave its beginning: `..` removes the name before it, if there is one.
+/// Normalizes a path from a list so that it can't leave the base directory: `..` removes the preceding name,
+/// if any.
 fn clamped(path: &[u8]) -> Vec<u8> {
     let mut kept: Vec<&[u8]> = Vec::new();
     for part in path.split_inclusive(|byte| *byte == b'/') {

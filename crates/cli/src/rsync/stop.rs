@@ -5,10 +5,10 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::common::numbers::whole;
 
-/// Minutes from now.
+/// The time that is a number of minutes from now.
 ///
 /// # Errors
-/// If that is no number of minutes.
+/// If `text` is no number of minutes.
 pub fn after(text: &str) -> Result<SystemTime, String> {
     let minutes: u32 = whole(text, "minutes")?;
     if minutes == 0 {
@@ -30,7 +30,8 @@ pub fn at(text: &str) -> Result<SystemTime, String> {
 const FORM: &str =
     "not a time: write [[YEAR-]MONTH-]DAY, [[YEAR-]MONTH-]DAYTHOUR:MINUTE, HOUR:MINUTE or :MINUTE";
 
-/// The furthest next time, in units of the first part that wasn't given: hours, days, months, and years up to 29 February.
+/// The furthest next time, in units of the largest part that wasn't given: 26 hours; also limits for days,
+/// months and years (up to the next 29 February).
 const HOURS: i32 = 26;
 const DAYS: i32 = 2;
 const MONTHS: i32 = 13;
@@ -74,7 +75,7 @@ fn next(text: &str, now: i64) -> Result<i64, String> {
     })
 }
 
-/// The date and the time of day.
+/// Splits a text into the date and the time of day.
 fn split(text: &str) -> (Option<&str>, Option<&str>) {
     match text.split_once(['T', 't']) {
         Some((date, time)) => {
@@ -93,17 +94,17 @@ fn numbers(text: &str, between: &[char]) -> Result<Vec<i32>, String> {
     text.split(between).map(number).collect()
 }
 
-/// Months continue into the next years.
+/// A month beyond December is a month of a later year.
 fn in_month(local: LocalTime, month: i32) -> LocalTime {
     LocalTime { year: local.year + (month - 1) / 12, month: (month - 1) % 12 + 1, ..local }
 }
 
-/// A year of two digits is the next such year.
+/// A year of two digits means the next year that ends in these digits.
 fn whole_year(year: i32, this: i32) -> i32 {
     if year >= 100 { year } else { this + (year - this).rem_euclid(100) }
 }
 
-/// True for a day that its month has.
+/// Whether the month has this day.
 fn is_a_day(local: &LocalTime) -> bool {
     let noon = LocalTime { hour: 12, minute: 0, ..*local };
     noon.seconds().and_then(LocalTime::of).is_some_and(|found| found == noon)

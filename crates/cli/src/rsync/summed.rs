@@ -1,4 +1,5 @@
-//! Lines of changes that have sums of files (`%C`): they wait until all files are in place; then each file is read.
+//! Lines of changes that show checksums of files (`%C`). They wait until all files are in place; then each
+//! file is read.
 
 use linerate_transfer::lock::lock;
 use linerate_wire::control::Change;
@@ -16,20 +17,20 @@ use super::sums::FileSum;
 use super::tops::{Top, sources_of, tops};
 use crate::common::spec::Spec;
 
-/// Changes that wait for their lines.
+/// Changes whose lines aren't printed yet.
 pub struct Summed {
-    /// The sum of sent files, and of files that `--checksum` compares.
+    /// The checksum types of sent files, and of files that `--checksum` compares.
     kinds: [FileSum; 2],
     compares: bool,
     dry_run: bool,
     tops: Vec<Top>,
-    /// The destination, if it is on this host and gets the files.
+    /// The destination, if it is on this host and files are received there.
     destination: Option<PathBuf>,
     held: Mutex<Vec<Change>>,
 }
 
 impl Summed {
-    /// The sums that `line` asks for.
+    /// Selects the checksum types that `line` asks for.
     pub fn new(line: &Line) -> Self {
         let dry_run = line.sync.dry_run;
         let destination = match line.paths.last().map(|path| Spec::parse(path)) {
@@ -46,12 +47,12 @@ impl Summed {
         }
     }
 
-    /// Keeps a change until its line is written.
+    /// Stores a change until its line is printed.
     pub fn hold(&self, change: Change) {
         lock(&self.held).push(change);
     }
 
-    /// The changes that waited, each with its sum.
+    /// Removes and returns the stored changes, each with its file's checksum.
     pub fn take(&self) -> impl Iterator<Item = (Change, String)> {
         let held = std::mem::take(&mut *lock(&self.held));
         held.into_iter()
@@ -59,7 +60,7 @@ impl Summed {
             .map(|(sum, change)| (change, sum))
     }
 
-    /// The sum of a change's file, or spaces; `None` if the file didn't arrive.
+    /// The checksum of a changed file, or spaces if it has none; `None` if the file didn't arrive.
     fn sum(&self, change: &Change) -> Option<String> {
         let is_sent = matches!(change.item[0], b'<' | b'>');
         let is_file = change.item[0] != b'*' && change.item[1] == b'f';
@@ -79,7 +80,7 @@ impl Summed {
         sum.or_else(|| (!comes_here).then(blank))
     }
 
-    /// The file at the destination, otherwise the source.
+    /// Opens the file at the destination or, if that isn't possible, at the source.
     fn file(&self, change: &Change) -> Option<File> {
         match &self.destination {
             Some(top) if top.is_dir() => {
@@ -91,7 +92,7 @@ impl Summed {
     }
 }
 
-/// Opens a regular file; for other kinds of files it doesn't wait for a peer.
+/// Opens a regular file. A FIFO or another special file is not opened, so the call doesn't block.
 fn open(path: &Path, flags: OFlags) -> Option<File> {
     let flags = (flags | OFlags::NONBLOCK).bits().cast_signed();
     let file = OpenOptions::new().read(true).custom_flags(flags).open(path).ok()?;

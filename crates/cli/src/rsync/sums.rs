@@ -1,4 +1,4 @@
-//! Sums of whole files, as rsync's `--checksum-choice` names them and `%C` shows them.
+//! Checksums of whole files, as rsync's `--checksum-choice` names them and `%C` shows them.
 
 use md4::Md4;
 use md5::Md5;
@@ -8,13 +8,13 @@ use std::hash::Hasher;
 use std::io::{self, Read};
 use twox_hash::{XxHash3_64, XxHash3_128, XxHash64};
 
-/// Bytes that are read at once.
+/// The number of bytes that are read at once.
 const BUFFER: usize = 1 << 18;
 
-/// A kind of sum.
+/// A checksum algorithm.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum FileSum {
-    /// The sum that two current rsyncs agree upon.
+    /// The algorithm on which two current versions of rsync agree.
     #[default]
     Xxh128,
     Xxh3,
@@ -22,13 +22,13 @@ pub enum FileSum {
     Md5,
     Md4,
     Sha1,
-    /// linerate's own.
+    /// linerate's own algorithm, which rsync doesn't have.
     Blake3,
     None,
 }
 
 impl FileSum {
-    /// The sum with this name, if there is one.
+    /// The algorithm with this name, if linerate has it.
     pub fn of(name: &str) -> Option<Self> {
         Some(match name {
             "auto" | "xxh128" => Self::Xxh128,
@@ -43,7 +43,7 @@ impl FileSum {
         })
     }
 
-    /// The sum's name.
+    /// The algorithm's name.
     pub fn name(self) -> &'static str {
         match self {
             Self::Xxh128 => "xxh128",
@@ -57,7 +57,7 @@ impl FileSum {
         }
     }
 
-    /// The number of characters of a shown sum.
+    /// The number of characters of a printed checksum.
     pub fn width(self) -> usize {
         match self {
             Self::Xxh128 | Self::Md5 | Self::Md4 => 32,
@@ -69,10 +69,10 @@ impl FileSum {
         }
     }
 
-    /// The sum of all of `file`, and the number of its bytes.
+    /// Reads `file` to its end, and returns its checksum and its number of bytes.
     ///
     /// # Errors
-    /// If it can't be read.
+    /// If the file can't be read.
     pub fn hex(self, file: impl Read) -> io::Result<(String, u64)> {
         match self {
             Self::Xxh128 => {

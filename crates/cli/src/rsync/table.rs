@@ -1,4 +1,4 @@
-//! All options of rsync 3.5, and the effect of each here.
+//! All options of rsync 3.5, and the effect that each has in linerate.
 
 mod rows;
 
@@ -19,24 +19,25 @@ use rows::{always, always_of, flag, refused, refused_of, switch, value};
 
 /// One of rsync's options.
 pub struct RsyncOption {
-    /// Its long names, without `--`; none has only a letter.
+    /// The option's long names, without `--`; empty if the option has only a letter.
     pub names: &'static [&'static str],
-    /// Its letter.
+    /// The option's letter.
     pub short: Option<char>,
-    /// Its effect here.
+    /// The option's effect in linerate.
     pub does: Does,
-    /// The effect of `--no-` before one of its names; none where that isn't supported.
+    /// The effect of the option's name with `no-` before it; `None` if this form isn't supported.
     pub off: Option<fn(&mut Line)>,
 }
 
-/// The effect of an option of rsync here.
+/// The effect of an rsync option in linerate.
 #[derive(Clone, Copy)]
 pub enum Does {
-    /// The option does what it does with rsync.
+    /// The option has no value, and the same effect as with rsync.
     Flag(fn(&mut Line)),
-    /// The option does what it does with rsync, and has a value.
+    /// The option has a value, and the same effect as with rsync.
     Value(fn(&mut Line, &OsStr) -> Result<(), String>),
-    /// Nothing, for this reason: what the option asks for is always so, or changes nothing that a user sees.
+    /// The option is accepted without effect, for this reason: its effect is always there, or no user could
+    /// see it.
     Always(&'static str),
     /// As [`Does::Always`], for an option with a value.
     AlwaysOf(&'static str),
@@ -47,7 +48,7 @@ pub enum Does {
 }
 
 impl RsyncOption {
-    /// The option with this name, and true; or false, if the name has a `no-` before it.
+    /// Finds an option by name. The flag is false if the name begins with `no-`, true otherwise.
     pub fn of(name: &str) -> Option<(&'static Self, bool)> {
         let named = |name: &str| OPTIONS.iter().find(|option| option.names.contains(&name));
         if let Some(option) = named(name) {
@@ -60,7 +61,7 @@ impl RsyncOption {
         named(name).or(letter).map(|option| (option, false))
     }
 
-    /// The option's names, as they are written.
+    /// The option's names, in the form for the help.
     pub fn shown(&self) -> String {
         let long = self.names.iter().map(|name| format!("--{name}"));
         let names: Vec<_> = self.short.map(|letter| format!("-{letter}")).into_iter().chain(long).collect();
@@ -90,7 +91,7 @@ const PARTIAL: &str = "what has come is always kept, and the same command goes o
 const THREADS: &str =
     "linerate takes as many threads as the path and the processors make useful, four at most";
 
-/// In the order of rsync's manual.
+/// The options, in the order of rsync's manual.
 pub const OPTIONS: &[RsyncOption] = &[
     flag(&["help"], None, |line| line.help = true),
     flag(&["version"], Some('V'), |line| line.version += 1),
@@ -449,7 +450,7 @@ fn rule(line: &mut Line, kind: RuleOption, value: &OsStr) -> Result<(), String> 
     Ok(())
 }
 
-/// `--info=progress2,stats2`.
+/// Reads a value of `--info`, for example `progress2,stats2`.
 fn info(line: &mut Line, value: &OsStr) -> Result<(), String> {
     if line.info.read(text(value)?)? {
         line.words_help = Some(INFO_HELP);
@@ -457,7 +458,7 @@ fn info(line: &mut Line, value: &OsStr) -> Result<(), String> {
     Ok(())
 }
 
-/// `--debug=help`.
+/// The text of `--debug=help`.
 pub const DEBUG_HELP: &str = "\
 The words of --debug are taken, and change nothing: rsync's inner workings aren't
 linerate's. FUZZY names the file that --fuzzy has chosen, and NSTR the sums and

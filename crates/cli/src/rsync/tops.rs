@@ -1,4 +1,4 @@
-//! The places of the sources on this host.
+//! The directories of the sources that are on this host.
 
 use linerate_wire::control::Change;
 use std::ffi::OsString;
@@ -8,15 +8,16 @@ use std::path::PathBuf;
 use super::line::Line;
 use crate::common::spec::Spec;
 
-/// The directory above a source, and the source's name there; no name if the source is the directory itself.
+/// The directory that holds a source, and the source's name in it; no name if the source is the directory
+/// itself.
 pub struct Top {
     directory: Vec<u8>,
-    /// The source was written as an absolute path.
+    /// Whether the source was written as an absolute path.
     is_absolute: bool,
     name: Option<Vec<u8>>,
 }
 
-/// The tops of a command line's sources that are on this host.
+/// The directory and name of each source of a command line that is on this host.
 pub fn tops(line: &Line) -> Vec<Top> {
     let keeps_path = line.relative.unwrap_or(line.files_from.is_some());
     let sources = line.sources().iter().filter_map(|source| match Spec::parse(source) {
@@ -46,7 +47,7 @@ pub fn tops(line: &Line) -> Vec<Top> {
     sources.map(top).collect()
 }
 
-/// The possible places of a change's file among the sources of this host, the most probable first.
+/// The paths that a changed file may have among the sources of this host, the most probable first.
 pub fn sources_of(tops: &[Top], change: &Change) -> impl Iterator<Item = PathBuf> {
     let path = change.path.as_bytes();
     let first = path.split(|byte| *byte == b'/').next().unwrap_or(path);
@@ -57,7 +58,7 @@ pub fn sources_of(tops: &[Top], change: &Change) -> impl Iterator<Item = PathBuf
     })
 }
 
-/// The path of the file for a sender on this host, without the slash in front.
+/// The file's path at a sender on this host, without the leading slash.
 pub fn full_name(tops: &[Top], change: &Change, pulls: bool) -> Vec<u8> {
     let path = change.path.as_bytes();
     let path: &[u8] = if path.is_empty() { b"." } else { path };

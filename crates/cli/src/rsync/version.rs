@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::table::{Does, RsyncOption};
 
-/// Scripts look for the first words.
+/// The text of `--version`. Its first words are unchanged, since scripts search for them.
 pub fn shown() -> String {
     format!(
         "rsync  version 3.5.0  protocol version 32 (its options, by linerate {})",
@@ -12,7 +12,7 @@ pub fn shown() -> String {
     )
 }
 
-/// A JSON object with the keys that rsync prints; a capability is there if its option does something.
+/// The capabilities as a JSON object with rsync's keys. A capability is true if linerate supports its option.
 pub fn as_json() -> Value {
     json!({
         "program": "linerate rsync",

@@ -1,4 +1,5 @@
-//! Changes with names for this end's user: in this end's character set, and without the prefix that a far receiver puts before links.
+//! Converts reported names for this end's user: to this end's character set, and without the prefix that a
+//! far receiver adds to link targets.
 
 use linerate_transfer::charsets::NameConversion;
 use linerate_wire::control::{Change, Link, MUNGED};
@@ -6,11 +7,11 @@ use std::borrow::Cow;
 
 use super::line::Line;
 
-/// The wording of changes.
+/// The conversions of names in reports.
 pub struct Wording {
-    /// The far receiver puts [`MUNGED`] before the text of links.
+    /// Whether the far receiver adds [`MUNGED`] to the targets of links.
     unmunges: bool,
-    /// The conversion of the far end's names to names here.
+    /// The conversion of names from the far end's character set to this end's.
     conversion: Option<NameConversion>,
     pulls: bool,
 }
@@ -25,7 +26,7 @@ impl Wording {
         }
     }
 
-    /// The change with this end's names.
+    /// Returns the change with names in this end's form.
     pub fn word<'c>(&self, change: &'c Change) -> Cow<'c, Change> {
         let mut change = Cow::Borrowed(change);
         if let (true, Some(Link::Target(target))) = (self.unmunges, &change.link)
@@ -34,7 +35,7 @@ impl Wording {
             let link = Some(Link::Target(own.to_vec()));
             change = Cow::Owned(Change { link, ..change.into_owned() });
         }
-        // Names are the sender's; for deleted entries they are the receiver's.
+        // Reported names come from the sender, except names of deleted entries, which come from the receiver.
         if let Some(conversion) = self.conversion
             && self.pulls != (change.item == Change::DELETED)
             && let Some(path) = conversion.path(&change.path)

@@ -2,9 +2,9 @@
 
 use crate::exit::Code;
 
-/// Something failed.
+/// Exit code if any file failed.
 pub const FAILED: u8 = 1;
-/// The copy was given up before anything could be copied, or the connection went away.
+/// Exit code if scp gave up before it copied a file, or if the connection broke.
 pub const FATAL: u8 = 255;
 
 /// The codes and their meanings, for the help and the guide.
@@ -15,7 +15,7 @@ pub const MEANINGS: [(u8, &str); 4] = [
     (FATAL, "the far end or the connection failed, or a source of this host isn't there"),
 ];
 
-/// scp's number for the end of one copy.
+/// scp's exit code for the result of one copy.
 pub fn number(code: Code) -> u8 {
     match code {
         Code::Done => 0,

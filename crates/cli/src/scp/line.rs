@@ -1,4 +1,4 @@
-//! scp's command line: its words, by the table of its options.
+//! scp's command line. Its words are read with the table of scp's options.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -16,9 +16,9 @@ pub struct ScpLine {
     pub preserve: bool,
     pub quiet: bool,
     pub verbose: u8,
-    /// The destination must be a directory, however many sources there are.
+    /// Whether the destination must be a directory, even for a single source.
     pub into_directory: bool,
-    /// Bytes a second.
+    /// The limit of the rate, in bytes per second.
     pub limit: Option<u64>,
     pub reach: Reach,
     pub help: bool,
@@ -27,7 +27,7 @@ pub struct ScpLine {
     pub paths: Vec<OsString>,
 }
 
-/// The reason why a command line can't be served, and scp's exit code for it.
+/// The reason why a command line is refused, and scp's exit code for it.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Wrong {
     pub message: String,
@@ -63,7 +63,7 @@ impl ScpLine {
         Ok(line)
     }
 
-    /// Passes ssh an option of its configuration file.
+    /// Adds an option for ssh, in the syntax of ssh's configuration file.
     pub fn ssh(&mut self, option: &str) {
         self.reach.option.push(option.into());
     }
@@ -107,7 +107,7 @@ impl ScpLine {
     }
 }
 
-/// The error of a wrong value: scp shows its usage for a wrong limit, and gives up at once for other values.
+/// The error for a wrong value. scp prints its usage for a wrong limit, and only an error for other values.
 fn wrong_value(option: &ScpOption, value: &OsStr, why: &str) -> Wrong {
     let code = if option.letter == 'l' { FAILED } else { FATAL };
     Wrong { message: format!("-{} {}: {why}", option.letter, printable(value.as_bytes())), code }

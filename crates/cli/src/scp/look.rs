@@ -1,4 +1,4 @@
-//! Output in scp's format: its meter on a terminal, and a line for each error.
+//! Output in scp's format: a progress meter on a terminal, and a line for each error.
 
 use linerate_quantity::Bytes;
 use linerate_wire::control::Change;
@@ -8,16 +8,16 @@ use std::io::{IsTerminal, Write};
 use super::place::SourcePlace;
 use crate::common::look::{Done, Look, Sums};
 
-/// Output in scp's format.
+/// Prints the events of a copy in scp's format.
 pub struct ScpLook {
-    /// As messages name them.
+    /// The sources, as messages name them.
     sources: Vec<String>,
-    /// The name that the meter shows; `None` without a meter.
+    /// The name that the progress meter shows; `None` if the meter is off.
     meter: Option<String>,
 }
 
 impl ScpLook {
-    /// The look for one copy of these sources; without the meter if `quiet`, or if standard output is no
+    /// Output for one copy of these sources. The meter is off if `quiet` is set, or if standard output is no
     /// terminal.
     pub fn new(sources: &[SourcePlace], quiet: bool) -> Self {
         let shown = |bytes: &[u8]| printable(bytes);
@@ -41,8 +41,8 @@ impl Look for ScpLook {
         format!("scp: {path}: {}", in_scps_words(message))
     }
 
-    /// True for an entry in a tree that is no regular file: it is left out with a line. A source itself is an
-    /// error.
+    /// Whether `path` is an entry below a source that isn't a regular file. scp leaves such an entry out,
+    /// with a message; for a source itself it reports an error.
     fn leaves_out(&self, path: &str, message: &str) -> bool {
         !message.starts_with("is a directory") && !self.sources.iter().any(|source| source == path)
     }
@@ -57,7 +57,7 @@ impl Look for ScpLook {
         let Some(name) = &self.meter else { return };
         let mut out = std::io::stdout().lock();
         let end = if done.is_last { "\n" } else { "" };
-        // Lost output is no reason to stop.
+        // A failure to print the progress doesn't stop the copy.
         let _ = write!(out, "\r{}{end}", meter(name, done)).and_then(|()| out.flush());
     }
 
@@ -66,7 +66,7 @@ impl Look for ScpLook {
 
 const NO_FILE: &str = "not a regular file";
 
-/// The reason alone, as scripts look for it: `No such file or directory`.
+/// Only the reason of an error, in the words for which scripts search: `No such file or directory`.
 fn in_scps_words(message: &str) -> &str {
     if message.starts_with("is a directory") || message.ends_with("; not copied") {
         return NO_FILE;
@@ -75,7 +75,7 @@ fn in_scps_words(message: &str) -> &str {
     reason.split(" (os error").next().unwrap_or(reason)
 }
 
-/// `name   45%  1.20 GB  980.50 MB/s   00:12 ETA`.
+/// A line of the progress meter, for example `name   45%  1.20 GB  980.50 MB/s   00:12 ETA`.
 fn meter(name: &str, done: &Done) -> String {
     let (bytes, total) = done.bytes;
     let percent = (bytes.saturating_mul(100)).checked_div(total).unwrap_or(100).min(100);

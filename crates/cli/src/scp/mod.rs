@@ -1,4 +1,4 @@
-//! `linerate scp`: serves an unchanged scp command line.
+//! `linerate scp`: accepts scp command lines without changes.
 
 mod codes;
 mod line;
@@ -81,7 +81,7 @@ fn failed(message: String) -> Wrong {
 }
 
 impl ScpLine {
-    /// Copies, and returns scp's exit code.
+    /// Copies all sources to the destination, and returns scp's exit code.
     fn copy(&self) -> Result<u8, Wrong> {
         if self.help || self.version {
             let version = format!("linerate {} as scp", env!("CARGO_PKG_VERSION"));
@@ -114,20 +114,20 @@ impl ScpLine {
         let output = Output::new(style).looking_like(ScpLook::new(sources, self.quiet));
         let code = perform(output, Ok(self.task(sources, destination)));
         let code = code.unwrap_or_else(|Failure(message, code)| {
-            // If no source exists, each has already had its line.
+            // If no source exists, an error line was already printed for each source.
             if code != Code::NoSource {
                 tell!("scp: {message}");
             }
             code
         });
         match code {
-            // The destination had to be a directory of the far host, but isn't one.
+            // The destination must be a directory of the far host, but isn't one.
             Code::Usage if self.is_into() && destination.host.is_some() => FATAL,
             code => number(code),
         }
     }
 
-    /// The destination must be a directory.
+    /// Whether the destination must be a directory.
     fn is_into(&self) -> bool {
         self.into_directory || self.paths.len() > 2
     }
@@ -137,7 +137,7 @@ impl ScpLine {
         let by = |place: &SourcePlace| Reach { port: place.port.or(self.reach.port), ..self.reach.clone() };
         let options = Options {
             recursive: self.recursive,
-            // Within one host scp behaves like cp, which keeps links.
+            // A copy within one host keeps symbolic links, as cp does.
             copy_links: self.recursive && far.is_some(),
             keep: self.keep(far.is_none()),
             rate_limit: self.limit,
@@ -162,7 +162,7 @@ impl ScpLine {
         }
     }
 
-    /// The metadata to keep: within this host as cp does, otherwise as scp does.
+    /// The metadata that a copy keeps: as cp for a copy within this host, otherwise as scp.
     fn keep(&self, within: bool) -> Keep {
         let kept = if self.preserve { Keep::SCP } else { Keep::NOTHING };
         if !within {
@@ -173,7 +173,7 @@ impl ScpLine {
     }
 }
 
-/// The sources of this host up to the first that doesn't exist, at which scp gives up, and the exit code so far.
+/// The sources of this host up to the first missing one, at which scp stops, and the exit code so far.
 fn there(mut sources: Vec<SourcePlace>, destination: &SourcePlace) -> Result<(Vec<SourcePlace>, u8), Wrong> {
     if destination.host.is_none() {
         return Ok((sources, 0));
@@ -190,7 +190,7 @@ fn there(mut sources: Vec<SourcePlace>, destination: &SourcePlace) -> Result<(Ve
     Ok((sources, FATAL))
 }
 
-/// The destination as a directory: on this host it must exist, on another host it is created.
+/// Checks that the destination is a directory. On this host it must exist; on another host it is created.
 fn as_directory(mut destination: SourcePlace) -> Result<SourcePlace, Wrong> {
     if destination.host.is_none() {
         let why = match fs::metadata(&destination.written) {
@@ -207,8 +207,9 @@ fn as_directory(mut destination: SourcePlace) -> Result<SourcePlace, Wrong> {
     Ok(destination)
 }
 
-/// Sources that are copied together, in their order: those of one host. A source that has the name of
-/// an earlier one in its group begins a new group, so it replaces the earlier one at the destination, as with scp.
+/// Groups sources that can be copied together: neighbours on the same host. A source with the same name as an
+/// earlier one of its group begins a new group, so that it replaces the earlier one at the destination, as
+/// with scp.
 fn groups(sources: Vec<SourcePlace>) -> Vec<Vec<SourcePlace>> {
     let mut groups: Vec<Vec<SourcePlace>> = Vec::new();
     let mut names = HashSet::new();

@@ -8,16 +8,16 @@ use linerate_wire::path::printable;
 use super::table::port;
 use crate::common::spec::Spec;
 
-/// The place of a source or of the destination.
+/// A source or the destination.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SourcePlace {
-    /// As a path, or as `HOST:PATH`.
+    /// The word in linerate's notation: a path, or `HOST:PATH`.
     pub written: OsString,
-    /// The host, perhaps with a user; `None` for this host.
+    /// The host, which may have a user before it; `None` for this host.
     pub host: Option<OsString>,
-    /// The port that a URI names.
+    /// The port, which only a URI can contain.
     pub port: Option<u16>,
-    /// The path there.
+    /// The path on the host.
     pub path: Vec<u8>,
 }
 
@@ -37,7 +37,7 @@ impl SourcePlace {
         Ok(Self { written: word.to_owned(), host, port: None, path })
     }
 
-    /// The last name in the path.
+    /// The last name of the path.
     pub fn name(&self) -> &[u8] {
         let end = self.path.iter().rposition(|byte| *byte != b'/').map_or(0, |at| at + 1);
         self.path[..end].rsplit(|byte| *byte == b'/').next().unwrap_or_default()
@@ -71,7 +71,7 @@ fn split(bytes: &[u8], at: u8) -> Option<(&[u8], &[u8])> {
     Some((&bytes[..found], &bytes[found + 1..]))
 }
 
-/// `%2F` is a slash, and `+` a blank, as OpenSSH's urldecode has it.
+/// Decodes `%2F` to a slash and `+` to a space, as OpenSSH's urldecode does.
 fn decoded(bytes: &[u8]) -> Option<Vec<u8>> {
     let (mut out, mut rest) = (Vec::new(), bytes.iter());
     while let Some(byte) = rest.next() {

@@ -1,4 +1,4 @@
-//! All options of OpenSSH 10's scp, and the effect of each here.
+//! All options of OpenSSH 10's scp, and the effect that each has in linerate.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -7,31 +7,31 @@ use super::line::ScpLine;
 
 /// One of scp's options.
 pub struct ScpOption {
-    /// Its letter; scp has no long names.
+    /// The option's letter; scp has no long names.
     pub letter: char,
-    /// The effect of the option here, beside that with scp.
+    /// How the option's effect differs from that in scp.
     pub fate: Fate,
-    /// Its action on the command line.
+    /// The action that reads the option.
     pub does: Effect,
 }
 
-/// The effect of an option of scp here, beside that with scp.
+/// How the effect of an option in linerate differs from that in scp.
 #[derive(Clone, Copy)]
 pub enum Fate {
-    /// The option does what it does with scp.
+    /// The option has the same effect as with scp.
     Same,
-    /// The option is taken, though it changes less than with scp, or nothing; the reason.
+    /// The option is accepted, but has less effect than with scp, or none; the text is the reason.
     Taken(&'static str),
-    /// The option is refused: the reason, and what to do.
+    /// The option is refused; the text is the reason, and what to use instead.
     Refused(&'static str),
 }
 
 /// The action of an option on the command line.
 #[derive(Clone, Copy)]
 pub enum Effect {
-    /// The option stands alone.
+    /// The option has no value.
     Flag(fn(&mut ScpLine)),
-    /// The option has a value, with this name in scp's manual.
+    /// The option has a value; the text is the value's name in scp's manual.
     Value(&'static str, fn(&mut ScpLine, &OsStr) -> Result<(), String>),
 }
 
@@ -41,7 +41,7 @@ impl ScpOption {
         OPTIONS.iter().find(|option| option.letter == char::from(letter))
     }
 
-    /// The option as the manual writes it.
+    /// The option as the manual writes it, with its value.
     pub fn shown(&self) -> String {
         match self.does {
             Effect::Flag(_) => format!("-{}", self.letter),
@@ -85,7 +85,7 @@ const fn refused(letter: char, why: &'static str) -> ScpOption {
     ScpOption { fate: Fate::Refused(why), ..flag(letter, |_| ()) }
 }
 
-/// In the order of scp's manual, and behind them those that it doesn't name.
+/// The options in the order of scp's manual, followed by options that the manual doesn't name.
 pub const OPTIONS: &[ScpOption] = &[
     taken('3', THREE),
     flag('4', |line| line.reach.ipv4 = true),
@@ -155,16 +155,16 @@ pub const OPTIONS: &[ScpOption] = &[
     refused('t', SERVER),
 ];
 
-/// A TCP port.
+/// Reads a TCP port.
 ///
 /// # Errors
-/// If it is none.
+/// If the value is no port.
 pub fn port(value: &[u8]) -> Result<u16, String> {
     let port = std::str::from_utf8(value).ok().and_then(|text| text.parse().ok());
     port.filter(|port| *port > 0).ok_or_else(|| "is no TCP port".to_owned())
 }
 
-/// Units of 1024 bits a second.
+/// Reads a limit in kibibits per second (1024 bits).
 fn limit(line: &mut ScpLine, value: &OsStr) -> Result<(), String> {
     const MOST: u64 = 100 << 20;
     let kbits = text(value)?.parse().ok().filter(|kbits| (1..=MOST).contains(kbits));
@@ -173,7 +173,7 @@ fn limit(line: &mut ScpLine, value: &OsStr) -> Result<(), String> {
     Ok(())
 }
 
-/// `-X`: a right value changes nothing, and a wrong one is refused.
+/// Reads `-X`: a valid value has no effect, and an invalid value is refused.
 fn sftp(_: &mut ScpLine, value: &OsStr) -> Result<(), String> {
     let text = text(value)?;
     match text.strip_prefix("nrequests=").or_else(|| text.strip_prefix("buffer=")) {
@@ -192,7 +192,8 @@ mod tests {
     use crate::scp::codes::MEANINGS;
     use std::collections::HashSet;
 
-    /// The letters in the usage of OpenSSH 10's scp, and those that it takes and doesn't name.
+    /// The letters that the usage of OpenSSH 10's scp shows, followed by letters that scp accepts but doesn't
+    /// show.
     const LETTERS: &str = "346ABCOpqRrsTvcDFiJloPSX12dft";
 
     #[test]

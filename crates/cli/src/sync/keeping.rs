@@ -1,4 +1,5 @@
-//! Options about backups of replaced entries, about files that other trees have, about modes, and about the sources.
+//! Options about backups of replaced entries, other trees at the receiver whose files can be used, modes, and
+//! sources.
 
 use clap::Args;
 use linerate_wire::control::{Backup, MAX_OTHER_TREES, ModeRule, OtherTrees, OtherUse};
@@ -39,7 +40,7 @@ pub struct Keeping {
 }
 
 impl Keeping {
-    /// Other trees at the receiver.
+    /// The other trees at the receiver that may already have the files.
     ///
     /// # Errors
     /// A message if there are too many.
@@ -69,16 +70,17 @@ impl Keeping {
         (self.backup || directory.is_some()).then_some(Backup { directory, suffix })
     }
 
-    /// The rule that protects backups from deletion, if they are in the same directories as their originals.
+    /// The filter rule that protects backups from deletion; needed if backups are in the same directories as
+    /// their originals.
     pub fn spares(&self) -> Option<OsString> {
         let backup = self.backup().filter(|backup| backup.directory.is_none())?;
         Some(OsString::from_vec([b"P *", backup.suffix.as_slice()].concat()))
     }
 
-    /// Changes of modes.
+    /// The rules of `--chmod`.
     ///
     /// # Errors
-    /// A message that names the part that changes no mode.
+    /// A message that names the first invalid part.
     pub fn modes(&self) -> Result<Vec<ModeRule>, String> {
         let parts = self
             .chmod

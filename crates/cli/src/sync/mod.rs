@@ -1,4 +1,4 @@
-//! `linerate sync`: a tree becomes like another, and only differences travel.
+//! `linerate sync`: makes a tree equal to another one, and sends only differences.
 
 mod keeping;
 pub mod selecting;
@@ -24,7 +24,7 @@ use crate::units::parse_size;
 use keeping::Keeping;
 use selecting::Selecting;
 
-// No line has more than 79 characters, so that it stays as it is on a terminal of 80 columns.
+// Lines have at most 79 characters, so that a terminal of 80 columns doesn't wrap them.
 const EXAMPLES: &str = "\
 Examples:
   linerate sync tree host:/data/copy
@@ -42,7 +42,7 @@ Examples:
       become like them, and --delete deletes only inside these two
 ";
 
-/// One list of arguments holds both.
+/// Help for the two forms of the paths, which share one list of arguments.
 const LINES: &str =
     "linerate sync [OPTIONS] SRC... DST\n       linerate sync [OPTIONS] SRC... --to HOST:PATH...";
 
@@ -174,7 +174,7 @@ impl SyncArgs {
         let filter = self.selecting.rules(spares).map_err(|error| Failure::usage(error.to_string()))?;
         let others = self.keeping.others().map_err(Failure::usage)?;
         let keep = self.common.details.keeping(self.keep.keep(ARCHIVE));
-        // Backups change the times of the directories that they are in.
+        // Creating a backup changes the times of its directory.
         let omit_dir_times = keep.omit_dir_times || self.keeping.spares().is_some();
         let listed = self.selecting.listed(&sources).map_err(Failure::usage)?;
         let options = Options {
@@ -207,7 +207,7 @@ impl SyncArgs {
         Ok((task, several))
     }
 
-    /// Refuses far places without a path where something would be deleted.
+    /// Refuses far sources and destinations without a path if entries would be deleted.
     fn check_paths(
         &self,
         sources: &[OsString],
@@ -251,7 +251,8 @@ impl SyncArgs {
     }
 }
 
-/// A source under its own name, whether or not the user wrote a slash at its end. The root has no name.
+/// Removes slashes at the end of a source, so that the source is copied under its own name. The root
+/// directory has no name.
 fn without_slash(source: OsString) -> OsString {
     let bytes = source.as_bytes();
     let end = bytes.iter().rposition(|byte| *byte != b'/').map_or(0, |last| last + 1);

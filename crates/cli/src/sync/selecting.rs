@@ -1,5 +1,4 @@
-//! Options that select the entries to send. Their order counts, because the first rule that
-//! matches decides.
+//! Options that select the entries to send. Their order matters, since the first matching rule decides.
 
 use clap::builder::ValueParser;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
@@ -10,7 +9,7 @@ use std::io::Read;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::Path;
 
-/// The rules of the command line, in its order.
+/// The filter options of the command line, in their order.
 #[derive(Clone, Debug, Default)]
 pub struct RuleArgs(Vec<(RuleOption, OsString)>);
 
@@ -63,7 +62,7 @@ pub struct Filtering {
 }
 
 impl Filtering {
-    /// The rules, followed by `more`; with `delete_excluded`, entries that they leave out are deleted.
+    /// The filter rules, followed by `more`. With `delete_excluded`, excluded entries are deleted.
     ///
     /// # Errors
     /// If a rule is wrong, or a file can't be read.
@@ -90,7 +89,7 @@ pub struct Selecting {
 }
 
 impl Selecting {
-    /// The rules, followed by one that protects its entries from deletion.
+    /// The filter rules, followed by `spares`, a rule that protects entries from deletion.
     ///
     /// # Errors
     /// If a rule is wrong, or a file can't be read.
@@ -98,7 +97,7 @@ impl Selecting {
         self.filtering.rules(spares.filter(|_| !self.delete_excluded), self.delete_excluded)
     }
 
-    /// The list of files below the only one of `sources`.
+    /// The list of files, whose paths are below the single source.
     ///
     /// # Errors
     /// A message if the list can't be read, or is wrong, or if there are several sources.
@@ -114,7 +113,7 @@ impl Selecting {
     }
 }
 
-/// The rules of options, in their order.
+/// Builds the filter rules from the options, in their order.
 ///
 /// # Errors
 /// If a rule is wrong, or a file can't be read.
@@ -124,7 +123,7 @@ pub fn build(
     cvs_exclude: bool,
 ) -> Result<Rules, FilterError> {
     let mut builder = Builder::new(reading);
-    // For rules with `C`, which may also stand in a file.
+    // These words are for rules with the modifier `C`, including rules in files.
     builder.cvs_words(&cvs_words());
     for (rule, value) in rules {
         match rule {
@@ -141,7 +140,7 @@ pub fn build(
     builder.build()
 }
 
-/// A list of files, whose names end in zero bytes if `nul` is set, else in newlines.
+/// Reads a list of files. Its names end with zero bytes if `nul` is set, otherwise with newlines.
 ///
 /// # Errors
 /// A message if the list can't be read, or is wrong.
@@ -170,7 +169,7 @@ fn read(file: &OsString) -> std::io::Result<Vec<u8>> {
     Ok(text)
 }
 
-/// The user's patterns for cvs.
+/// The ignore patterns of the user's CVS configuration.
 fn cvs_words() -> Vec<u8> {
     let home =
         std::env::var_os("HOME").and_then(|home| std::fs::read(Path::new(&home).join(".cvsignore")).ok());

@@ -1,4 +1,4 @@
-//! The previous plan, with which a new one compares.
+//! The previous plan, with which a new plan is compared.
 
 use anyhow::{Context, ensure};
 use std::collections::HashMap;
@@ -14,20 +14,20 @@ use crate::plan::{CATALOGUE_FILE, PlanDirectory};
 use crate::source::{is_gone, is_here};
 use crate::status::FleetStatus;
 
-/// The entries that earlier rounds have brought, by hashes of paths.
+/// The entries that earlier rounds have copied, by hashes of their paths.
 pub struct EarlierRound {
     directory: PlanDirectory,
     entries: HashMap<[u8; 16], EarlierEntry>,
 }
 
 struct EarlierEntry {
-    /// A hash of its stamp; `None` if it wasn't brought.
+    /// A hash of the entry's stamp; `None` if the entry wasn't copied.
     stamp: Option<u64>,
     is_there: bool,
 }
 
 impl EarlierRound {
-    /// Reads the catalogue and the states of a plan.
+    /// Reads the catalogue and the attempts of a plan.
     pub fn read(directory: PlanDirectory) -> anyhow::Result<Self> {
         let status = FleetStatus::read(&directory)?;
         ensure!(
@@ -41,7 +41,7 @@ impl EarlierRound {
             let entry = entry?;
             let is_done = match entry.shard {
                 IN_PLACE => true,
-                // The last task also finishes divided files.
+                // The last part also completes divided files.
                 IN_NONE | IN_SEVERAL => brought.by_all(&entry.path),
                 shard => brought.by_shard(shard, &entry.path),
             };
@@ -51,17 +51,18 @@ impl EarlierRound {
         Ok(Self { directory, entries })
     }
 
-    /// The number of that round.
+    /// The number of the previous round.
     pub fn round(&self) -> u32 {
         self.directory.plan.round
     }
 
-    /// The plan's name.
+    /// The random name of the plan.
     pub fn id(&self) -> &str {
         &self.directory.plan.id
     }
 
-    /// True if the entry was brought and still has the same stamp; notes that the source still has it.
+    /// Whether the entry was copied and has the same stamp now. Also records that the source still has the
+    /// entry.
     pub fn has(&mut self, path: &[u8], stamp: &EntryStamp) -> bool {
         let Some(entry) = self.entries.get_mut(&key(path)) else { return false };
         entry.is_there = true;
@@ -83,8 +84,9 @@ impl EarlierRound {
         Ok(())
     }
 
-    /// Lists the names that the source no longer has, each ended by a zero byte; returns their number. The scan doesn't find names
-    /// that a filter leaves out, or that can't be read: each name that it hasn't found is looked up.
+    /// Writes the list of paths that the source no longer has, each with a zero byte at its end, and returns
+    /// their number. Each path that the scan didn't find is looked up, since filters or errors may also be
+    /// the reason.
     pub fn write_gone(&self, path: &Path) -> anyhow::Result<u64> {
         let file = File::create_new(path).with_context(|| format!("making {}", path.display()))?;
         let (mut file, mut count) = (BufWriter::new(file), 0);

@@ -1,4 +1,4 @@
-//! The lists of names of a plan's parts.
+//! The lists of paths that the parts of a plan copy.
 
 use anyhow::{Context, ensure};
 use std::fs::File;
@@ -9,14 +9,14 @@ use super::MAX_LIST;
 use crate::divide::PlannedFile;
 use crate::plan::{FleetPart, PlannedShard};
 
-/// The most bytes that wait to be written, of all lists together, and of one.
+/// The greatest number of bytes in write buffers, for all lists together.
 const BUFFERS: usize = 32 << 20;
 const BUFFER: std::ops::RangeInclusive<usize> = 4 << 10..=64 << 10;
 
-/// About the bytes that a name takes in the memory of a task, in addition to its own bytes.
+/// The approximate memory that a task needs for each name, in bytes, in addition to the name itself.
 const AROUND: u64 = 64;
 
-/// A list while it is written.
+/// A list that is being written.
 pub struct ListWriter {
     part: FleetPart,
     file: BufWriter<File>,
@@ -25,8 +25,8 @@ pub struct ListWriter {
     planned: PlannedShard,
 }
 
-/// The files that are divided among several shards: `names` has their paths, each with a zero byte after it, and `files`
-/// their plans in the same order.
+/// The files that are divided among several shards: `names` holds their paths, each with a zero byte at its
+/// end, and `files` holds their divisions in the same order.
 #[derive(Default)]
 pub struct DividedLists {
     pub names: Vec<u8>,
@@ -56,7 +56,7 @@ impl ListWriter {
         })
     }
 
-    /// Adds a name; the source itself is a dot.
+    /// Adds a path; the source itself is written as a dot.
     pub fn add(&mut self, path: &[u8], bytes: u64) -> anyhow::Result<()> {
         let path = if path.is_empty() { b"." } else { path };
         for part in [path, &b"\0"[..]] {
@@ -75,13 +75,14 @@ impl ListWriter {
         Ok(())
     }
 
-    /// Adds pieces of a file, whose name is in another list; `is_first`: the file counts here.
+    /// Adds pieces of a file whose path is in the list of divided files. `is_first` means that the file
+    /// counts for this shard.
     pub fn add_pieces(&mut self, bytes: u64, is_first: bool) {
         self.planned.files += u64::from(is_first);
         self.planned.bytes = self.planned.bytes.saturating_add(bytes);
     }
 
-    /// Puts the list on stable storage.
+    /// Writes the list to stable storage.
     pub fn finish(mut self) -> anyhow::Result<PlannedShard> {
         self.file.flush().and_then(|()| self.file.get_ref().sync_all()).context("writing a list")?;
         Ok(PlannedShard { blake3: self.hasher.finalize().to_hex().to_string(), ..self.planned })

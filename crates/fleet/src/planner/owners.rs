@@ -1,4 +1,4 @@
-//! The shard of each entry, while the scan is read once more.
+//! Assigns each entry to its shard, while the scan's file is read a second time.
 
 use anyhow::Context;
 
@@ -6,28 +6,28 @@ use super::ALONE;
 use crate::catalogue::{CataloguedEntry, EntryKind, IN_NONE, IN_PLACE};
 use crate::divide::{Divider, LargePlace, PieceRange};
 
-/// The places of all entries, in the order of the scan.
+/// The shards of all entries, in the order of the scan.
 pub struct Owners {
     divider: Option<Divider>,
     large: std::vec::IntoIter<LargePlace>,
-    /// Neighbours: the number of entries, and their shard.
+    /// The pieces that follow: the number of entries of each, and its shard.
     pieces: std::vec::IntoIter<(u64, u32)>,
-    /// The number of remaining entries of the present piece, and its shard.
+    /// The present piece: the number of its remaining entries, and its shard.
     piece: (u64, u32),
-    /// The shards of files with several names, by number.
+    /// The shards of files with several hard links, by the file's number.
     of_linked: Vec<u32>,
 }
 
-/// The place of an entry.
+/// The shard or shards of an entry.
 pub enum EntryPlace {
-    /// In this shard, or in none.
+    /// One shard, or none.
     Shard(u32),
-    /// In several shards, in pieces of this size.
+    /// Several shards; the file is divided into pieces of this number of bytes.
     Several(u64, Vec<PieceRange>),
 }
 
 impl Owners {
-    /// The places of large files and of pieces; `linked` files have several names.
+    /// Prepares the assignment of large files and of pieces; `linked` files have several hard links.
     pub fn new(
         divider: Option<Divider>,
         large: Vec<LargePlace>,
@@ -38,7 +38,8 @@ impl Owners {
         Self { divider, large, pieces, piece: (0, 0), of_linked: vec![0; linked] }
     }
 
-    /// The place of the next entry; `counts`: it isn't a directory, isn't in place yet, and is the first name of its file.
+    /// The shard of the next entry. `counts` means that the entry isn't a directory, isn't in place yet, and
+    /// is the first name of its file.
     pub fn place(&mut self, entry: &CataloguedEntry, counts: bool) -> anyhow::Result<EntryPlace> {
         if is_large(self.divider.as_ref(), entry) {
             let place = self.large.next().context("there are more large files than were counted")?;
@@ -69,7 +70,7 @@ impl Owners {
     }
 }
 
-/// Whether a file may be divided. One with several names stays whole.
+/// Whether a file is large enough to be divided. A file with several hard links stays whole.
 pub fn is_large(divider: Option<&Divider>, entry: &CataloguedEntry) -> bool {
     let may_be = (entry.kind, entry.shard) == (EntryKind::File, ALONE);
     may_be && divider.is_some_and(|divider| divider.is_large(entry.stamp.size))

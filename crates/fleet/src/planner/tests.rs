@@ -38,7 +38,8 @@ fn end(plan: &PlanDirectory, part: FleetPart, state: AttemptState) {
     }
 }
 
-/// A hundred files of 1 to 100 bytes in `d`, of which `changed` has changed; one file with two names; a link.
+/// Makes a plan for a hundred files of 1 to 100 bytes in `d`, of which `changed` has changed, a file with two
+/// hard links, and a symbolic link.
 fn make(directory: &Path, shards: u32, changed: Option<u64>, with_link: bool) -> PlanDirectory {
     let mut maker = PlanMaker::begin(directory, request(shards)).unwrap();
     let mut take =
@@ -118,7 +119,7 @@ fn a_plan_is_made_as_a_whole_or_not_at_all() {
     let others = PlanRequest { destination: "/elsewhere".into(), ..request(2) };
     let error = PlanMaker::begin(directory.path(), others).err().unwrap().to_string();
     assert!(error.contains("has a plan of /source to h:/copy"), "{error}");
-    // As if it had been interrupted before the plan's last file.
+    // The file is removed as if planning had been interrupted before its last step.
     fs::remove_file(plan.path.join("plan.json")).unwrap();
     assert_eq!(make(directory.path(), 2, None, true).plan.round, 2);
     let (one, other) =
@@ -177,7 +178,7 @@ fn a_large_file_is_on_several_shards_and_in_place_once_all_are_done() {
     assert!(burden.iter().all(|(bytes, _)| (100 << 20..(100 << 20) + 30).contains(bytes)), "{burden:?}");
     assert_eq!(plan.plan.burden(), Burden { bytes: (300 << 20) + 30, files: 31 });
     assert!((0..3).all(|shard| names(&plan, FleetPart::Shard(shard)).iter().all(|name| name != "large")));
-    // One shard of three isn't done: the file comes again, under another key.
+    // One of three shards isn't completed, so the divided file is copied again, with a new key.
     (0..2).for_each(|shard| end(&plan, FleetPart::Shard(shard), AttemptState::Done));
     let second = make(1);
     assert_eq!(of(&second, FleetPart::Directories).len(), 1);
@@ -225,7 +226,7 @@ fn another_directory_with_none_of_the_names_is_not_the_source_of_the_next_round(
     fs::create_dir(&source).unwrap();
     fs::write(source.join("one"), "").unwrap();
     assert_eq!(plan(true), Ok(0));
-    // As if the file system weren't mounted, and then another one were.
+    // The source is replaced as if its file system weren't mounted, and then by another directory.
     fs::rename(&source, &aside).unwrap();
     fs::create_dir(&source).unwrap();
     let refused = plan(false).unwrap_err();

@@ -3,45 +3,45 @@
 use crate::Fact;
 use crate::root::Root;
 
-/// More nested groups than any process is in.
+/// The largest number of nested groups that is examined; more than any process is in.
 const DEEPEST: usize = 64;
 
-/// The two interfaces of the kernel.
+/// The version of the kernel's interface for control groups.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum HierarchyVersion {
-    /// Documentation/admin-guide/cgroup-v1.
+    /// Version 1 (Documentation/admin-guide/cgroup-v1).
     One,
-    /// Documentation/admin-guide/cgroup-v2.rst.
+    /// Version 2 (Documentation/admin-guide/cgroup-v2.rst).
     Two,
 }
 
-/// A group and all groups above it that are visible from here.
+/// A control group and all groups above it that are visible from here.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Hierarchy {
     pub version: HierarchyVersion,
     controller: String,
-    /// The process's own group first.
+    /// The groups; the process's own group is the first.
     pub groups: Vec<ControlGroup>,
 }
 
-/// One group.
+/// A control group.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct ControlGroup {
-    /// Its path in the hierarchy, as /proc/PID/cgroup writes it.
+    /// The group's path in the hierarchy, as /proc/PID/cgroup writes it.
     pub name: String,
-    /// Its directory, without the leading slash.
+    /// The group's directory, without the leading slash.
     pub dir: String,
 }
 
 impl Hierarchy {
-    /// The groups of a process (`self`, or its number) that a controller acts on; not applicable on a kernel without
-    /// control groups.
+    /// The groups of a process (`self`, or a process ID) that a controller acts on; not applicable on a
+    /// kernel without control groups.
     pub fn of(root: &Root<'_>, process: &str, controller: &str) -> Fact<Self> {
         root.text(&format!("proc/{process}/cgroup")).and_then(|text| {
             let Some((version, path)) = membership(&text, controller) else { return Fact::NotApplicable };
             root.needed("proc/self/mountinfo").and_then(|mounts| {
                 let mounted = mounts.lines().filter_map(|line| GroupMount::parse(line, version, controller));
-                // Each list holds at least the group that is mounted.
+                // Each list contains at least the group that is mounted.
                 match mounted.filter_map(|mount| mount.groups(path)).max_by_key(Vec::len) {
                     Some(groups) => Fact::Known(Self { version, controller: controller.to_owned(), groups }),
                     None => Fact::Unreadable(format!(
@@ -57,8 +57,8 @@ impl Hierarchy {
         &self.groups[0]
     }
 
-    /// The text of a file in each group that has it, the process's own group first. Not applicable if no group has
-    /// the file.
+    /// The text of `file` in each group that has this file; the process's own group is the first. Not
+    /// applicable if no group has the file.
     pub fn texts(&self, root: &Root<'_>, file: &str) -> Fact<Vec<(&ControlGroup, String)>> {
         let (mut texts, mut missing) = (Vec::new(), None);
         for (at, group) in self.groups.iter().enumerate() {
@@ -70,7 +70,7 @@ impl Hierarchy {
             let path = format!("{}/{file}", group.dir);
             match root.text(&path) {
                 Fact::Known(text) => texts.push((group, text)),
-                // The root of the hierarchy has no limits.
+                // The root of the hierarchy has no files with limits.
                 Fact::NotApplicable if at + 1 == self.groups.len() => {}
                 Fact::NotApplicable => missing = Some(path),
                 Fact::Unreadable(reason) => return Fact::Unreadable(reason),
@@ -83,7 +83,8 @@ impl Hierarchy {
         }
     }
 
-    /// True if the group has the controller: in version 2 only if the group above passes it on.
+    /// True if the group has the controller. In version 2, that requires that the group above passes the
+    /// controller on.
     fn has_controller(&self, root: &Root<'_>, group: &ControlGroup) -> Fact<bool> {
         match self.version {
             HierarchyVersion::One => Fact::Known(true),
@@ -94,7 +95,8 @@ impl Hierarchy {
     }
 }
 
-/// The line of /proc/PID/cgroup (`ID:CONTROLLERS:PATH`) with this controller, or else that of version 2 (`0::PATH`).
+/// The line of /proc/PID/cgroup (`ID:CONTROLLERS:PATH`) with this controller; if there is none, the line of
+/// version 2 (`0::PATH`).
 fn membership<'a>(text: &'a str, controller: &str) -> Option<(HierarchyVersion, &'a str)> {
     let lines = || {
         text.lines().filter_map(|line| {
@@ -108,7 +110,7 @@ fn membership<'a>(text: &'a str, controller: &str) -> Option<(HierarchyVersion, 
         .or_else(|| two().map(|(_, path)| (HierarchyVersion::Two, path)))
 }
 
-/// A mounted hierarchy, or a part of one.
+/// A mount of a hierarchy, or of a part of it.
 struct GroupMount {
     /// The group that is mounted.
     group: String,
@@ -116,7 +118,7 @@ struct GroupMount {
 }
 
 impl GroupMount {
-    /// Parses a line of mountinfo; `None` unless the line mounts the hierarchy of this controller.
+    /// Parses a line of mountinfo; `None` unless the line is a mount of this controller's hierarchy.
     fn parse(line: &str, version: HierarchyVersion, controller: &str) -> Option<Self> {
         let (own, file_system) = line.split_once(" - ")?;
         let mut own = own.split(' ').skip(3);
@@ -132,8 +134,8 @@ impl GroupMount {
         is_it.then(|| Self { group: group.to_owned(), point: point.to_owned() })
     }
 
-    /// A group and those above it up to the mount; `None` if the group isn't below the mount, or if that is only
-    /// visible from a parent namespace.
+    /// The group at `path` and the groups above it up to the mount; `None` if the group isn't below the
+    /// mount, or if it is visible only from a parent namespace.
     fn groups(&self, path: &str) -> Option<Vec<ControlGroup>> {
         let mounted = self.group.trim_end_matches('/');
         let below = path.strip_prefix(mounted).filter(|rest| rest.is_empty() || rest.starts_with('/'))?;

@@ -1,4 +1,4 @@
-//! How often the CPU quotas of this process's own groups stopped it.
+//! Measures how often CPU quotas stopped this process.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use super::quota::{CpuQuota, QuotaUse, STAT, Throttling, throttling};
 use crate::Fact;
 use crate::root::Root;
 
-/// Reads this process's groups, from its own up to the mount.
+/// Reads the quotas of this process's groups, from its own group up to the mount.
 pub struct QuotaMeter {
     root: PathBuf,
     groups: Option<Hierarchy>,
@@ -16,7 +16,7 @@ pub struct QuotaMeter {
 }
 
 impl QuotaMeter {
-    /// Counts from now on. `root` is the directory in place of `/`.
+    /// Starts to count now. `root` is the directory in place of `/`.
     pub fn start(root: &Path) -> Self {
         let groups = Hierarchy::of(&Root::files(root), "self", "cpu").known().cloned();
         let mut meter = Self { root: root.to_owned(), groups, first: BTreeMap::new() };
@@ -34,7 +34,7 @@ impl QuotaMeter {
         let now = self.now();
         let used = quotas.into_iter().filter_map(|quota| {
             let throttling = *now.get(&quota.group)?;
-            // A group that had no counters at the start has got its controller since then, so its counters
+            // If a group had no counters at the start, its controller was enabled later, so its counters
             // began at 0.
             let throttling = throttling.since(&self.first.get(&quota.group).copied().unwrap_or_default());
             Some(QuotaUse { quota, throttling })
@@ -56,7 +56,7 @@ mod tests {
     use std::fs;
     use tempfile::TempDir;
 
-    /// A directory in place of `/`, with files of this process's groups.
+    /// A directory in place of `/`, with these files of this process's groups.
     fn tree(files: &[(&str, &str)]) -> TempDir {
         let root = TempDir::new().unwrap();
         files.iter().for_each(|(path, text)| put(&root, path, text));

@@ -1,8 +1,9 @@
 //! Control groups (cgroups(7)): the groups of a process, and their limits.
 //!
-//! Version 2 has one hierarchy for all controllers, version 1 has one hierarchy for each controller; a host may have
-//! both versions. A limit holds for all groups below it, so limits are read from the process's own group up to the
-//! mount. In a container, the mount begins at the container's group, so limits of the groups above aren't visible.
+//! Version 2 has one hierarchy for all controllers, version 1 has one hierarchy for each controller; a host
+//! may have both versions. The limit of a group also applies to all groups below it, so limits are read from
+//! the process's own group up to the mount. In a container, the mount begins at the container's group, so
+//! limits of the groups above aren't visible.
 
 mod hierarchy;
 mod meter;

@@ -6,16 +6,16 @@ use super::hierarchy::{Hierarchy, HierarchyVersion};
 use crate::Fact;
 use crate::root::Root;
 
-/// The files of a group's quota, by version.
+/// The files with a group's quota: version 2 has one, version 1 has two.
 pub(crate) const QUOTA_FILES: [&str; 3] = ["cpu.max", "cpu.cfs_quota_us", "cpu.cfs_period_us"];
-/// The file of a group's counters.
+/// The file with the counters of a group.
 pub(crate) const STAT: &str = "cpu.stat";
 
 /// A limit on the processor time of a group and of all groups below it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct CpuQuota {
-    /// The group, by its path in the hierarchy.
+    /// The group's path in the hierarchy.
     pub group: String,
     /// The number of processors that all threads of the group together may fill: 0.5 is half a processor.
     pub processors: f64,
@@ -24,15 +24,15 @@ pub struct CpuQuota {
     pub period_us: u64,
 }
 
-/// How often a quota stopped its group.
+/// How often a quota has stopped its group.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Throttling {
-    /// Periods in which the group ran.
+    /// The number of periods in which the group ran.
     pub periods: u64,
-    /// Periods in which the group used all of its share, and was stopped.
+    /// The number of periods in which the group used its whole share and was stopped.
     pub throttled: u64,
-    /// Microseconds in which the group was stopped, summed over processors.
+    /// Microseconds for which the group was stopped, summed over processors.
     pub throttled_us: u64,
 }
 
@@ -41,7 +41,7 @@ pub struct Throttling {
 pub struct QuotaUse {
     /// The quota.
     pub quota: CpuQuota,
-    /// The growth of the quota's counters during the measurement.
+    /// How much the quota's counters have grown during the measurement.
     pub throttling: Throttling,
 }
 
@@ -66,8 +66,8 @@ impl CpuQuota {
         }
     }
 
-    /// Parses `QUOTA PERIOD`, both in microseconds. `max` (in version 1: -1) stands for no quota, and gives
-    /// `Some(None)`.
+    /// Parses `QUOTA PERIOD`, both in microseconds. `max` (in version 1: -1) means that there is no quota,
+    /// and results in `Some(None)`. `None` if the text is invalid.
     pub(crate) fn parse(group: &str, text: &str) -> Option<Option<Self>> {
         let (quota, period) = text.trim().split_once(' ')?;
         let period_us: u64 = period.trim().parse().ok().filter(|period| *period > 0)?;
@@ -79,7 +79,8 @@ impl CpuQuota {
     }
 }
 
-/// All quotas; unreadable if a text isn't a quota, with the first such text.
+/// All quotas in the list. If a text isn't a valid quota, the fact is unreadable, and states the first such
+/// text.
 fn collect(all: impl Iterator<Item = (Option<Option<CpuQuota>>, String)>) -> Fact<Vec<CpuQuota>> {
     let mut quotas = Vec::new();
     for (quota, text) in all {
@@ -92,8 +93,8 @@ fn collect(all: impl Iterator<Item = (Option<Option<CpuQuota>>, String)>) -> Fac
 }
 
 impl Throttling {
-    /// The growth since an earlier reading of the same group. If the group was created anew meanwhile, its whole
-    /// count.
+    /// How much the counters have grown since an earlier reading of the same group. If the group was created
+    /// again meanwhile, the result is the whole counters.
     pub fn since(&self, earlier: &Self) -> Self {
         if self.periods < earlier.periods {
             return *self;
@@ -107,7 +108,7 @@ impl Throttling {
 }
 
 impl QuotaUse {
-    /// The total length in seconds of the periods in which the group was stopped.
+    /// The total length, in seconds, of the periods in which the group was stopped.
     pub fn stopped_seconds(&self) -> f64 {
         self.throttling.throttled as f64 * self.quota.period_us as f64 * 1e-6
     }
@@ -137,7 +138,7 @@ mod tests {
         }
     }
 
-    /// The values are from kubernetes#97445 (EKS, Linux 4.14) and k0s#4954 (a pod of KubeVirt).
+    /// The values come from kubernetes#97445 (EKS, Linux 4.14) and k0s#4954 (a pod of KubeVirt).
     #[test]
     fn both_versions_write_counters() {
         let one = throttling("nr_periods 183\nnr_throttled 2\nthrottled_time 5198271\n").unwrap();

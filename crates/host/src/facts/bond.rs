@@ -1,4 +1,4 @@
-//! Bonds: /sys/class/net/BOND/bonding (the kernel's Documentation/networking/bonding.rst).
+//! Bonds of interfaces: /sys/class/net/BOND/bonding (the kernel's Documentation/networking/bonding.rst).
 
 use serde::{Deserialize, Serialize};
 
@@ -6,11 +6,12 @@ use super::Fact;
 use super::read::{number, words};
 use crate::root::Root;
 
-/// A bond.
+/// The settings of a bond.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Bond {
-    /// `balance-rr`, `active-backup`, `balance-xor`, `broadcast`, `802.3ad`, `balance-tlb`, `balance-alb`.
+    /// The bond's mode: `balance-rr`, `active-backup`, `balance-xor`, `broadcast`, `802.3ad`, `balance-tlb`
+    /// or `balance-alb`.
     pub mode: Fact<String>,
     /// The policy of the hash that chooses the slave for a flow: `layer2`, `layer2+3`, `layer3+4`,
     /// `encap2+3`, `encap3+4`, `vlan+srcmac`.
@@ -19,9 +20,9 @@ pub struct Bond {
     pub slaves: Fact<Vec<String>>,
     /// The active interface, in a mode that uses one interface at a time.
     pub active_slave: Fact<String>,
-    /// `slow` or `fast`, in mode 802.3ad.
+    /// How often LACP packets are sent in mode 802.3ad: `slow` or `fast`.
     pub lacp_rate: Fact<String>,
-    /// Milliseconds between two checks of the slaves' carriers; 0: they are never checked.
+    /// Milliseconds between two checks of the slaves' carriers; 0 if they are never checked.
     pub miimon: Fact<u32>,
 }
 
@@ -34,7 +35,7 @@ impl Bond {
             _ => return Fact::NotApplicable,
         }
         let dir = format!("sys/class/net/{name}/bonding");
-        // The file holds a name and the kernel's number for it.
+        // The file contains a name and the kernel's number for that name.
         let first = |file: &str| root.text(&format!("{dir}/{file}")).and_then(|text| first_word(&text));
         Fact::Known(Self {
             mode: first("mode"),

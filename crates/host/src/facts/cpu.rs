@@ -12,21 +12,21 @@ use crate::{cpuinfo, rates};
 const CPUS: &str = "sys/devices/system/cpu";
 const NODES: &str = "sys/devices/system/node";
 
-/// The processors of a host.
+/// Facts about the processors of a host.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct CpuFacts {
     /// The name of the processor's model.
     pub model: Fact<String>,
-    /// Numbers of the online logical processors.
+    /// The numbers of the online logical processors.
     pub online: Fact<Vec<u32>>,
     /// The number of cores with an online thread.
     pub cores: Fact<u32>,
-    /// Online threads by core: `[[0, 4], [1, 5]]`.
+    /// The online logical processors of each core: `[[0, 4], [1, 5]]`.
     pub siblings: Fact<Vec<Vec<u32>>>,
-    /// Sockets with an online processor.
+    /// The number of sockets with an online processor.
     pub sockets: Fact<u32>,
-    /// NUMA nodes.
+    /// The host's NUMA nodes.
     pub nodes: Fact<Vec<Node>>,
     /// The processor's instruction sets that matter to ciphers and hashes, by the kernel's names: `aes`, `pclmulqdq`,
     /// `vaes`, `vpclmulqdq`, `avx2`, `avx512f`, `sha_ni`; on Arm `aes`, `pmull`, `sha2`, `sve2`.
@@ -47,15 +47,15 @@ pub struct CpuFacts {
     pub allowed_khz: Fact<Vec<u64>>,
     /// True if the processors may run above their nominal frequency.
     pub turbo: Fact<bool>,
-    /// SMT, two threads a core: `on`, `off`, `forceoff`, `notsupported`, `notimplemented`.
+    /// The state of SMT (two threads per core): `on`, `off`, `forceoff`, `notsupported`, `notimplemented`.
     pub smt: Fact<String>,
     /// The idle states of the processors.
     pub idle: Idle,
     /// Vulnerabilities of the processors by name, each with the kernel's text about its mitigation.
     pub mitigations: Fact<BTreeMap<String, String>>,
-    /// The rate of AES-128-GCM on one thread in bytes a second, measured on a live host.
+    /// The rate of AES-128-GCM on one thread in bytes per second, measured on a live host.
     pub aes_128_gcm: Fact<f64>,
-    /// The rate of BLAKE3 on one thread in bytes a second, measured on a live host.
+    /// The rate of BLAKE3 on one thread in bytes per second, measured on a live host.
     pub blake3: Fact<f64>,
 }
 
@@ -63,11 +63,11 @@ pub struct CpuFacts {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Node {
-    /// Its number.
+    /// The node's number.
     pub number: u32,
-    /// Its online processors; empty for a node that has only memory.
+    /// The node's online processors; empty for a node that has only memory.
     pub cpus: Fact<Vec<u32>>,
-    /// Distances to all nodes, in the order of the nodes; the distance of a node to itself is 10.
+    /// The distances from this node to all nodes, in the order of the nodes; the distance to itself is 10.
     pub distances: Fact<Vec<u32>>,
 }
 
@@ -90,7 +90,7 @@ impl CpuFacts {
         u32::try_from(all.len()).ok()
     }
 
-    /// True if the processor has an instruction set.
+    /// True if the processor has the instruction set `feature`.
     pub fn has(&self, feature: &str) -> Fact<bool> {
         self.features.as_ref().map(|names| names.iter().any(|name| name == feature))
     }
@@ -134,7 +134,7 @@ impl CpuFacts {
     }
 }
 
-/// The result of `of` for each processor.
+/// The results of `of` for all processors, if all are known.
 fn all_of<T>(cpus: &Fact<Vec<u32>>, of: impl Fn(u32) -> Fact<T>) -> Fact<Vec<T>> {
     cpus.as_ref().and_then(|cpus| all(cpus.iter().map(|cpu| of(*cpu))))
 }
@@ -150,7 +150,7 @@ fn counted(values: Vec<String>) -> BTreeMap<String, u32> {
     })
 }
 
-/// Intel's own driver has the file "no_turbo"; other drivers have "boost".
+/// True if turbo is on. Intel's own driver has the file "no_turbo"; other drivers have the file "boost".
 fn turbo(root: &Root) -> Fact<bool> {
     flag(root, &format!("{CPUS}/intel_pstate/no_turbo"))
         .map(|no| !no)

@@ -1,4 +1,4 @@
-//! A driver's answers to ethtool (include/uapi/linux/ethtool.h). Only a module's memory
+//! A driver's answers to requests of ethtool (include/uapi/linux/ethtool.h). Only reading a module's memory
 //! needs a privilege, CAP_NET_ADMIN.
 
 use std::collections::BTreeMap;
@@ -9,35 +9,35 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Media {
-    /// Twisted pair, such as 10GBASE-T uses.
+    /// A connector for twisted pair, as 10GBASE-T uses it.
     TwistedPair,
     /// A transceiver for fibre.
     Fibre,
     /// A direct-attach copper cable.
     DirectAttach,
-    /// An old connector: attachment unit interface, BNC or MII.
+    /// An old connector: attachment unit interface (AUI), BNC or MII.
     Old,
-    /// An empty port.
+    /// No connector is plugged in.
     Nothing,
     /// Another connector; drivers of virtual devices report this.
     Other,
 }
 
-/// Queues of a port; 0 for a kind of queue that the driver lacks.
+/// The numbers of a port's queues. A number is 0 if the driver lacks this kind of queue.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Channels {
-    /// Queues for receiving only.
+    /// The number of queues for receiving only.
     pub rx: u32,
-    /// Their maximum number.
+    /// The largest possible number of queues for receiving only.
     pub max_rx: u32,
-    /// Queues for sending only.
+    /// The number of queues for sending only.
     pub tx: u32,
-    /// Their maximum number.
+    /// The largest possible number of queues for sending only.
     pub max_tx: u32,
-    /// Queues for both directions.
+    /// The number of queues for both directions.
     pub combined: u32,
-    /// Their maximum number.
+    /// The largest possible number of queues for both directions.
     pub max_combined: u32,
 }
 
@@ -47,9 +47,9 @@ impl Channels {
         self.rx.saturating_add(self.combined)
     }
 
-    /// The most queues that can receive. Most drivers that offer both kinds (combined, or of one direction)
-    /// allow only one kind at a time, so the maximum is that of either kind. Queues of one direction can
-    /// replace combined ones only in pairs of a receiving and a sending queue.
+    /// The most queues that can receive. Most drivers that offer both kinds of queues (combined, and for one
+    /// direction) allow only one kind at a time, so the result is the larger of the two maxima. Queues of one
+    /// direction can replace combined ones only in pairs of a receiving and a sending queue.
     pub fn max_receiving(&self) -> u32 {
         match self.max_combined {
             0 => self.max_rx,
@@ -57,7 +57,8 @@ impl Channels {
         }
     }
 
-    /// The kind of queue that receives now, by its name in `ethtool -L`, and the maximum of that kind.
+    /// The kind of queue that receives now, as `ethtool -L` names it, and the largest possible number of
+    /// queues of that kind.
     pub fn receiving_kind(&self) -> (&'static str, u32) {
         if self.combined > 0 || self.max_rx == 0 {
             ("combined", self.max_combined)
@@ -67,68 +68,68 @@ impl Channels {
     }
 }
 
-/// Descriptors in each ring.
+/// The numbers of descriptors in a port's rings.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Rings {
-    /// For receiving.
+    /// Descriptors in each receive ring.
     pub rx: u32,
-    /// Their maximum number.
+    /// The largest possible number of descriptors in a receive ring.
     pub max_rx: u32,
-    /// For sending.
+    /// Descriptors in each transmit ring.
     pub tx: u32,
-    /// Their maximum number.
+    /// The largest possible number of descriptors in a transmit ring.
     pub max_tx: u32,
 }
 
-/// A device's delays before interrupts (interrupt coalescing).
+/// How long a device delays its interrupts (interrupt coalescing).
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Coalescing {
-    /// Microseconds between a received packet and the interrupt.
+    /// The longest delay, in microseconds, between a received packet and the interrupt.
     pub rx_usecs: u32,
-    /// The number of received packets after which the device interrupts; 0: no limit.
+    /// The number of received packets after which the device interrupts; 0 means no limit.
     pub rx_frames: u32,
-    /// Microseconds between a sent packet and the interrupt.
+    /// The longest delay, in microseconds, between a sent packet and the interrupt.
     pub tx_usecs: u32,
     /// The number of sent packets after which the device interrupts.
     pub tx_frames: u32,
-    /// True if the driver adapts the delay of received packets.
+    /// True if the driver adapts the delay for received packets.
     pub adaptive_rx: bool,
-    /// True if the driver adapts the delay of sent packets.
+    /// True if the driver adapts the delay for sent packets.
     pub adaptive_tx: bool,
 }
 
-/// One offload feature.
+/// An offload feature of a port.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Offload {
-    /// True if it is on.
+    /// True if the feature is on.
     pub on: bool,
-    /// True if it can't be changed.
+    /// True if the feature can't be changed.
     pub fixed: bool,
 }
 
-/// Flow control by pause frames.
+/// Flow control of a port by pause frames.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Pause {
-    /// True if it is negotiated with the other end.
+    /// True if flow control is negotiated with the other end.
     pub autoneg: bool,
-    /// True if received pause frames are obeyed.
+    /// True if the port obeys received pause frames.
     pub rx: bool,
-    /// True if pause frames are sent.
+    /// True if the port sends pause frames.
     pub tx: bool,
 }
 
-/// Receive side scaling: the choice of receive queues by a hash.
+/// Receive side scaling: a hash chooses the receive queue of each packet.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Rss {
-    /// Receive rings.
+    /// The number of receive rings.
     pub rings: u32,
-    /// The number of slots of the hash table that point to each ring, by ring; empty if the driver has no
-    /// table.
+    /// For each ring, the number of slots of the hash table that lead to this ring; empty if the driver has
+    /// no table.
     pub slots: BTreeMap<u32, u32>,
 }
 

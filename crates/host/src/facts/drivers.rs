@@ -1,4 +1,4 @@
-//! Requests to drivers, and parsers of their answers.
+//! Sends requests to network drivers, and parses their answers.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -14,7 +14,7 @@ use crate::root::Root;
 
 /// Sends requests to drivers. Each answer is a text of lines `KEY VALUE`.
 pub(super) struct Drivers {
-    // `None` if the source isn't a live host, or if there is no socket.
+    // `None` if the facts don't come from a live host, or if no socket can be opened.
     ethtool: Option<RefCell<Ethtool>>,
 }
 
@@ -25,11 +25,12 @@ pub(super) struct DriverIdentity {
     pub firmware: Fact<String>,
 }
 
-/// A driver's statistics.
+/// A driver's statistics about a port.
 pub(super) struct Statistics {
-    /// Statistics other than 0. Of the counters of single queues, only those of losses.
+    /// The statistics whose values aren't 0. Of the counters of single queues, only those that count losses
+    /// are included.
     pub all: Fact<BTreeMap<String, u64>>,
-    /// Packets by receive queue.
+    /// The number of packets by receive queue.
     pub by_queue: Fact<BTreeMap<u32, u64>>,
 }
 
@@ -98,7 +99,7 @@ impl Drivers {
             Ok(ethtool.features(port)?.into_iter().fold(String::new(), |mut text, feature| {
                 let (on, fixed) =
                     (if feature.on { "on" } else { "off" }, if feature.fixed { " fixed" } else { "" });
-                // Writing to a string doesn't fail.
+                // Writing to a string can't fail.
                 let _ = writeln!(text, "{} {on}{fixed}", feature.name);
                 text
             }))
@@ -210,7 +211,7 @@ impl Drivers {
     }
 }
 
-/// Counts by name. vmxnet3 gives the same names to the counters of each queue: they are added up.
+/// The sums of counts by name. vmxnet3 gives the counters of all queues the same names, so they are added up.
 fn added(all: impl Iterator<Item = (String, u64)>) -> BTreeMap<String, u64> {
     all.fold(BTreeMap::new(), |mut sums, (name, value)| {
         let sum = sums.entry(name).or_insert(0_u64);
@@ -219,7 +220,7 @@ fn added(all: impl Iterator<Item = (String, u64)>) -> BTreeMap<String, u64> {
     })
 }
 
-/// Numbers by name; a missing number is 0.
+/// Numbers by their names; a missing number counts as 0.
 struct Numbers(BTreeMap<String, u32>);
 
 impl Numbers {
@@ -239,7 +240,7 @@ fn rss(text: &str) -> Option<Rss> {
     Some(Rss { rings, slots: counts })
 }
 
-/// True for the name of a single queue's counter: `rx_queue_0_packets`, `rx0_packets`, `tx-3.bytes`,
+/// True for the name of a counter of a single queue: `rx_queue_0_packets`, `rx0_packets`, `tx-3.bytes`,
 /// `ch2_poll`, `[4]: rx_ucast_packets`.
 fn is_of_queue(name: &str) -> bool {
     let name = name.trim_start();

@@ -1,13 +1,13 @@
-//! The counts between two readings of the same host.
+//! Computes how much the counts have grown between two readings of the same host.
 
 use std::collections::BTreeMap;
 
 use super::{Fact, Facts, Port, PortCounters, Qdisc, SoftnetCpu};
 
 impl Facts {
-    /// The same facts, in which losses, and the totals of which they are a share, are counted since an earlier reading,
-    /// `seconds` ago. Counts of interrupts and of packets by queue remain those since boot, because their shares need a long
-    /// time.
+    /// The same facts, in which losses, and the totals of which they are a share, are counted only since the
+    /// reading `before`, which was made `seconds` ago. Interrupts and packets by queue are still counted
+    /// since boot, since their distribution needs a long time.
     pub fn since(mut self, before: &Facts, seconds: f64) -> Self {
         if let (Fact::Known(ports), Fact::Known(_)) = (&mut self.ports, &before.ports) {
             for port in ports {
@@ -23,7 +23,8 @@ impl Facts {
         {
             *now = now.since(before);
         }
-        // The strain is that before the measurement, so that it doesn't include the measurement's own load.
+        // The strain is that of the earlier reading, since the later one includes the load of the measurement
+        // itself.
         self.strain = before.strain.clone();
         self.counted_seconds = Fact::Known(seconds);
         self
@@ -79,11 +80,11 @@ fn cpu_since(now: &mut SoftnetCpu, before: &[SoftnetCpu]) {
     now.flow_limit = grown(now.flow_limit, before.flow_limit);
 }
 
-/// Statistics of drivers that are settings: `ena_srd_mode` holds the switches of ENA Express.
+/// Names of drivers' statistics that are settings: `ena_srd_mode` holds the switches of ENA Express.
 const SETTINGS: [&str; 1] = ["ena_srd_mode"];
 
-/// Subtracts named counters, but no settings. The difference is meaningless for a driver's statistic that isn't a counter, such as a
-/// level; no check uses such a statistic.
+/// Subtracts the earlier counters from the later ones, by name, except for settings. For a driver's statistic
+/// that isn't a counter but a level, the difference is meaningless; no check uses such a statistic.
 fn map_since(now: &mut Fact<BTreeMap<String, u64>>, before: &Fact<BTreeMap<String, u64>>) {
     if let (Fact::Known(now), Fact::Known(before)) = (now, before) {
         now.iter_mut()
@@ -92,7 +93,7 @@ fn map_since(now: &mut Fact<BTreeMap<String, u64>>, before: &Fact<BTreeMap<Strin
     }
 }
 
-/// The growth of a counter. A counter that is smaller than before has restarted at 0.
+/// The growth of a counter. If the counter is smaller than before, it has restarted at 0.
 fn grown(now: u64, before: u64) -> u64 {
     now.checked_sub(before).unwrap_or(now)
 }

@@ -1,20 +1,20 @@
-//! One value of a host.
+//! A value that is read from a host, or the reason why it isn't known.
 
 use serde::{Deserialize, Serialize};
 
-/// One value read from a host.
+/// A value that is read from a host, or the reason why it isn't known.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Fact<T> {
     /// The value.
     Known(T),
-    /// The host has no such thing.
+    /// The host doesn't have the thing that the value describes.
     NotApplicable,
     /// The value could not be read, for this reason.
     Unreadable(String),
 }
 
-/// A value that hasn't been read.
+/// By default, a fact is unreadable, since it hasn't been read.
 impl<T> Default for Fact<T> {
     fn default() -> Self {
         Fact::Unreadable("not read".into())
@@ -30,12 +30,12 @@ impl<T> Fact<T> {
         }
     }
 
-    /// Maps a known value.
+    /// Applies `f` to the value, if it is known.
     pub fn map<U>(self, f: impl FnOnce(T) -> U) -> Fact<U> {
         self.and_then(|value| Fact::Known(f(value)))
     }
 
-    /// Maps a known value to any fact.
+    /// Applies `f`, which returns another fact, to the value, if it is known.
     pub fn and_then<U>(self, f: impl FnOnce(T) -> Fact<U>) -> Fact<U> {
         match self {
             Fact::Known(value) => f(value),

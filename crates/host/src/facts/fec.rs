@@ -8,7 +8,8 @@ use super::Fact;
 use crate::netlink;
 use crate::root::Root;
 
-/// A driver's answer about the error correction of its port. Encodings have ethtool's names: `off`, `rs`, `baser`, `llrs`.
+/// A driver's answer about the forward error correction of its port. Encodings have the names that ethtool
+/// uses: `off`, `rs`, `baser`, `llrs`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Fec {
@@ -18,18 +19,18 @@ pub struct Fec {
     pub configured: Vec<String>,
     /// The encoding in use; `None` if the link is down.
     pub active: Option<String>,
-    /// Received blocks with errors that were corrected.
+    /// The number of received blocks whose errors were corrected.
     pub corrected: Option<u64>,
-    /// Received blocks with more errors than can be corrected. Their frames are lost.
+    /// The number of received blocks with more errors than can be corrected. Their frames are lost.
     pub uncorrectable: Option<u64>,
 }
 
-/// The error correction of all interfaces whose drivers answer, by interface.
+/// The forward error correction of all interfaces whose drivers report it, by interface.
 pub(super) fn read(root: &Root) -> Fact<BTreeMap<String, Fec>> {
     root.answer("live/fec", netlink::fec::ports).map(|text| text.lines().filter_map(line).collect())
 }
 
-/// Parses `eth0 configured rs,baser auto 1 active rs corrected 256 uncorrectable 0`.
+/// Parses a line such as `eth0 configured rs,baser auto 1 active rs corrected 256 uncorrectable 0`.
 fn line(line: &str) -> Option<(String, Fec)> {
     let mut words = line.split_whitespace();
     let (port, mut fec) = (words.next()?.to_owned(), Fec::default());

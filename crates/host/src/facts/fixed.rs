@@ -1,4 +1,4 @@
-//! Restrictions of this host: sysctls that nobody can write here, and a kernel without fq.
+//! Restrictions of this host: sysctls that can't be written here, and whether the kernel has fq.
 
 use std::fs;
 use std::io::{self, ErrorKind};
@@ -9,7 +9,7 @@ use rustix::fs::{StatVfsMountFlags, statvfs};
 use super::Fact;
 use crate::root::Root;
 
-/// The sysctls that the doctor may propose to change, and one on which such a change depends.
+/// The sysctls that the doctor may propose to change, and one more on which such a change depends.
 const KEYS: [&str; 29] = [
     "net/core/rmem_max",
     "net/core/wmem_max",
@@ -42,8 +42,8 @@ const KEYS: [&str; 29] = [
     "vm/swappiness",
 ];
 
-/// Dotted names of the sysctls that even root can't write here. In a separate network namespace, some sysctls belong to the
-/// host; container runtimes also mount /proc/sys read-only.
+/// The dotted names of the sysctls that even root can't write here. In a separate network namespace, some
+/// sysctls belong to the host; container runtimes also mount /proc/sys read-only.
 pub(super) fn sysctls(root: &Root) -> Fact<Vec<String>> {
     root.answer("live/fixed", || {
         Ok(KEYS.iter().filter(|key| is_fixed(key)).map(|key| format!("{key}\n")).collect())
@@ -59,7 +59,7 @@ fn is_fixed(key: &str) -> bool {
     mode.is_ok_and(|mode| mode & 0o222 == 0 || is_read_only)
 }
 
-/// True if the kernel has the fq discipline, loaded or not.
+/// True if the kernel has the queueing discipline fq, loaded or not.
 pub(super) fn has_fq(root: &Root) -> Fact<bool> {
     root.answer("live/fq", || fq().map(|has| u8::from(has).to_string())).map(|text| text == "1")
 }
@@ -79,8 +79,9 @@ fn fq() -> io::Result<bool> {
             Err(error) => return Err(error),
         }
     }
-    // The kernel has the discipline that is the default. If there is no list of modules, no module can be loaded, and a
-    // built-in discipline has its functions among the kernel's symbols, whose names every user may read.
+    // The default discipline always exists. If there is no list of modules, no module can be loaded; then a
+    // built-in discipline is recognised by its functions among the kernel's symbols, whose names every user
+    // may read.
     let default = fs::read_to_string("/proc/sys/net/core/default_qdisc").unwrap_or_default();
     if default.trim() == "fq" || is_listed {
         return Ok(default.trim() == "fq");

@@ -8,7 +8,7 @@ use super::Fact;
 use crate::netlink;
 use crate::root::Root;
 
-/// The rates of one virtual function, in Mbit/s as the kernel reports them.
+/// The rate limits of one virtual function, in Mbit/s as the kernel reports them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct FunctionRate {
@@ -16,13 +16,13 @@ pub struct FunctionRate {
     pub number: u32,
     /// The function's PCI address.
     pub address: Option<String>,
-    /// The rate that the port reserves for the function.
+    /// The rate that the port reserves for the function, in Mbit/s.
     pub min_mbps: Option<u64>,
-    /// The highest rate at which the function may send.
+    /// The highest rate at which the function may send, in Mbit/s.
     pub max_mbps: Option<u64>,
 }
 
-/// The rates of the virtual functions of all interfaces, by interface.
+/// The rate limits of the virtual functions of all interfaces, by interface.
 pub(super) fn read(root: &Root) -> Fact<BTreeMap<String, Vec<FunctionRate>>> {
     root.answer("live/function_rates", netlink::functions::rates).map(|text| {
         let mut all: BTreeMap<String, Vec<FunctionRate>> = BTreeMap::new();
@@ -35,7 +35,7 @@ pub(super) fn read(root: &Root) -> Fact<BTreeMap<String, Vec<FunctionRate>>> {
     })
 }
 
-/// Parses `eth0 3 min 0 max 1000`; 0 is no limit.
+/// Parses a line such as `eth0 3 min 0 max 1000`; 0 means no limit.
 fn line(line: &str) -> Option<(&str, FunctionRate)> {
     let mut words = line.split_whitespace();
     let port = words.next().filter(|port| super::ports::is_plain(port))?;

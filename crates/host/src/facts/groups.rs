@@ -7,7 +7,8 @@ use super::read::{cpu_list_of, or_odd, parsed};
 use crate::cgroup::{ControlGroup, CpuQuota, Hierarchy, HierarchyVersion, STAT, Throttling, throttling};
 use crate::root::Root;
 
-/// Version 1 writes a limit near 2^63 if no limit is set.
+/// From this number on, a limit of version 1 means that no limit is set; the kernel writes a number near
+/// 2^63.
 const NO_LIMIT: u64 = 1 << 62;
 
 /// The limits of linerate's own control group and of the visible groups above it: in a container, up to the container's
@@ -15,11 +16,11 @@ const NO_LIMIT: u64 = 1 << 62;
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct GroupFacts {
-    /// The version (1 or 2) of the hierarchy that has the `cpu` controller.
+    /// The version (1 or 2) of the hierarchy with the `cpu` controller.
     pub version: Fact<u32>,
-    /// The path of the group that the `cpu` controller acts on.
+    /// The path of the group on which the `cpu` controller acts.
     pub name: Fact<String>,
-    /// The smallest quota of processor time.
+    /// The smallest quota of processor time among these groups.
     pub cpu_quota: Fact<CpuQuota>,
     /// How often that quota has stopped its group since the group was created.
     pub throttling: Fact<Throttling>,
@@ -27,12 +28,12 @@ pub struct GroupFacts {
     pub cpuset: Fact<Vec<u32>>,
     /// The processors on which linerate may run: cpuset and affinity together.
     pub allowed: Fact<Vec<u32>>,
-    /// The smallest limit of memory. At this limit, the group's caches shrink; if that isn't enough, its processes are
-    /// killed.
+    /// The smallest limit of memory. When the limit is reached, the group's caches are reduced; if that isn't
+    /// enough, its processes are killed.
     pub memory_max: Fact<MemoryLimit>,
     /// The smallest limit of memory above which the group's processes are slowed down.
     pub memory_high: Fact<MemoryLimit>,
-    /// Limits on the rates of block devices.
+    /// The limits on the rates of block devices.
     pub io: Fact<Vec<IoLimit>>,
 }
 
@@ -40,13 +41,13 @@ pub struct GroupFacts {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct IoLimit {
-    /// The group, by its path.
+    /// The path of the group that has the limit.
     pub group: String,
-    /// The device's numbers: `259:0`.
+    /// The device's major and minor number, such as `259:0`.
     pub device: String,
-    /// Bytes a second that the group may read.
+    /// Bytes per second that the group may read.
     pub read: Option<u64>,
-    /// Bytes a second that the group may write.
+    /// Bytes per second that the group may write.
     pub write: Option<u64>,
 }
 
@@ -54,11 +55,11 @@ pub struct IoLimit {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct MemoryLimit {
-    /// The group, by its path.
+    /// The path of the group that has the limit.
     pub group: String,
     /// The limit in bytes.
     pub bytes: u64,
-    /// Bytes in use.
+    /// The bytes that the group uses.
     pub used: Fact<u64>,
 }
 
@@ -107,7 +108,7 @@ fn throttling_of(root: &Root<'_>, groups: &Hierarchy, name: &str) -> Fact<Thrott
     root.needed(&path).and_then(|text| or_odd(&path, &text, throttling(&text)))
 }
 
-/// The cpuset of the nearest group that has one: it also holds for the groups below.
+/// The cpuset of the nearest group that has one, which also applies to the groups below.
 fn cpuset(root: &Root<'_>, groups: &Hierarchy) -> Fact<Vec<u32>> {
     let file = match groups.version {
         HierarchyVersion::One => "cpuset.cpus",
@@ -119,7 +120,7 @@ fn cpuset(root: &Root<'_>, groups: &Hierarchy) -> Fact<Vec<u32>> {
     })
 }
 
-/// `Cpus_allowed_list` of proc_pid_status(5).
+/// The processors in `Cpus_allowed_list` of proc_pid_status(5).
 fn allowed(root: &Root<'_>) -> Fact<Vec<u32>> {
     let path = "proc/self/status";
     root.text(path).and_then(|text| {
@@ -131,7 +132,8 @@ fn allowed(root: &Root<'_>) -> Fact<Vec<u32>> {
     })
 }
 
-/// Version 1 has one file for reads and one for writes, version 2 has one file for both.
+/// The limits on block devices. Version 1 has one file for reads and one for writes, version 2 has one file
+/// for both.
 fn io(root: &Root<'_>, of: &dyn Fn(&str) -> Fact<Hierarchy>) -> Fact<Vec<IoLimit>> {
     let limits = of("blkio").and_then(|groups| match groups.version {
         HierarchyVersion::One => {
@@ -175,7 +177,8 @@ fn io_limits(
     })
 }
 
-/// Parses `8:16 rbps=2097152 wbps=max riops=max wiops=max`.
+/// Parses the limits of a device in version 2, such as `8:16 rbps=2097152 wbps=max riops=max wiops=max`
+/// without the device.
 fn both_ways(limit: &mut IoLimit, rest: &str) -> Option<()> {
     for pair in rest.split_whitespace() {
         match pair.split_once('=')? {
@@ -187,7 +190,7 @@ fn both_ways(limit: &mut IoLimit, rest: &str) -> Option<()> {
     Some(())
 }
 
-/// A rate, or `Some(None)` for `max`; `None` for any other text.
+/// Parses a rate in bytes per second; `Some(None)` for `max`, and `None` for invalid text.
 fn bytes_a_second(text: &str) -> Option<Option<u64>> {
     if text == "max" { Some(None) } else { text.trim().parse().ok().map(Some) }
 }
@@ -230,7 +233,7 @@ mod tests {
             path
         };
         files.iter().for_each(|(path, text)| fs::write(place(path), text).unwrap());
-        // Directories in place of the files: even root can't read a directory as a file.
+        // Directories take the places of the files, since even root can't read a directory as a file.
         unreadable.iter().for_each(|path| fs::create_dir(place(path)).unwrap());
         GroupFacts::read(&Root::files(root.path())).io
     }

@@ -13,27 +13,27 @@ const CPUS: &str = "sys/devices/system/cpu";
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Idle {
-    /// The driver: `intel_idle`, `acpi_idle`, `haltpoll`; `none` if there is none.
+    /// The driver for idle states: `intel_idle`, `acpi_idle`, `haltpoll`; `none` if there is none.
     pub driver: Fact<String>,
-    /// The governor, which chooses the state: `menu`, `teo`, `haltpoll`.
+    /// The governor that chooses the idle state: `menu`, `teo`, `haltpoll`.
     pub governor: Fact<String>,
     /// The states of the first online processor, the lightest first.
     pub states: Fact<Vec<IdleState>>,
 }
 
-/// One state (C-state).
+/// An idle state of processors (C-state).
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct IdleState {
-    /// Its number, counted from the lightest state.
+    /// The state's number, counted from the lightest state.
     pub number: u32,
-    /// `POLL`, `C1`, `C1E`, `C6`.
+    /// The state's name: `POLL`, `C1`, `C1E`, `C6`.
     pub name: Fact<String>,
-    /// The longest time in microseconds to wake from the state.
+    /// The longest time, in microseconds, that waking from the state takes.
     pub latency_us: Fact<u32>,
-    /// Microseconds that the state must last to save energy.
+    /// The time, in microseconds, that a processor must stay in the state to save energy.
     pub residency_us: Fact<u32>,
-    /// The number of online processors that may not enter the state (`disable`).
+    /// The number of online processors that are forbidden to enter the state (`disable`).
     pub disabled: Fact<u32>,
 }
 
@@ -42,7 +42,7 @@ impl Idle {
         let dir = format!("{CPUS}/cpuidle");
         Self {
             driver: root.text(&format!("{dir}/current_driver")),
-            // Before Linux 5.8, the file has its first name only if the governor can be changed.
+            // Before Linux 5.8, the file has this name only if the governor can be changed.
             governor: root
                 .text(&format!("{dir}/current_governor"))
                 .or_else(|| root.text(&format!("{dir}/current_governor_ro"))),
@@ -51,7 +51,7 @@ impl Idle {
     }
 
     /// The deepest state that at least one of the host's `processors` processors may enter, and the
-    /// microseconds to wake from it; `None` if that is unknown.
+    /// microseconds that waking from it takes; `None` if that is unknown.
     pub fn deepest(&self, processors: u32) -> Option<(&IdleState, u32)> {
         let latency = |state| IdleState::latency(state, processors);
         let all: Option<Vec<_>> =
@@ -61,7 +61,7 @@ impl Idle {
 }
 
 impl IdleState {
-    /// Microseconds to wake from the state; 0 if no processor may enter it.
+    /// The microseconds that waking from the state takes; 0 if no processor may enter the state.
     fn latency(&self, processors: u32) -> Option<u32> {
         if self.disabled.get()? >= processors { Some(0) } else { self.latency_us.get() }
     }

@@ -1,4 +1,4 @@
-//! Interrupts of a device, their processors and their counts: /proc/interrupts and /proc/irq.
+//! The interrupts of a device: which processors serve them, and how often (/proc/interrupts and /proc/irq).
 
 use std::collections::BTreeMap;
 
@@ -8,33 +8,33 @@ use super::Fact;
 use super::read::{cpu_list, or_odd};
 use crate::root::Root;
 
-/// More processors than any host has.
+/// An upper limit for the number of processors of a host.
 const MOST_CPUS: u32 = 8192;
 
 /// One interrupt of a device.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Irq {
-    /// Its number.
+    /// The interrupt's number.
     pub number: u32,
-    /// The driver's name for it: `eth0-TxRx-0`; not applicable while no driver uses it.
+    /// The driver's name for the interrupt, such as `eth0-TxRx-0`; not applicable while no driver uses it.
     pub name: Fact<String>,
-    /// Processors that may serve it.
+    /// The processors that may serve the interrupt.
     pub affinity: Fact<Vec<u32>>,
-    /// Processors that serve it now.
+    /// The processors that serve the interrupt now.
     pub effective: Fact<Vec<u32>>,
-    /// Its count since boot on each processor, without processors that never served it.
+    /// The number of interrupts since boot on each processor, without processors that never served it.
     pub counts: Fact<BTreeMap<u32, u64>>,
 }
 
 impl Irq {
-    /// Its count since boot on all processors.
+    /// The number of interrupts since boot on all processors.
     pub fn total(&self) -> Fact<u64> {
         self.counts.as_ref().map(|counts| counts.values().sum())
     }
 }
 
-/// /proc/interrupts, by number.
+/// The contents of /proc/interrupts, by the numbers of the interrupts.
 pub(super) struct InterruptTable(Fact<BTreeMap<u32, InterruptLine>>);
 
 #[derive(Clone, Default)]
@@ -49,7 +49,7 @@ impl InterruptTable {
         Self(root.needed(path).and_then(|text| or_odd(path, &text, parse(&text))))
     }
 
-    /// The interrupts of a PCI device: its message-signalled interrupts, or else the interrupt on its pin, if
+    /// The interrupts of a PCI device: its message-signalled interrupts, or else the interrupt of its pin, if
     /// that belongs to the port.
     pub(super) fn of(&self, root: &Root, address: &str, port: &str) -> Fact<Vec<Irq>> {
         let dir = format!("sys/bus/pci/devices/{address}");
@@ -89,7 +89,7 @@ impl InterruptTable {
 }
 
 impl InterruptLine {
-    /// The name comes after the chip and the pin: `PCI-MSI 524288-edge   eth0-TxRx-0`.
+    /// The driver's name, which comes after the chip and the pin: `PCI-MSI 524288-edge   eth0-TxRx-0`.
     fn name(&self) -> Fact<String> {
         let mut words = self.names.split_whitespace().skip(1);
         let pin = words.next().unwrap_or_default();
@@ -105,7 +105,7 @@ impl InterruptLine {
     }
 }
 
-/// Parses the table. Its heading names the processors of the columns.
+/// Parses the text of /proc/interrupts. Its heading names the processors of the columns.
 fn parse(text: &str) -> Option<BTreeMap<u32, InterruptLine>> {
     let mut lines = text.lines();
     let number = |word: &str| word.strip_prefix("CPU")?.parse().ok().filter(|n: &u32| *n < MOST_CPUS);

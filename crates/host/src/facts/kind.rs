@@ -1,10 +1,10 @@
-//! The kind of an interface, by its driver.
+//! Determines the kind of an interface from its driver.
 
 use serde::{Deserialize, Serialize};
 
 use super::{Fact, Pci};
 
-/// The kind of an interface.
+/// The kind of a network interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PortKind {
@@ -12,9 +12,9 @@ pub enum PortKind {
     Physical,
     /// A virtual function of a physical device: igbvf, ixgbevf, iavf, or any device with a `physfn`.
     VirtualFunction,
-    /// A physical device emulated by a hypervisor: e1000, e1000e in a guest, 8139cp, pcnet32.
+    /// A device that a hypervisor emulates after a physical model: e1000, e1000e in a guest, 8139cp, pcnet32.
     Emulated,
-    /// A device made for guests: virtio, vmxnet3, Hyper-V's, Xen's, Amazon's, Google's.
+    /// A device that was designed for guests: virtio, vmxnet3, and those of Hyper-V, Xen, Amazon and Google.
     Paravirtual,
     /// An interface that the kernel itself provides: bond, bridge, VLAN, veth, tap, tunnel.
     Software,
@@ -22,7 +22,7 @@ pub enum PortKind {
 
 /// Drivers of virtual functions.
 const LENT: [&str; 5] = ["igbvf", "ixgbevf", "iavf", "i40evf", "enic_vf"];
-/// Drivers of old devices that hypervisors emulate. On a physical host they are physical.
+/// Drivers of old devices that hypervisors emulate. On a physical host, these devices are physical.
 const IMITATED: [&str; 7] = ["e1000", "e1000e", "8139cp", "8139too", "pcnet32", "ne2k-pci", "tulip"];
 /// Drivers of paravirtual devices.
 const FOR_GUESTS: [&str; 8] =
@@ -63,22 +63,22 @@ const SOFTWARE: [&str; 33] = [
     "ipvtap",
     "nlmon",
 ];
-/// Drivers of [`SOFTWARE`] that report the rate of the ports below the interface.
+/// The drivers in [`SOFTWARE`] that report the rate of the ports below the interface.
 const ABOVE_OTHERS: [&str; 3] = ["bonding", "team", "802.1Q VLAN Support"];
 /// The part of sysfs that holds interfaces without a device.
 const VIRTUAL: &str = "/devices/virtual/";
-/// Mellanox's vendor number, and the device numbers of its virtual functions.
+/// The vendor number of Mellanox, and the device numbers of its virtual functions.
 const MELLANOX: u16 = 0x15b3;
 const MELLANOX_LENT: [u16; 9] = [0x1004, 0x1012, 0x1014, 0x1016, 0x1018, 0x101a, 0x101c, 0x101e, 0x1020];
 
-/// True if the rate that this driver reports is a link's, and not a nominal one.
+/// True if the rate that this driver reports is that of a link, and not a nominal one.
 pub fn has_rate_of_its_own(driver: &str) -> bool {
     let is_nominal = [&SOFTWARE[..], &FOR_GUESTS, &IMITATED].iter().any(|names| names.contains(&driver));
     !is_nominal || ABOVE_OTHERS.contains(&driver)
 }
 
-/// The kind of a port with this driver and PCI device, at the path `place` in sysfs; `guest` says whether the
-/// host is a guest.
+/// The kind of a port with this driver and PCI device, at the path `place` in sysfs. `guest` states whether
+/// the host is a guest.
 pub(super) fn of(
     driver: &Fact<String>,
     guest: &Fact<bool>,
@@ -93,7 +93,7 @@ pub(super) fn of(
         name if LENT.contains(&name) => Fact::Known(PortKind::VirtualFunction),
         name if FOR_GUESTS.contains(&name) => Fact::Known(PortKind::Paravirtual),
         name if SOFTWARE.contains(&name) => Fact::Known(PortKind::Software),
-        // Outside of a guest (by x86's flag), these drivers belong to physical devices.
+        // On a physical host (according to x86's flag), these drivers belong to physical devices.
         name if IMITATED.contains(&name) => match guest {
             Fact::Known(true) => Fact::Known(PortKind::Emulated),
             Fact::Known(false) | Fact::NotApplicable => Fact::Known(PortKind::Physical),
@@ -104,7 +104,8 @@ pub(super) fn of(
     })
 }
 
-/// The kind of a Mellanox device by its number: one driver serves both physical and virtual functions.
+/// The kind of a Mellanox device, by its device number, since one driver serves both physical and virtual
+/// functions.
 fn of_mellanox(pci: &Fact<Pci>) -> Fact<PortKind> {
     pci.clone().and_then(|pci| {
         let is_lent = |device| pci.vendor.known() == Some(&MELLANOX) && MELLANOX_LENT.contains(&device);

@@ -1,5 +1,5 @@
-//! The interface below an interface, and other parts of the kernel that handle its packets, as RTM_GETLINK reports
-//! them.
+//! The layers of an interface: the interface below it, and other parts of the kernel that handle its packets,
+//! as RTM_GETLINK reports them.
 
 use std::collections::BTreeMap;
 
@@ -13,42 +13,43 @@ use crate::root::Root;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct PortLayer {
-    /// Its kind, if the kernel itself provides the interface: `veth`, `vxlan`, `macvlan`, `ipvlan`, `wireguard`,
-    /// `bridge`.
+    /// The kind of the interface, if the kernel itself provides it: `veth`, `vxlan`, `macvlan`, `ipvlan`,
+    /// `wireguard`, `bridge`.
     pub kind: Option<String>,
-    /// The interface below it, or the interface that carries its packets.
+    /// The interface below this one, or the interface that carries its packets.
     pub below: Option<String>,
-    /// True if the interface below, or a veth's other end, is in another network namespace, where it isn't
-    /// visible.
+    /// True if the interface below, or the other end of a veth, is in another network namespace, where it
+    /// isn't visible.
     pub is_elsewhere: bool,
-    /// `up`, `down`, `unknown`: as /sys/class/net/PORT/operstate.
+    /// The operational state, as in /sys/class/net/PORT/operstate: `up`, `down`, `unknown`.
     pub state: Option<String>,
-    /// Maximum transmission unit in bytes.
+    /// The maximum transmission unit in bytes.
     pub mtu: Option<u32>,
-    /// The largest MTU that its driver accepts.
+    /// The largest MTU in bytes that the driver accepts.
     pub max_mtu: Option<u32>,
-    /// Bytes of the largest packet that the kernel passes to it for segmentation.
+    /// The size in bytes of the largest packet that the kernel passes to the interface for segmentation.
     pub gso_max: Option<u32>,
-    /// Bytes of the largest packet that its device segments (Linux 5.19).
+    /// The size in bytes of the largest packet that the device can segment (Linux 5.19).
     pub tso_max: Option<u32>,
-    /// Bytes of the largest packet into which received packets are merged.
+    /// The size in bytes of the largest packet into which received packets are merged.
     pub gro_max: Option<u32>,
-    /// The number of receive queues with which it was created.
+    /// The number of receive queues with which the interface was created.
     pub rx_queues: Option<u32>,
-    /// The number of transmit queues with which it was created.
+    /// The number of transmit queues with which the interface was created.
     pub tx_queues: Option<u32>,
-    /// The number of programs and ports (a bridge, for example) that want all packets of this layer (promiscuity).
+    /// The number of programs and ports (for example, a bridge) that receive all packets of this layer
+    /// (promiscuity).
     pub taps: u32,
     /// How an XDP program is attached: 1 in the driver, 2 generic, 3 in the device, 4 several programs.
     pub xdp: Option<u32>,
 }
 
-/// The descriptions of all interfaces.
+/// The layers of all interfaces, by interface.
 pub(super) fn read(root: &Root) -> Fact<BTreeMap<String, PortLayer>> {
     root.answer("live/links", netlink::links).map(|text| text.lines().filter_map(line).collect())
 }
 
-/// Parses `eth0 kind veth elsewhere 1 max_mtu 65535`.
+/// Parses a line such as `eth0 kind veth elsewhere 1 max_mtu 65535`.
 fn line(line: &str) -> Option<(String, PortLayer)> {
     let mut words = line.split_whitespace();
     let (port, mut layer) = (words.next()?.to_owned(), PortLayer::default());

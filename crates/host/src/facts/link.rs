@@ -10,7 +10,7 @@ use super::read::pairs;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct LinkModes {
-    /// True if the mode is negotiated with the other end.
+    /// True if the link mode is negotiated with the other end.
     pub autoneg: bool,
     /// Modes that the port supports. Some drivers list only the modes of the plugged module; old drivers
     /// report 10GBASE-T for every medium.
@@ -21,18 +21,19 @@ pub struct LinkModes {
     pub partner: Vec<LinkMode>,
 }
 
-/// One link mode.
+/// A link mode: a speed and a medium.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct LinkMode {
-    /// Its name in IEEE 802.3: `10GBASE-SR`, `1000BASE-T`, `100BASE-T half`; `mode 130` if it is unknown.
+    /// The mode's name in IEEE 802.3: `10GBASE-SR`, `1000BASE-T`, `100BASE-T half`; `mode 130` if the name is
+    /// unknown.
     pub name: String,
-    /// Its speed in Mbit/s; 0 if it is unknown.
+    /// The mode's speed in Mbit/s; 0 if it is unknown.
     pub mbps: u64,
 }
 
 impl LinkModes {
-    /// Parses the modes in a driver's answer.
+    /// Parses the modes in a driver's answer about `port`.
     pub(super) fn parse(port: &str, text: &str) -> Fact<Self> {
         let lines = pairs(text);
         let modes = |key: &str| lines.get(key).map_or(Some(Vec::new()), |numbers| modes_of(numbers));
@@ -50,9 +51,9 @@ impl LinkModes {
         )
     }
 
-    /// The modes that the link may be using at a speed; usually only one. These are modes that the port
-    /// offers (or supports, if it offers none) and that the other end also offers, if the other end's modes
-    /// are known.
+    /// The modes that the link may be using at the speed `mbps`; usually only one. These are the modes of
+    /// this speed that the port offers (or supports, if it offers none) and that the other end also offers,
+    /// if the other end's modes are known.
     pub fn at(&self, mbps: u64) -> Vec<&LinkMode> {
         let own = if self.offered.is_empty() { &self.supported } else { &self.offered };
         let is_shared = |mode: &&LinkMode| self.partner.is_empty() || self.partner.contains(mode);
@@ -80,8 +81,8 @@ fn mode(number: usize) -> Option<LinkMode> {
     }
 }
 
-/// The speed at the beginning of the name of a mode or standard (1000BASE-T, 2.5GBASE-T, 100GBASE-SR4), in
-/// Mbit/s; 0 if the name has no speed.
+/// The speed in Mbit/s at the beginning of the name of a mode or standard (1000BASE-T, 2.5GBASE-T,
+/// 100GBASE-SR4); 0 if the name has no speed.
 pub(super) fn speed(name: &str) -> u64 {
     let Some((speed, _)) = name.split_once("BASE") else { return 0 };
     let (digits, unit) = match speed.strip_suffix('G') {
@@ -91,7 +92,7 @@ pub(super) fn speed(name: &str) -> u64 {
     digits.parse::<f64>().map_or(0, |number| (number * unit) as u64)
 }
 
-/// The names of the modes by number; "" if the number isn't a mode.
+/// The names of the modes by their numbers; an empty name if the number isn't a mode.
 #[rustfmt::skip]
 const NAMES: [&str; 126] = [
     "10BASE-T half", "10BASE-T", "100BASE-T half", "100BASE-T", "1000BASE-T half", "1000BASE-T", "", "",

@@ -1,4 +1,4 @@
-//! The kind of machine, physical or a guest, and its support for running guests.
+//! The kind of machine (physical, or a guest), and whether it can run guests itself.
 
 use serde::{Deserialize, Serialize};
 
@@ -10,7 +10,8 @@ use std::path::Path;
 
 const CLOCK: &str = "sys/devices/system/clocksource/clocksource0";
 
-/// The machine on which the kernel runs. Each value has one source; [`Machine::hypervisor`] combines them.
+/// Facts about the machine on which the kernel runs. Each value has one source; [`Machine::hypervisor`]
+/// combines them.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Machine {
@@ -18,33 +19,35 @@ pub struct Machine {
     pub guest: Fact<bool>,
     /// The hypervisor's signature: CPUID leaf 0x4000_0000, such as `KVMKVMKVM`.
     pub signature: Fact<String>,
-    /// /sys/hypervisor/type: `xen`.
+    /// The contents of /sys/hypervisor/type, such as `xen`.
     pub hypervisor_type: Fact<String>,
-    /// DMI: the vendor.
+    /// The vendor according to DMI.
     pub vendor: Fact<String>,
-    /// DMI: the product name.
+    /// The product name according to DMI.
     pub product: Fact<String>,
-    /// DMI: the tag of the chassis, by which Azure's guests differ from those of others' Hyper-V. Only Microsoft's machines are asked,
-    /// because owners write tags of their own into others.
+    /// The tag of the chassis according to DMI, by which Azure's guests are distinguished from other guests
+    /// of Hyper-V. It is read only on Microsoft's machines, since owners write their own tags into other
+    /// machines.
     pub chassis_tag: Fact<String>,
-    /// DMI: the firmware's vendor.
+    /// The vendor of the firmware according to DMI.
     pub bios_vendor: Fact<String>,
-    /// True if devices can be given to guests: the kernel uses an IOMMU.
+    /// True if devices can be assigned to guests, since the kernel uses an IOMMU.
     pub iommu: Fact<bool>,
-    /// True if this host can run guests by KVM: /dev/kvm exists.
+    /// True if this host can run guests with KVM, since /dev/kvm exists.
     pub kvm: Fact<bool>,
     /// The program that runs this container, if linerate runs in one: `docker`, `podman`, `systemd-nspawn`, `lxc`, or `some`
     /// if there are only signs of a container.
     pub container: Fact<String>,
-    /// Sysctls that nobody can change here, because they belong to the host of this container or are mounted read-only.
+    /// The sysctls that can't be changed here, since they belong to the host of this container or are mounted
+    /// read-only.
     pub fixed: Fact<Vec<String>>,
     /// The kernel's clock source: `tsc`, `kvm-clock`, `arch_sys_counter`, `hpet`.
     pub clock_source: Fact<String>,
     /// The clock sources that the kernel could use.
     pub clock_sources: Fact<Vec<String>>,
-    /// The active profile of tuned; not applicable if tuned isn't running.
+    /// The name of tuned's active profile; not applicable if tuned isn't running.
     pub tuned_profile: Fact<String>,
-    /// True if the kernel can move guests' packets itself: /dev/vhost-net exists.
+    /// True if the kernel can move guests' packets itself, since /dev/vhost-net exists.
     pub vhost_net: Fact<bool>,
     /// The number of guests on this host: processes of QEMU, Cloud Hypervisor, Firecracker, crosvm.
     pub guests: Fact<u32>,
@@ -99,8 +102,8 @@ impl Machine {
         }
     }
 
-    /// The hypervisor on which the host runs, by its name in /sys/hypervisor, DMI, or the processor's signature; `unnamed`
-    /// if only the processor's flag reports a hypervisor.
+    /// The hypervisor on which the host runs, named by /sys/hypervisor, DMI or the processor's signature;
+    /// `unnamed` if only the processor's flag shows a hypervisor.
     pub fn hypervisor(&self) -> Fact<String> {
         hypervisor::name(self)
     }
@@ -117,7 +120,8 @@ fn is_guest(cpuinfo: &str) -> Fact<bool> {
     }
 }
 
-/// Finds a container by the files that systemd and container runtimes create, or by the secrets that Kubernetes mounts.
+/// The container runtime, recognised by the files that systemd and container runtimes create, or by the
+/// secrets that Kubernetes mounts.
 fn container(root: &Root) -> Fact<String> {
     let named = root.text("run/systemd/container").known().cloned().filter(|name| !name.is_empty());
     let signs = [(".dockerenv", "docker"), ("run/.containerenv", "podman")];
@@ -129,7 +133,8 @@ fn container(root: &Root) -> Fact<String> {
     named.or(pod).or(sign).map_or(Fact::NotApplicable, Fact::Known)
 }
 
-/// When tuned ends, it removes the file with its process number, but not the file with its profile's name.
+/// The profile of tuned, if tuned is running. When tuned ends, it removes the file with its process ID, but
+/// not the file with its profile's name.
 fn tuned_profile(root: &Root) -> Fact<String> {
     root.text("run/tuned/tuned.pid").and_then(|_| root.text("etc/tuned/active_profile"))
 }

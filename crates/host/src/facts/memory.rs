@@ -1,4 +1,4 @@
-//! Memory: /proc/meminfo.
+//! Facts about memory: /proc/meminfo.
 
 use serde::{Deserialize, Serialize};
 use std::path::Path;
@@ -8,35 +8,36 @@ use super::groups::GroupFacts;
 use super::read::{number, parsed};
 use crate::root::Root;
 
-/// Memory, in bytes.
+/// Facts about memory. Sizes are in bytes.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct MemoryFacts {
     /// All memory that the kernel manages.
     pub total: Fact<u64>,
-    /// Available to programs without swapping.
+    /// Memory that is available to programs without swapping.
     pub available: Fact<u64>,
-    /// Waiting to be written to storage.
+    /// Memory that waits to be written to storage.
     pub dirty: Fact<u64>,
     /// Swap space; 0 if there is none.
     pub swap_total: Fact<u64>,
     /// Unused swap space.
     pub swap_free: Fact<u64>,
-    /// Reserved as huge pages, which caches can't use.
+    /// Memory that is reserved as huge pages, which caches can't use.
     pub huge: Fact<u64>,
     /// The part of ZFS's cache (ARC) above its minimum size. This part shrinks like the page cache, but the kernel
     /// doesn't count it as available. Not applicable without ZFS.
     pub arc: Fact<u64>,
-    /// Bytes of a page.
+    /// The size of a page in bytes.
     pub page: Fact<u64>,
     /// `vm.dirty_ratio`: percent of the available memory at which writers begin to wait; 0 if a limit in
     /// bytes is set.
     pub dirty_ratio: Fact<u32>,
     /// `vm.dirty_background_ratio`: percent of the available memory at which writing in the background begins.
     pub dirty_background_ratio: Fact<u32>,
-    /// `vm.swappiness`: preference for swapping programs' memory over shrinking the page cache, 0 to 200.
+    /// `vm.swappiness`: the preference, from 0 to 200, for swapping programs' memory rather than shrinking
+    /// the page cache.
     pub swappiness: Fact<u32>,
-    /// `vm.min_free_kbytes`, in bytes.
+    /// `vm.min_free_kbytes`, the memory that the kernel keeps free, in bytes.
     pub min_free: Fact<u64>,
 }
 
@@ -63,8 +64,8 @@ impl MemoryFacts {
     }
 }
 
-/// Bytes of memory that this process may still use: the host's available memory, but no more than its control groups
-/// allow.
+/// The memory in bytes that this process may still use: the host's available memory, limited by the process's
+/// control groups.
 pub fn available_memory(root: &Path) -> Option<u64> {
     let root = Root::files(root);
     let available = *MemoryFacts::read(&root).available.known()?;
@@ -72,8 +73,8 @@ pub fn available_memory(root: &Path) -> Option<u64> {
     Some(limit.known().map_or(available, |limit| available.min(limit.bytes)))
 }
 
-/// Reads the lines `NAME TYPE VALUE` of ZFS's statistics: the cache's size minus the size below which it doesn't
-/// shrink.
+/// The size of ZFS's cache minus the size below which it doesn't shrink, from lines `NAME TYPE VALUE` of
+/// ZFS's statistics.
 fn arc(root: &Root) -> Fact<u64> {
     root.text("proc/spl/kstat/zfs/arcstats").and_then(|text| {
         let of = |key: &str| {

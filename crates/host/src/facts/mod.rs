@@ -1,6 +1,6 @@
 //! Facts about a host: each is known, not applicable, or unreadable with the reason.
 //!
-//! Every value has one source, so that an unreadable source makes the value unreadable instead of wrong.
+//! Every value has only one source, so if the source can't be read, the value is unreadable, and never wrong.
 
 mod bond;
 mod cpu;
@@ -75,42 +75,42 @@ pub const SCHEMA: u32 = 1;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Facts {
-    /// [`SCHEMA`].
+    /// The version of the JSON format, [`SCHEMA`].
     pub schema: u32,
-    /// Host name.
+    /// The host's name.
     pub hostname: Fact<String>,
-    /// Kernel release, as `uname -r`.
+    /// The kernel release, as `uname -r` prints it.
     pub kernel: Fact<String>,
-    /// Distribution, as PRETTY_NAME of os-release.
+    /// The distribution: PRETTY_NAME of os-release.
     pub distribution: Fact<String>,
-    /// Processors.
+    /// Facts about the processors.
     pub cpu: CpuFacts,
-    /// Memory.
+    /// Facts about memory.
     pub memory: MemoryFacts,
-    /// Limits of linerate's own control groups.
+    /// The limits of linerate's own control groups.
     pub groups: GroupFacts,
-    /// The machine: physical or a guest.
+    /// Facts about the machine, which is physical or a guest.
     pub machine: Machine,
     /// Network interfaces of the reader's namespace, sorted by name, without loopback.
     pub ports: Fact<Vec<Port>>,
-    /// The kernel's receive path.
+    /// Facts about the kernel's receive path.
     pub softnet: SoftnetFacts,
-    /// TCP.
+    /// TCP's settings and counters.
     pub tcp: Tcp,
     /// The route to the other end of a path, or back to the client that logged in by ssh; not applicable if
     /// there is neither.
     pub route: Fact<TakenRoute>,
-    /// File systems.
+    /// Facts about file systems and block devices.
     pub storage: Storage,
-    /// ssh.
+    /// The installed ssh programs.
     pub ssh: Ssh,
-    /// Steal and pressure.
+    /// The host's strain: stolen time and stalls.
     pub strain: Strain,
-    /// Seconds over which losses are counted; not applicable if they are counted since boot.
+    /// The seconds over which losses are counted; not applicable if they are counted since boot.
     pub counted_seconds: Fact<f64>,
 }
 
-/// Facts that are all unknown.
+/// By default, all facts are unknown.
 impl Default for Facts {
     fn default() -> Self {
         Self {
@@ -135,28 +135,28 @@ impl Default for Facts {
 }
 
 impl Facts {
-    /// The facts of this host now, with the file systems of the given paths.
+    /// Reads the facts of this host, including the file systems of the given paths.
     ///
     /// Measuring the rates of ciphers and hashes takes about 50 ms.
     pub fn here(paths: &[PathBuf]) -> Self {
         Self::of(&Root::dir(Path::new("/")), paths)
     }
 
-    /// Like [`Facts::here`], with a snapshot of everything that was read. From it, [`Facts::of_snapshot`] makes
-    /// the same facts on any host.
+    /// Reads the facts as [`Facts::here`] does, and also returns a snapshot of everything that was read. From
+    /// the snapshot, [`Facts::of_snapshot`] computes the same facts on any host.
     pub fn here_with_snapshot(paths: &[PathBuf]) -> (Self, Snapshot) {
         let root = Root::dir(Path::new("/")).keeping();
         let facts = Self::of(&root, paths);
         (facts, root.into_kept())
     }
 
-    /// The facts of the host whose `/` is the directory `root`. The call never fails: an unreadable fact holds
-    /// the reason.
+    /// Reads the facts of the host whose `/` is the directory `root`. This never fails: an unreadable fact
+    /// holds the reason.
     pub fn read(root: &Path) -> Self {
         Self::of(&Root::dir(root), &[PathBuf::from("/")])
     }
 
-    /// Like [`Facts::read`], but only from files, even if `root` is this host's `/`.
+    /// Reads the facts as [`Facts::read`] does, but only from files, even if `root` is this host's `/`.
     pub(crate) fn of_files(root: &Path) -> Self {
         Self::of(&Root::files(root), &[])
     }
@@ -215,7 +215,7 @@ impl Facts {
     }
 }
 
-/// PRETTY_NAME of os-release (freedesktop's os-release(5)), without its quotes.
+/// PRETTY_NAME of os-release (os-release(5)), without its quotes.
 fn distribution(root: &Root) -> Fact<String> {
     let text = root.text("etc/os-release").or_else(|| root.text("usr/lib/os-release"));
     text.and_then(|text| {

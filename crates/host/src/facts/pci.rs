@@ -1,4 +1,4 @@
-//! PCI Express: the link of a device and of every bridge above it, from /sys/bus/pci/devices.
+//! PCI Express: the links of a device and of every bridge above it, from /sys/bus/pci/devices.
 
 use serde::{Deserialize, Serialize};
 
@@ -10,31 +10,33 @@ const DEVICES: &str = "sys/bus/pci/devices";
 /// The number of the PCI Express capability.
 const EXPRESS: u8 = 0x10;
 
-/// A PCI device.
+/// A PCI device and its links.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Pci {
-    /// Domain, bus, device and function: `0000:03:00.0`.
+    /// The device's address: domain, bus, device and function, such as `0000:03:00.0`.
     pub address: String,
     /// The vendor's number.
     pub vendor: Fact<u16>,
     /// The device's number.
     pub device: Fact<u16>,
-    /// Its upstream link.
+    /// The device's upstream link.
     pub link: PciLink,
-    /// The bridges above it, the nearest first, each with its link. For a port of the processor, or on a switch's lower
-    /// side, that is the downstream link; for a switch's upper side it is the upstream link.
+    /// The bridges above the device, the nearest first, each with its link. For a port of the processor, or
+    /// on a switch's lower side, the link is the downstream link; for a switch's upper side, it is the
+    /// upstream link.
     pub bridges: Vec<Bridge>,
-    /// Its NUMA node; not applicable if the firmware names none.
+    /// The device's NUMA node; not applicable if the firmware states none.
     pub numa_node: Fact<u32>,
-    /// The processors of its NUMA node.
+    /// The processors of the device's NUMA node.
     pub local_cpus: Fact<Vec<u32>>,
-    /// How the IOMMU maps memory for it: `identity` (not at all), `DMA` (strict: each mapping is removed at once), `DMA-FQ`
-    /// (lazy: mappings are removed later, many at a time). Not applicable without an IOMMU.
+    /// How the IOMMU maps memory for the device: `identity` (not at all), `DMA` (strict: each mapping is
+    /// removed at once), `DMA-FQ` (lazy: mappings are removed later, many at a time). Not applicable without
+    /// an IOMMU.
     pub iommu: Fact<String>,
-    /// The configured maximum of a packet's payload in bytes. Readable by root only.
+    /// The configured maximum of a packet's payload in bytes. Only root can read it.
     pub max_payload: Fact<u32>,
-    /// The configured maximum of a read request in bytes. Readable by root only.
+    /// The configured maximum of a read request in bytes. Only root can read it.
     pub max_read_request: Fact<u32>,
 }
 
@@ -42,34 +44,36 @@ pub struct Pci {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Bridge {
-    /// Its address.
+    /// The bridge's PCI address.
     pub address: String,
-    /// Its link.
+    /// The bridge's link.
     pub link: PciLink,
 }
 
-/// One PCI Express link. Not applicable to devices without one (virtual ones, or plain PCI).
+/// A PCI Express link. Its values are not applicable to devices without such a link (virtual devices, or
+/// plain PCI).
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct PciLink {
-    /// Current gigatransfers a second of each lane: 2.5, 5, 8, 16, 32, 64. Idle links may run below their maximum.
+    /// The current rate of each lane in gigatransfers per second: 2.5, 5, 8, 16, 32 or 64. An idle link may
+    /// run below its maximum.
     pub speed: Fact<f64>,
-    /// The maximum of gigatransfers a second.
+    /// The highest rate of each lane in gigatransfers per second.
     pub max_speed: Fact<f64>,
-    /// Current number of lanes.
+    /// The current number of lanes.
     pub width: Fact<u32>,
     /// The maximum number of lanes.
     pub max_width: Fact<u32>,
 }
 
 impl Pci {
-    /// The device at the end of a path below /sys/devices.
+    /// The PCI device at the end of a path below /sys/devices.
     pub(super) fn of(root: &Root, real: &str) -> Fact<Self> {
         let mut addresses = real.split('/').filter(|part| is_address(part)).rev();
         let Some(address) = addresses.next() else { return Fact::NotApplicable };
         let dir = format!("{DEVICES}/{address}");
         let control = device_control(root, &format!("{dir}/config"));
-        // Both fields are three bits; 0 means 128 bytes.
+        // Both fields have three bits; the value 0 means 128 bytes.
         let size = |shift: u32| control.clone().map(|word| 128_u32 << (u32::from(word) >> shift & 7));
         Fact::Known(Self {
             address: address.to_owned(),
@@ -103,7 +107,7 @@ impl PciLink {
     }
 }
 
-/// True for an address such as `0000:03:00.0`.
+/// True for a PCI address such as `0000:03:00.0`.
 fn is_address(part: &str) -> bool {
     let hex = |digits: &str, n: usize| digits.len() >= n && digits.bytes().all(|b| b.is_ascii_hexdigit());
     let mut fields = part.split([':', '.']);
@@ -111,7 +115,7 @@ fn is_address(part: &str) -> bool {
     next(4) && next(2) && next(2) && next(1) && fields.next().is_none() && part.contains('.')
 }
 
-/// Reads "8.0 GT/s PCIe", or "Unknown" if there is no link.
+/// Reads a rate such as "8.0 GT/s PCIe"; not applicable for "Unknown", which means that there is no link.
 fn speed(root: &Root, path: &str) -> Fact<f64> {
     root.text(path).and_then(|text| match text.split_whitespace().next() {
         Some("Unknown") => Fact::NotApplicable,
@@ -119,7 +123,7 @@ fn speed(root: &Root, path: &str) -> Fact<f64> {
     })
 }
 
-/// Reads the number of lanes; 0 or 255 if there is no link.
+/// Reads the number of lanes; 0 or 255 means that there is no link.
 fn width(root: &Root, path: &str) -> Fact<u32> {
     number(root, path).and_then(|lanes| match lanes {
         0 | 255 => Fact::NotApplicable,
@@ -138,7 +142,7 @@ fn hexadecimal(root: &Root, path: &str) -> Fact<u16> {
     })
 }
 
-/// The Device Control register of PCI Express (PCI Express Base Specification, 7.5.3.4).
+/// Reads the Device Control register of PCI Express (PCI Express Base Specification, 7.5.3.4).
 fn device_control(root: &Root, path: &str) -> Fact<u16> {
     root.hex(path).and_then(|config| {
         if config.len() <= 64 {
@@ -148,7 +152,7 @@ fn device_control(root: &Root, path: &str) -> Fact<u16> {
         }
         let byte = |at: u8| config.get(usize::from(at)).copied();
         let mut at = byte(0x34).unwrap_or(0);
-        // The bound ends the loop even if the list of capabilities is circular.
+        // The limit ends the loop even if the list of capabilities is circular.
         for _ in 0..48 {
             if at < 64 {
                 return Fact::NotApplicable;

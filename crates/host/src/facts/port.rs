@@ -1,4 +1,4 @@
-//! Network interfaces: /proc/net/dev, /sys/class/net and drivers' answers to ethtool.
+//! Facts about network interfaces: /proc/net/dev, /sys/class/net and drivers' answers to ethtool.
 
 use std::collections::BTreeMap;
 
@@ -12,149 +12,153 @@ use super::qdisc::{Policers, Qdisc};
 use super::steering::{RxQueue, TxQueue};
 use super::{Fact, Fec, FunctionRate, LinkModes, Module, PortKind, PortLayer};
 
-/// One network interface.
+/// Facts about a network interface.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Port {
-    /// Its name.
+    /// The interface's name.
     pub name: String,
-    /// Kernel driver: `ixgbe`, `virtio_net`, `bonding`, `802.1Q VLAN Support`.
+    /// The kernel driver: `ixgbe`, `virtio_net`, `bonding`, `802.1Q VLAN Support`.
     pub driver: Fact<String>,
     /// The driver's version; since 2020 this is usually the kernel's version.
     pub driver_version: Fact<String>,
-    /// Its firmware's version.
+    /// The version of the device's firmware.
     pub firmware: Fact<String>,
-    /// Its kind, by its driver.
+    /// The kind of interface, determined from its driver.
     pub kind: Fact<PortKind>,
-    /// Options of the driver's module, by name; some are readable by root only.
+    /// The options of the driver's module, by name. Some of them can be read only by root.
     pub module_options: Fact<BTreeMap<String, Fact<String>>>,
-    /// `up`, `down`, `unknown`, `lowerlayerdown` ...
+    /// The operational state: `up`, `down`, `unknown`, `lowerlayerdown` and so on.
     pub state: Fact<String>,
-    /// True if it has a carrier; not applicable while it is down.
+    /// True if the interface has a carrier; not applicable while it is down.
     pub carrier: Fact<bool>,
-    /// Maximum transmission unit in bytes.
+    /// The maximum transmission unit in bytes.
     pub mtu: Fact<u32>,
-    /// Speed in Mbit/s; not applicable to a port that has no speed of its own or no carrier.
+    /// The speed in Mbit/s; not applicable to an interface without a speed of its own, or without a carrier.
     pub speed_mbps: Fact<u64>,
-    /// `full` or `half`.
+    /// The duplex mode: `full` or `half`.
     pub duplex: Fact<String>,
-    /// Its connector.
+    /// The port's connector.
     pub media: Fact<Media>,
-    /// Its link modes.
+    /// The port's link modes.
     pub modes: Fact<LinkModes>,
-    /// Its forward error correction; not applicable if its driver has none.
+    /// The port's forward error correction; not applicable if the driver has none.
     pub fec: Fact<Fec>,
-    /// The module plugged into it; readable by root only.
+    /// The module that is plugged into the port. Only root can read it.
     pub module: Fact<Module>,
-    /// The most packets that may wait in it (`txqueuelen`).
+    /// The most packets that may wait in the interface (`txqueuelen`).
     pub tx_queue_len: Fact<u32>,
     /// The number of queues in use, and the maximum.
     pub channels: Fact<Channels>,
-    /// Receive queues with their steering.
+    /// The receive queues with their steering (RPS and RFS).
     pub rx_queues: Fact<Vec<RxQueue>>,
-    /// Transmit queues with their steering.
+    /// The transmit queues with their steering (XPS).
     pub tx_queues: Fact<Vec<TxQueue>>,
-    /// Rings between host and device.
+    /// The sizes of the rings between host and device.
     pub rings: Fact<Rings>,
-    /// Its interrupt coalescing.
+    /// The settings of interrupt coalescing.
     pub coalescing: Fact<Coalescing>,
-    /// The parts of it that the driver has, as `ethtool -C` names them: `rx-usecs`, `adaptive-rx`. Of the others `coalescing` says 0, and
-    /// `ethtool -c` says `n/a`. Linux 5.7 or later.
+    /// The settings of interrupt coalescing that the driver has, as `ethtool -C` names them: `rx-usecs`,
+    /// `adaptive-rx`. All other settings are 0 in `coalescing`, and `n/a` in the output of `ethtool -c`.
+    /// Linux 5.7 or later.
     pub coalescing_names: Fact<Vec<String>>,
-    /// Features, by the kernel's names: `tx-tcp-segmentation`, `rx-gro`, `rx-lro`, `tx-checksum-ip-generic`.
+    /// The offload features, by the kernel's names: `tx-tcp-segmentation`, `rx-gro`, `rx-lro`,
+    /// `tx-checksum-ip-generic`.
     pub offloads: Fact<BTreeMap<String, Offload>>,
-    /// Flow control.
+    /// The settings of flow control.
     pub pause: Fact<Pause>,
-    /// Its receive side scaling.
+    /// The settings of receive side scaling.
     pub rss: Fact<Rss>,
-    /// The driver's statistics, by the driver's names. Only values other than 0; of the counters of single
-    /// queues, only drops and errors.
+    /// The driver's statistics, by the driver's names. Only values other than 0 are included; of the counters
+    /// of single queues, only drops and errors.
     pub statistics: Fact<BTreeMap<String, u64>>,
-    /// Packets received by queue, as the driver counts them; queues without packets may be missing.
+    /// The packets received by each queue, as the driver counts them. Queues without packets may be missing.
     pub queue_packets: Fact<BTreeMap<u32, u64>>,
     /// The kernel's counters: /sys/class/net/PORT/statistics.
     pub counters: PortCounters,
-    /// Its PCI device; for virtio, that is the parent of the port's device.
+    /// The PCI device of the interface; for virtio, the parent of its device.
     pub pci: Fact<Pci>,
     /// For a virtual function, the PCI address of the physical one.
     pub physical_function: Fact<String>,
-    /// The most virtual functions that it supports; not applicable if it supports none.
+    /// The most virtual functions that the device supports; not applicable if it supports none.
     pub total_vfs: Fact<u32>,
     /// The number of virtual functions that exist now.
     pub vfs: Fact<u32>,
-    /// The rates to which it limits its virtual functions; not applicable if no function has a rate.
+    /// The rate limits of the port's virtual functions; not applicable if no function has a limit.
     pub function_rates: Fact<Vec<FunctionRate>>,
-    /// Its interrupts.
+    /// The interrupts of the device.
     pub interrupts: Fact<Vec<Irq>>,
-    /// Queueing disciplines: the root discipline, and the disciplines below `mq`.
+    /// The queueing disciplines: the root discipline, and the disciplines below `mq`.
     pub qdiscs: Fact<Vec<Qdisc>>,
     /// Policers, which drop packets above their limits, and filters that redirect packets; not applicable if there are none.
     pub policers: Fact<Policers>,
-    /// The interface below it, and other facts from RTM_GETLINK.
+    /// The interface below this one, and other facts from RTM_GETLINK.
     pub layer: Fact<PortLayer>,
-    /// The bond or bridge that it belongs to.
+    /// The bond or bridge to which the interface belongs.
     pub master: Fact<String>,
-    /// The values of a bond; not applicable to other ports.
+    /// The settings of a bond; not applicable to other interfaces.
     pub bond: Fact<Bond>,
-    /// The values of a VLAN; not applicable to other ports.
+    /// The settings of a VLAN; not applicable to other interfaces.
     pub vlan: Fact<Vlan>,
-    /// The VLANs above it, in the kernel's order. A port with several VLANs is a trunk.
+    /// The VLANs above the interface, in the kernel's order. A port with several VLANs is a trunk.
     pub vlans: Fact<Vec<VlanAbove>>,
-    /// A bridge's ports.
+    /// The ports of a bridge.
     pub bridge_ports: Fact<Vec<String>>,
-    /// True if it is a bridge that forwards by VLAN.
+    /// True if the interface is a bridge that forwards packets by VLAN.
     pub vlan_filtering: Fact<bool>,
 }
 
-/// A VLAN.
+/// A VLAN interface.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Vlan {
-    /// Its number.
+    /// The VLAN's number.
     pub id: u32,
-    /// The interface below.
+    /// The interface below the VLAN.
     pub lower: String,
 }
 
-/// A VLAN above a port.
+/// A VLAN above an interface.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct VlanAbove {
-    /// Its interface.
+    /// The name of the VLAN's interface.
     pub name: String,
-    /// Its number.
+    /// The VLAN's number.
     pub id: u32,
 }
 
-/// The kernel's counters of an interface since it was created.
+/// The kernel's counters of an interface since the interface was created.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct PortCounters {
-    /// Bytes received.
+    /// The number of received bytes.
     pub rx_bytes: Fact<u64>,
-    /// Packets received.
+    /// The number of received packets.
     pub rx_packets: Fact<u64>,
-    /// Received with any error.
+    /// The number of packets received with any error.
     pub rx_errors: Fact<u64>,
-    /// Received and dropped by the kernel or its driver: no memory, no listener.
+    /// The number of received packets that the kernel or the driver dropped, for example without memory or a
+    /// listener.
     pub rx_dropped: Fact<u64>,
-    /// Lost by the device because the host didn't fetch packets in time.
+    /// The number of packets that the device lost because the host didn't fetch packets in time.
     pub rx_missed: Fact<u64>,
-    /// Lost because a buffer was full.
+    /// The number of packets that were lost because a buffer was full.
     pub rx_fifo: Fact<u64>,
-    /// Frames with wrong checksums, by a bad cable or transceiver.
+    /// The number of frames with wrong checksums, usually caused by a bad cable or transceiver.
     pub rx_crc: Fact<u64>,
-    /// Received, but not accepted by any handler: wrong VLAN, unknown protocol.
+    /// The number of received packets that no handler accepted, for example because of the wrong VLAN or an
+    /// unknown protocol.
     pub rx_nohandler: Fact<u64>,
-    /// Bytes sent.
+    /// The number of sent bytes.
     pub tx_bytes: Fact<u64>,
-    /// Packets sent.
+    /// The number of sent packets.
     pub tx_packets: Fact<u64>,
-    /// Not sent because of an error.
+    /// The number of packets that could not be sent because of an error.
     pub tx_errors: Fact<u64>,
-    /// Dropped before sending.
+    /// The number of packets that were dropped before they were sent.
     pub tx_dropped: Fact<u64>,
-    /// Changes of the carrier.
+    /// The number of times that the carrier was lost or found.
     pub carrier_changes: Fact<u64>,
 }
 
@@ -180,7 +184,7 @@ impl Port {
         self.or_told(queues, |layer| layer.tx_queues)
     }
 
-    /// A fact from /sys, or that of RTM_GETLINK if /sys shows another network namespace.
+    /// The fact `read` from /sys; if /sys shows another network namespace, the fact `told` of RTM_GETLINK.
     fn or_told(&self, read: Fact<u32>, told: fn(&PortLayer) -> Option<u32>) -> Fact<u32> {
         let told = self.layer.known().and_then(told);
         match (read, told) {
@@ -189,14 +193,14 @@ impl Port {
         }
     }
 
-    /// True if a feature is on.
+    /// True if the offload feature `name` is on.
     pub fn offload(&self, name: &str) -> Fact<bool> {
         self.offloads
             .as_ref()
             .and_then(|all| all.get(name).map_or(Fact::NotApplicable, |o| Fact::Known(o.on)))
     }
 
-    /// True if it is known that the driver can't change a feature.
+    /// True if it is known that the driver can't change the offload feature `name`.
     pub fn has_fixed(&self, name: &str) -> bool {
         self.offloads.known().and_then(|all| all.get(name)).is_some_and(|offload| offload.fixed)
     }

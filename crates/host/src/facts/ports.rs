@@ -1,4 +1,4 @@
-//! Reads network interfaces.
+//! Reads the facts about network interfaces.
 
 use super::bond::Bond;
 use super::drivers::Drivers;
@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 
 const NET: &str = "sys/class/net";
 
-/// Data that is read once for all ports.
+/// Data that is read once, for all interfaces.
 struct PortInputs<'a> {
     root: &'a Root<'a>,
     drivers: Drivers,
@@ -31,8 +31,8 @@ struct PortInputs<'a> {
 
 /// The interfaces of the reader's network namespace, sorted by name, without loopback.
 ///
-/// /proc/net/dev belongs to the namespace of the process, /sys to the namespace in which it was mounted. So
-/// the names come from /proc/net/dev, and files that are missing in /sys are reported as unreadable.
+/// /proc/net/dev shows the namespace of the process, /sys the namespace in which it was mounted. Therefore
+/// the names are read from /proc/net/dev, and files that are missing in /sys are reported as unreadable.
 pub(super) fn read(root: &Root, guest: &Fact<bool>) -> Fact<Vec<Port>> {
     root.needed("proc/net/dev").map(|text| {
         let host = PortInputs {
@@ -64,8 +64,8 @@ fn names(text: &str) -> Vec<String> {
         .collect()
 }
 
-/// True if a name is safe to use: a name becomes part of a path, so it must be a single component, and part
-/// of commands that users paste into a shell, so it must be a single word.
+/// True if an interface's name is safe to use. The name becomes part of a path, so it must be a single
+/// component; and part of commands that users paste into a shell, so it must be a single word.
 pub(super) fn is_plain(name: &str) -> bool {
     let odd = |c: char| c.is_whitespace() || c.is_control() || "/;&|<>()$`\\\"'*?[]{}!#~".contains(c);
     !name.is_empty() && name != "." && name != ".." && !name.contains(odd)
@@ -113,7 +113,7 @@ impl PortInputs<'_> {
         }
     }
 
-    /// The facts in an interface's directory; the other fields keep their defaults.
+    /// Reads the facts in an interface's directory; all other fields keep their defaults.
     fn files(&self, dir: &str) -> Port {
         let root = self.root;
         Port {
@@ -135,8 +135,8 @@ impl PortInputs<'_> {
         }
     }
 
-    /// The driver of an interface. The kernel's own interfaces have no device, and drivers answer only on a
-    /// live host.
+    /// The driver of an interface. The kernel's own interfaces have no device, and drivers answer requests
+    /// only on a live host.
     fn driver(&self, dir: &str, told: Fact<String>) -> Fact<String> {
         match told {
             Fact::Known(name) => Fact::Known(name),
@@ -148,7 +148,7 @@ impl PortInputs<'_> {
         let dir = driver.clone().map(|driver| format!("sys/module/{driver}/parameters"));
         let option = |dir: &str, name: String| (name.clone(), self.root.text(&format!("{dir}/{name}")));
         dir.and_then(|dir| {
-            // A name such as "802.1Q VLAN Support" isn't the name of a module.
+            // A driver's name such as "802.1Q VLAN Support" isn't the name of a module.
             let names = if dir.contains(' ') { Fact::NotApplicable } else { self.root.names(&dir) };
             names.map(|names| names.into_iter().map(|name| option(&dir, name)).collect())
         })
@@ -180,11 +180,11 @@ impl PortInputs<'_> {
     }
 }
 
-/// Kinds of interface without hardware below them. The speed that they report means nothing.
+/// Kinds of interfaces without hardware below them. The speed that they report has no meaning.
 const WITHOUT_SPEED: [&str; 4] = ["veth", "bridge", "tun", "dummy"];
 
 impl Port {
-    /// The same port; if /sys shows another network namespace, with the values of RTM_GETLINK.
+    /// This interface's facts; if /sys shows another network namespace, with the values of RTM_GETLINK.
     fn or_as(mut self, layer: Fact<PortLayer>) -> Self {
         if let Fact::Known(told) = &layer {
             let is_other = matches!((&self.state, &self.mtu), (Fact::Unreadable(_), Fact::Unreadable(_)));
@@ -203,12 +203,12 @@ impl Port {
     }
 }
 
-/// The entry for this port; not applicable if there is none.
+/// The entry for this interface; not applicable if there is none.
 fn own<T: Clone>(all: &Fact<BTreeMap<String, T>>, port: &str) -> Fact<T> {
     all.as_ref().and_then(|all| all.get(port).map_or(Fact::NotApplicable, |own| Fact::Known(own.clone())))
 }
 
-/// The names of the delays that drivers can set, by interface.
+/// The names of the settings of interrupt coalescing that drivers have, by interface.
 fn coalescing(root: &Root) -> Fact<BTreeMap<String, Vec<String>>> {
     let line = |line: &str| {
         let mut words = line.split_whitespace().map(str::to_owned);
@@ -218,7 +218,7 @@ fn coalescing(root: &Root) -> Fact<BTreeMap<String, Vec<String>>> {
     text.map(|text| text.lines().filter_map(line).collect())
 }
 
-/// Parses lines "eth0.100  | 100  | eth0", after two heading lines.
+/// Parses lines such as "eth0.100  | 100  | eth0", which follow after two heading lines.
 fn vlan_lines(text: &str) -> impl Iterator<Item = (&str, Vlan)> {
     text.lines().filter_map(|line| {
         let mut fields = line.split('|').map(str::trim);
@@ -227,14 +227,15 @@ fn vlan_lines(text: &str) -> impl Iterator<Item = (&str, Vlan)> {
     })
 }
 
-/// The fact of a file that every port has: if the file is missing, the fact is unreadable.
+/// The fact of a file that every interface has: if the file is missing, the fact is unreadable.
 fn there<T>(fact: Fact<T>, dir: &str, file: &str) -> Fact<T> {
     fact.or_else(|| {
         Fact::Unreadable(format!("/{dir}/{file} is missing: /sys may show another network namespace"))
     })
 }
 
-/// A port without a speed of its own reports -1 (virtio), or 4294967295 on old kernels.
+/// The speed in Mbit/s. An interface without a speed of its own reports -1 (virtio), or 4294967295 on old
+/// kernels.
 fn speed(value: i64) -> Fact<u64> {
     match u64::try_from(value) {
         Ok(value) if value != u64::from(u32::MAX) => Fact::Known(value),

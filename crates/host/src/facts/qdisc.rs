@@ -9,43 +9,44 @@ use super::ports::is_plain;
 use crate::netlink;
 use crate::root::Root;
 
-/// One discipline.
+/// A queueing discipline of an interface.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Qdisc {
-    /// `fq`, `fq_codel`, `mq`, `pfifo_fast`, `noqueue`.
+    /// The kind of discipline: `fq`, `fq_codel`, `mq`, `pfifo_fast`, `noqueue`.
     pub kind: String,
     /// True for the interface's root discipline; the other disciplines are below `mq` or a similar one.
     pub root: bool,
-    /// Packets dropped.
+    /// The number of dropped packets.
     pub drops: u64,
     /// The number of times that a packet was put back because the device was busy.
     pub requeues: u64,
     /// The number of times that the rate limit held a packet back.
     pub overlimits: u64,
-    /// Bits a second to which it limits its port (tbf, cake, netem, and the classes of htb and hfsc).
+    /// The rate in bits per second to which the discipline limits its interface (tbf, cake, netem, and the
+    /// classes of htb and hfsc).
     pub rate: Option<u64>,
-    /// Bits a second to which it limits each connection (fq).
+    /// The rate in bits per second to which the discipline limits each connection (fq).
     pub each: Option<u64>,
 }
 
-/// Limits of policers in bits a second, and the ports to which filters redirect packets. A policer drops the packets above its
-/// limit.
+/// The rate limits of an interface's policers, and the interfaces to which filters redirect its packets. A
+/// policer drops the packets above its limit.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Policers {
-    /// The limit on received packets.
+    /// The limit on received packets, in bits per second.
     pub inwards: Option<u64>,
-    /// The limit on sent packets.
+    /// The limit on sent packets, in bits per second.
     pub outwards: Option<u64>,
-    /// Ports that send received packets before this host gets them, mostly of the kind ifb: their queueing disciplines hold
-    /// the packets back.
+    /// The interfaces through which received packets pass before this host gets them, usually of the kind
+    /// ifb. The queueing disciplines of these interfaces delay the packets.
     pub inwards_over: Vec<String>,
-    /// Ports that send sent packets in this port's place.
+    /// The interfaces that send packets in place of this one.
     pub outwards_over: Vec<String>,
 }
 
-/// The policers and redirections of all interfaces that have any.
+/// The policers and redirections of all interfaces that have any, by interface.
 pub(super) fn policers(root: &Root) -> Fact<BTreeMap<String, Policers>> {
     root.answer("live/policers", netlink::policers).map(|text| {
         let mut all: BTreeMap<String, Policers> = BTreeMap::new();
@@ -67,12 +68,12 @@ pub(super) fn policers(root: &Root) -> Fact<BTreeMap<String, Policers>> {
     })
 }
 
-/// The disciplines of all interfaces, each with its interface's name.
+/// The queueing disciplines of all interfaces, each with the name of its interface.
 pub(super) fn read(root: &Root) -> Fact<Vec<(String, Qdisc)>> {
     root.answer("live/qdiscs", netlink::qdiscs).map(|text| text.lines().filter_map(line).collect())
 }
 
-/// Bits a second to which the root discipline of a port of this host limits it.
+/// The rate in bits per second to which the root discipline limits an interface of this host.
 pub fn shaper_of(port: &str) -> Option<u64> {
     let text = netlink::qdiscs().ok()?;
     root_rate(&text, port)
@@ -83,7 +84,7 @@ fn root_rate(text: &str, port: &str) -> Option<u64> {
     all.find(|(name, qdisc)| name == port && qdisc.root).and_then(|(_, qdisc)| qdisc.rate)
 }
 
-/// Parses `eth0 root fq drops 0 requeues 3 overlimits 0`.
+/// Parses a line such as `eth0 root fq drops 0 requeues 3 overlimits 0`.
 fn line(line: &str) -> Option<(String, Qdisc)> {
     let mut words = line.split_whitespace();
     let port = words.next()?.to_owned();

@@ -1,4 +1,4 @@
-//! Parsers of the kernel's texts.
+//! Reads and parses files of the kernel.
 
 use std::collections::BTreeMap;
 use std::str::FromStr;
@@ -6,20 +6,20 @@ use std::str::FromStr;
 use super::Fact;
 use crate::root::Root;
 
-/// More processors than any host has.
+/// An upper limit for the number of processors of a host.
 const MOST_CPUS: u32 = 8192;
 
-/// A file that holds one number.
+/// Reads a file that contains one number.
 pub(super) fn number<T: FromStr>(root: &Root, path: &str) -> Fact<T> {
     root.text(path).and_then(|text| parsed(path, &text))
 }
 
-/// A file that holds 0 (false) or another number (true).
+/// Reads a file that contains 0 (false) or another number (true).
 pub(super) fn flag(root: &Root, path: &str) -> Fact<bool> {
     number::<i64>(root, path).map(|value| value != 0)
 }
 
-/// A file that holds three numbers.
+/// Reads a file that contains three numbers.
 pub(super) fn three(root: &Root, path: &str) -> Fact<[u64; 3]> {
     root.text(path).and_then(|text| {
         let values = text.split_whitespace().map(str::parse).collect::<Result<Vec<u64>, _>>();
@@ -30,32 +30,32 @@ pub(super) fn three(root: &Root, path: &str) -> Fact<[u64; 3]> {
     })
 }
 
-/// A file that holds words.
+/// Reads a file that contains words.
 pub(super) fn words(root: &Root, path: &str) -> Fact<Vec<String>> {
     root.text(path).map(|text| text.split_whitespace().map(str::to_owned).collect())
 }
 
-/// A file that holds a list of processors ("0-3,8").
+/// Reads a file that contains a list of processors ("0-3,8").
 pub(super) fn cpu_list(root: &Root, path: &str) -> Fact<Vec<u32>> {
     root.text(path).and_then(|text| cpu_list_of(path, &text))
 }
 
-/// Parses the text of such a file.
+/// Parses a list of processors ("0-3,8"); `path` is named in an error.
 pub(super) fn cpu_list_of(path: &str, text: &str) -> Fact<Vec<u32>> {
     or_odd(path, text, list(text))
 }
 
-/// A file that holds a mask of processors ("00000000,0000000f").
+/// Reads a file that contains a mask of processors ("00000000,0000000f").
 pub(super) fn cpu_mask(root: &Root, path: &str) -> Fact<Vec<u32>> {
     root.text(path).and_then(|text| or_odd(path, &text, mask(&text)))
 }
 
-/// Parses a number.
+/// Parses a number; `path` is named in an error.
 pub(super) fn parsed<T: FromStr>(path: &str, text: &str) -> Fact<T> {
     or_odd(path, text, text.trim().parse().ok())
 }
 
-/// The value, or an unreadable fact that quotes the text.
+/// The value; if it is `None`, an unreadable fact that quotes the text.
 pub(super) fn or_odd<T>(path: &str, text: &str, value: Option<T>) -> Fact<T> {
     match value {
         Some(value) => Fact::Known(value),
@@ -67,7 +67,8 @@ fn start(text: &str) -> String {
     text.chars().take(60).collect()
 }
 
-/// Combines many facts: known if all are known, not applicable if all are not applicable.
+/// Combines several facts to one: known if all are known, not applicable if all are not applicable, and
+/// otherwise unreadable.
 pub(super) fn all<T>(facts: impl IntoIterator<Item = Fact<T>>) -> Fact<Vec<T>> {
     let (mut known, mut absent) = (Vec::new(), false);
     for fact in facts {
@@ -84,12 +85,12 @@ pub(super) fn all<T>(facts: impl IntoIterator<Item = Fact<T>>) -> Fact<Vec<T>> {
     }
 }
 
-/// Lines "KEY VALUE"; a value is the rest of its line.
+/// Parses lines "KEY VALUE". A value is the rest of its line.
 pub(super) fn pairs(text: &str) -> BTreeMap<&str, &str> {
     text.lines().filter_map(|line| line.split_once(' ')).map(|(key, value)| (key, value.trim())).collect()
 }
 
-/// The fact, except that an error of a port that is down makes it not applicable.
+/// The fact, but an error of a port that is down results in "not applicable".
 pub(super) fn unless_down<T>(fact: Fact<T>) -> Fact<T> {
     match fact {
         Fact::Unreadable(reason) if reason.contains("Invalid argument") => Fact::NotApplicable,

@@ -1,4 +1,4 @@
-//! The route to another host: the ports that connections to it take.
+//! The route to another host: the interfaces that packets to that host take.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -11,44 +11,45 @@ use crate::netlink;
 use crate::netlink::taken::LoginEnds;
 use crate::root::Root;
 
-/// The environment variable in which sshd names both ends of a login: `ADDRESS PORT ADDRESS PORT`, the client's first.
+/// The environment variable that sshd sets to both ends of a login: `ADDRESS PORT ADDRESS PORT`, the client's
+/// end first.
 const LOGIN: &str = "SSH_CONNECTION";
 
-/// The route that packets to another host take. The route contains no addresses, only names of ports.
+/// The route that packets to another host take. The value contains no addresses, only names of interfaces.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct TakenRoute {
-    /// The port through which packets leave; if that is a VRF, also the port within it.
+    /// The interface through which packets leave. If it is a VRF, also the interface within it.
     pub ports: Vec<String>,
-    /// The ports of all next hops, if the route has several.
+    /// The interfaces of all next hops, if the route has several.
     pub ways: Vec<String>,
-    /// True for a route of IPv6, for which the kernel chooses the next hop by connection.
+    /// True for an IPv6 route, for which the kernel chooses the next hop separately for each connection.
     pub is_v6: bool,
     /// The number of the routing table: 254 is the main one.
     pub table: Option<u32>,
-    /// The ports that have this host's address of the login, to which the client sends. Packets back to the client may
-    /// leave through other ports.
+    /// The interfaces that have the address of this host to which the client has logged in. Packets to the
+    /// client may leave through other interfaces.
     pub arrives: Vec<String>,
-    /// The speed in Mbit/s of the fastest port with a link through which packets arrive. The doctor sets it when it
-    /// removes the other ports from the facts.
+    /// The speed in Mbit/s of the fastest interface with a link through which packets arrive. The doctor sets
+    /// this field when it removes the other interfaces from the facts.
     pub arrives_mbps: Option<u64>,
-    /// The fastest port with a link that the data doesn't take. The doctor sets it when it removes the other ports from
-    /// the facts.
+    /// The fastest interface with a link that the data doesn't use. The doctor sets this field when it
+    /// removes the other interfaces from the facts.
     pub beside: Option<BesidePort>,
 }
 
-/// A port that isn't part of the route.
+/// An interface that isn't part of the route.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct BesidePort {
-    /// Its name.
+    /// The interface's name.
     pub name: String,
-    /// Its speed in Mbit/s.
+    /// The interface's speed in Mbit/s.
     pub mbps: u64,
 }
 
 impl TakenRoute {
-    /// The route from this host to an address.
+    /// The route that packets from this host to `address` take.
     pub fn to(address: SocketAddr) -> Fact<Self> {
         match netlink::taken::to(address) {
             Ok(text) => Self::parse(&text),
@@ -61,7 +62,7 @@ impl TakenRoute {
         root.answer("live/route_back", back).and_then(|text| Self::parse(&text))
     }
 
-    /// The route without names that no interface can have. Another host may have sent such names.
+    /// The route without names that no interface can have, since another host may have sent such names.
     pub fn plain(mut self) -> Self {
         self.ports.retain(|name| is_plain(name));
         self.ways.retain(|name| is_plain(name));
@@ -70,7 +71,7 @@ impl TakenRoute {
         self
     }
 
-    /// The ports in words, those that the data takes first.
+    /// The names of the interfaces as text; those that the data uses come first.
     pub fn words(&self) -> String {
         let out = self.ports.join(" and ");
         if self.arrives.iter().all(|name| self.ports.contains(name)) {
@@ -105,8 +106,8 @@ fn back() -> io::Result<String> {
     netlink::taken::back(&ends)
 }
 
-/// Parses the client's address and this host's; both must be of the same family. After a link-local address come `%` and
-/// the port's name.
+/// Parses a login's two ends: the client's address and this host's, which must be of the same family. A
+/// link-local address is followed by `%` and the interface's name.
 fn ends(login: &str) -> Option<LoginEnds> {
     let mut words = login.split_whitespace();
     let mut address = |skip| {

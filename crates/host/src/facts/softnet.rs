@@ -9,25 +9,26 @@ use crate::root::Root;
 
 const STAT: &str = "proc/net/softnet_stat";
 
-/// The kernel's receive path. These values belong to the host, even if they are read in a namespace.
+/// The settings and counters of the kernel's receive path. They belong to the host, even if they are read in
+/// a namespace.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct SoftnetFacts {
-    /// Counters of each processor.
+    /// The counters of each processor.
     pub cpus: Fact<Vec<SoftnetCpu>>,
-    /// The most packets that may wait for a processor (`netdev_max_backlog`).
+    /// The most packets that may wait in a processor's backlog (`netdev_max_backlog`).
     pub max_backlog: Fact<u32>,
     /// The most packets that one poll processes (`netdev_budget`).
     pub budget: Fact<u32>,
     /// The most microseconds that one poll takes (`netdev_budget_usecs`).
     pub budget_usecs: Fact<u32>,
-    /// The total number of flows of RFS (`rps_sock_flow_entries`); 0: RFS is off.
+    /// The total number of flows that RFS can steer (`rps_sock_flow_entries`); 0 means that RFS is off.
     pub rps_sock_flow_entries: Fact<u32>,
-    /// Microseconds of polling for a packet (`busy_poll`); 0: off.
+    /// Microseconds for which poll(2) and select(2) actively wait for a packet (`busy_poll`); 0 means off.
     pub busy_poll: Fact<u32>,
-    /// Microseconds of polling in a read (`busy_read`); 0: off.
+    /// Microseconds for which a read actively waits for a packet (`busy_read`); 0 means off.
     pub busy_read: Fact<u32>,
-    /// Processors that drop packets of large flows first, as the kernel writes their mask
+    /// The processors that drop packets of large flows first, as a mask in the kernel's form
     /// (`flow_limit_cpu_bitmap`).
     pub flow_limit_cpus: Fact<String>,
     /// True if bridged packets pass through iptables (`bridge-nf-call-iptables`); not applicable without
@@ -39,17 +40,18 @@ pub struct SoftnetFacts {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct SoftnetCpu {
-    /// Its number; before Linux 5.10, the number of the line, which counts only online processors.
+    /// The processor's number. Before Linux 5.10, it is the number of the line, and only online processors
+    /// have a line.
     pub cpu: u32,
-    /// Packets processed.
+    /// The number of packets processed.
     pub processed: u64,
-    /// Dropped because the backlog was full.
+    /// The number of packets dropped because the backlog was full.
     pub dropped: u64,
     /// The number of times that a poll's budget was exhausted.
     pub squeezed: u64,
-    /// The number of times that another processor gave it packets (RPS).
+    /// The number of times that another processor gave packets to this one (RPS).
     pub rps: u64,
-    /// Dropped because one flow had too many packets.
+    /// The number of packets dropped because their flow had too many packets.
     pub flow_limit: u64,
 }
 
@@ -74,7 +76,8 @@ fn rows(text: &str) -> Option<Vec<SoftnetCpu>> {
     text.lines().enumerate().map(|(at, line)| row(at, line)).collect()
 }
 
-/// Parses the columns of the kernel's softnet_seq_show, in hexadecimal; older kernels have fewer columns.
+/// Parses a line of the kernel's softnet_seq_show, whose columns are hexadecimal. Older kernels have fewer
+/// columns.
 fn row(at: usize, line: &str) -> Option<SoftnetCpu> {
     let columns = line.split_whitespace().map(|word| u64::from_str_radix(word, 16).ok());
     let columns = columns.collect::<Option<Vec<u64>>>()?;

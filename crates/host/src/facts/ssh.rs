@@ -7,18 +7,18 @@ use crate::root::Root;
 use std::io;
 use std::process::{Command, Stdio};
 
-/// Paths of the server, whose directory is rarely in an ordinary user's PATH.
+/// The usual paths of the ssh server, whose directory is rarely in an ordinary user's PATH.
 const SERVERS: [&str; 4] = ["/usr/sbin/sshd", "/usr/local/sbin/sshd", "/sbin/sshd", "/usr/bin/sshd"];
 
-/// The ssh programs of a host, by their version messages.
+/// The ssh programs of a host, as they describe themselves in their version messages.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Ssh {
-    /// The client: `OpenSSH_9.2p1`.
+    /// The version of the ssh client, such as `OpenSSH_9.2p1`.
     pub client: Fact<String>,
-    /// The server's program, even if it isn't running.
+    /// The version of the ssh server, even if the server isn't running.
     pub server: Fact<String>,
-    /// The client's ciphers, in its order of preference.
+    /// The ciphers that the client offers, in the order of its preference.
     pub ciphers: Fact<Vec<String>>,
 }
 
@@ -41,8 +41,8 @@ impl Ssh {
     }
 }
 
-/// The ciphers of a resolved configuration (`ssh -G`). `ssh -Q` isn't used, because it prints all ciphers that were
-/// compiled in, in no order.
+/// The ciphers in a resolved configuration (`ssh -G`). `ssh -Q` isn't used, since it prints all ciphers that
+/// were compiled in, without an order.
 fn ciphers(config: &str) -> Fact<Vec<String>> {
     let line = config.lines().find_map(|line| line.strip_prefix("ciphers "));
     match line {
@@ -51,7 +51,8 @@ fn ciphers(config: &str) -> Fact<Vec<String>> {
     }
 }
 
-/// The server's version. Old servers don't know -V, but their error message includes the version.
+/// The server's version message. Old servers don't know the option -V, but their error message includes the
+/// version.
 fn server() -> io::Result<String> {
     let found = SERVERS.iter().find(|path| std::path::Path::new(path).exists());
     let path = found.ok_or_else(|| io::Error::from(io::ErrorKind::NotFound))?;
@@ -64,7 +65,7 @@ fn said(program: &str, arguments: &[&str]) -> io::Result<String> {
     Ok(String::from_utf8_lossy(&text).chars().take(4096).collect())
 }
 
-/// The text before the library's version: `OpenSSH_9.2p1 Debian-2`.
+/// The part of a version message before the library's version: `OpenSSH_9.2p1 Debian-2`.
 fn version(text: String) -> Fact<String> {
     let start = text.find("OpenSSH").or_else(|| text.find("Dropbear"));
     let version = start.map(|at| text[at..].split([',', '\n']).next().unwrap_or_default().trim());

@@ -1,4 +1,4 @@
-//! The processors that handle a queue's packets: RPS, RFS and XPS (the kernel's
+//! Packet steering: which processors handle a queue's packets, by RPS, RFS and XPS (the kernel's
 //! Documentation/networking/scaling.rst).
 
 use serde::{Deserialize, Serialize};
@@ -7,27 +7,27 @@ use super::Fact;
 use super::read::{cpu_mask, number};
 use crate::root::Root;
 
-/// A receive queue.
+/// A receive queue and its steering.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct RxQueue {
-    /// Its number.
+    /// The queue's number.
     pub number: u32,
-    /// Processors over which software spreads its packets (RPS); empty if they aren't spread.
+    /// The processors over which the kernel distributes the queue's packets (RPS); empty if RPS is off.
     pub rps_cpus: Fact<Vec<u32>>,
-    /// The number of flows that RFS directs to their programs.
+    /// The number of flows of this queue that RFS can steer to the processors of their programs.
     pub rps_flow_count: Fact<u32>,
 }
 
-/// A transmit queue.
+/// A transmit queue and its steering.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct TxQueue {
-    /// Its number.
+    /// The queue's number.
     pub number: u32,
-    /// Processors that send through it (XPS). Not applicable if there is only one queue.
+    /// The processors that send through the queue (XPS). Not applicable if there is only one queue.
     pub xps_cpus: Fact<Vec<u32>>,
-    /// Current limit of bytes in the device (byte queue limits).
+    /// The current limit, in bytes, of the data that the queue passes to the device (byte queue limits).
     pub byte_limit: Fact<u64>,
 }
 
@@ -63,7 +63,7 @@ impl TxQueue {
     }
 }
 
-/// Numbers of the queues whose names have this prefix.
+/// The numbers of the queues of an interface whose names have this prefix.
 fn numbered(root: &Root, port: &str, prefix: &str) -> Fact<Vec<u32>> {
     let dir = format!("sys/class/net/{port}/queues");
     let names = root.names(&dir).or_else(|| Fact::Unreadable(format!("/{dir} is missing")));

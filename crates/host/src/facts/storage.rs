@@ -1,4 +1,5 @@
-//! File systems of given paths and their devices: /proc/self/mountinfo and /sys/class/block.
+//! Facts about the file systems of given paths, and about their devices: /proc/self/mountinfo and
+//! /sys/class/block.
 
 use serde::{Deserialize, Serialize};
 
@@ -18,74 +19,75 @@ pub fn usual_paths() -> Vec<PathBuf> {
     paths
 }
 
-/// The file system of a path.
+/// Facts about the file system of a path.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct FileSystem {
-    /// The given path.
+    /// The path that was given.
     pub path: String,
-    /// The mount point of its file system.
+    /// The mount point of the path's file system.
     pub mount_point: Fact<String>,
-    /// `ext4`, `xfs`, `btrfs`, `tmpfs`, `nfs4`, `overlay`.
+    /// The type of the file system: `ext4`, `xfs`, `btrfs`, `tmpfs`, `nfs4`, `overlay`.
     pub kind: Fact<String>,
-    /// The source of the mount: `/dev/sda1`, `server:/export`.
+    /// The source of the mount, such as `/dev/sda1` or `server:/export`.
     pub source: Fact<String>,
-    /// Options of the mount and of the file system.
+    /// The options of the mount and of the file system.
     pub options: Fact<Vec<String>>,
-    /// Total bytes.
+    /// The total size in bytes.
     pub total: Fact<u64>,
-    /// Free bytes for an ordinary user.
+    /// The bytes that are free for an ordinary user.
     pub free: Fact<u64>,
-    /// The block device; not applicable without one (tmpfs, network file systems).
+    /// The block device; not applicable to file systems without one (tmpfs, network file systems).
     pub device: Fact<BlockDevice>,
 }
 
-/// A whole block device, not a partition.
+/// Facts about a whole block device, not a partition.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct BlockDevice {
-    /// Its name: `nvme0n1`, `sda`, `vda`, `dm-0`, `md127`.
+    /// The device's name: `nvme0n1`, `sda`, `vda`, `dm-0`, `md127`.
     pub name: String,
-    /// Its model.
+    /// The device's model.
     pub model: Fact<String>,
     /// True for a rotating disk.
     pub rotational: Fact<bool>,
-    /// Bytes.
+    /// The device's size in bytes.
     pub size: Fact<u64>,
-    /// The active scheduler.
+    /// The I/O scheduler in use.
     pub scheduler: Fact<String>,
-    /// The schedulers that the kernel offers for it.
+    /// The I/O schedulers that the kernel offers for the device.
     pub schedulers: Fact<Vec<String>>,
-    /// Bytes of read-ahead.
+    /// The size of read-ahead in bytes.
     pub read_ahead: Fact<u64>,
-    /// `write back` or `write through`.
+    /// The mode of the write cache: `write back` or `write through`.
     pub write_cache: Fact<String>,
-    /// Queues of requests.
+    /// The most requests that the kernel queues for the device.
     pub queues: Fact<u32>,
     /// The level of a Linux software RAID (md): `raid0`, `raid1`, `raid10`, `raid5`, `raid6`.
     pub raid: Fact<String>,
-    /// Its major and minor number, by which control groups name it: `259:0`.
+    /// The major and minor number by which control groups name the device, such as `259:0`.
     pub number: Fact<String>,
-    /// The PCI devices through which it or its component devices are attached, each once. Empty if the kernel names no PCI
-    /// device (native multipath, network block devices).
+    /// The PCI devices through which the device or its component devices are attached, each once. Empty if
+    /// the kernel names no PCI device (native multipath, network block devices).
     pub pci: Vec<Pci>,
-    /// Component devices of a RAID or a logical volume.
+    /// The component devices of a RAID or a logical volume.
     pub made_of: Fact<Vec<String>>,
-    /// The first device that dm-crypt encrypts: this device or one of its component devices. Not applicable if there is none.
+    /// The first device that is encrypted with dm-crypt: this device or one of its component devices. Not
+    /// applicable if there is none.
     pub encrypted: Fact<EncryptedDevice>,
 }
 
-/// A device that dm-crypt encrypts.
+/// A device that is encrypted with dm-crypt.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct EncryptedDevice {
-    /// The name of its mapping, as cryptsetup(8) takes it.
+    /// The name of the device's mapping, as cryptsetup(8) expects it.
     pub mapping: String,
-    /// The format of its header: `LUKS2`, `LUKS1`, `PLAIN`, `TCRYPT`, `BITLK`.
+    /// The format of the device's header: `LUKS2`, `LUKS1`, `PLAIN`, `TCRYPT`, `BITLK`.
     pub format: String,
 }
 
-/// Storage.
+/// Facts about file systems and storage.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Storage {
@@ -95,20 +97,20 @@ pub struct Storage {
     pub fc_hosts: Fact<Vec<FcHost>>,
 }
 
-/// A Fibre Channel host.
+/// A Fibre Channel host (adapter).
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct FcHost {
-    /// Its name: `host7`.
+    /// The host's name, such as `host7`.
     pub name: String,
-    /// The text by which it describes itself: the driver and, over Ethernet, the port.
+    /// The text with which the host describes itself: the driver and, over Ethernet, the interface.
     pub symbolic_name: Fact<String>,
 }
 
-/// More devices than a RAID has.
+/// An upper limit for the number of component devices.
 const MOST_PARTS: usize = 256;
 
-/// File systems on which each call waits for a server or for another process.
+/// The file systems on which each call waits for a server or for another process.
 const WAITING: [&str; 14] = [
     "9p",
     "afs",
@@ -127,12 +129,13 @@ const WAITING: [&str; 14] = [
 ];
 
 impl Storage {
-    /// The file systems of these paths on this host.
+    /// Reads the facts about the file systems of these paths on this host.
     pub fn here(paths: &[PathBuf]) -> Self {
         Self::read(&Root::dir(Path::new("/")), paths)
     }
 
-    /// On a live host, the file systems of these paths; otherwise, the file systems of the paths that the snapshot holds.
+    /// On a live host, reads the facts about the file systems of these paths. From a snapshot, reads the
+    /// facts for the paths in the snapshot.
     pub(super) fn read(root: &Root, paths: &[PathBuf]) -> Self {
         let paths = root.answer("live/paths", || Ok(real(paths)));
         let mounts =
@@ -149,7 +152,7 @@ impl Storage {
     }
 }
 
-/// The paths, one on each line; absolute and without symbolic links if they can be resolved.
+/// The paths, one per line. A path is absolute and without symbolic links, if it can be resolved.
 fn real(paths: &[PathBuf]) -> String {
     let real = |path: &PathBuf| path.canonicalize().unwrap_or_else(|_| path.clone());
     let lines = paths.iter().map(|path| real(path).to_string_lossy().replace('\n', "?"));
@@ -164,14 +167,15 @@ impl FcHost {
 }
 
 impl FileSystem {
-    /// True if each call on it waits for a server or for another process (network file systems and FUSE).
+    /// True if each call on the file system waits for a server or for another process (network file systems
+    /// and FUSE).
     pub fn waits(&self) -> bool {
         let waits = |kind: &String| kind.starts_with("fuse") || WAITING.contains(&kind.as_str());
         self.kind.known().is_some_and(waits)
     }
 
-    /// True if it is on a rotating disk. False if the host is, or may be, a guest, because hypervisors report most disks as
-    /// rotating.
+    /// True if the file system is on a rotating disk. False if the host is, or may be, a guest, since
+    /// hypervisors report most disks as rotating.
     pub fn rotates(&self, guest: &Fact<bool>) -> bool {
         let turns = self.device.known().and_then(|device| device.rotational.get());
         turns == Some(true) && guest.get() == Some(false)
@@ -207,14 +211,15 @@ fn space(path: &str) -> io::Result<String> {
     Ok(format!("path {path}\nmount {mount}\ntotal {total}\nfree {free}"))
 }
 
-/// The number of a path's mount in mountinfo; `-` if the kernel (before Linux 5.8) doesn't report it.
+/// The ID of a path's mount in mountinfo; `-` if the kernel (before Linux 5.8) doesn't report it.
 fn mount_id(path: &str) -> String {
     let told = statx(CWD, path, AtFlags::empty(), StatxFlags::MNT_ID);
     let told = told.ok().filter(|told| told.stx_mask & StatxFlags::MNT_ID.bits() != 0);
     told.map_or("-".into(), |told| told.stx_mnt_id.to_string())
 }
 
-/// A snapshot stores answers by the number of the path, so each answer begins with its path.
+/// The answer for a path. In a snapshot, answers are numbered, so each answer begins with its path, which is
+/// compared here.
 fn of_path(name: &str, text: String, path: &str) -> Fact<String> {
     match pairs(&text).get("path") {
         Some(of) if *of == path.trim() => Fact::Known(text),
@@ -222,8 +227,8 @@ fn of_path(name: &str, text: String, path: &str) -> Fact<String> {
     }
 }
 
-/// The mount that the kernel names for a path, or else the mount with the nearest mount point above the path. If several
-/// mounts have the same mount point, the last one hides the others.
+/// The mount that the kernel names for a path; if it names none, the mount whose mount point is nearest above
+/// the path. If several mounts have the same mount point, the last one hides the others.
 fn below<'a>(mounts: &'a [Mount], space: &str, path: &str) -> Fact<&'a Mount> {
     let found = match pairs(space).get("mount") {
         Some(&"-") => {
@@ -238,8 +243,8 @@ fn below<'a>(mounts: &'a [Mount], space: &str, path: &str) -> Fact<&'a Mount> {
 }
 
 impl BlockDevice {
-    /// The block device of a mount. Major number 0 isn't a device; some file systems on several devices have this number,
-    /// and name one of the devices as their source.
+    /// The block device of a mount. Major number 0 means that there is no single device. Some file systems
+    /// that span several devices have this number, and their source is one of these devices.
     fn below(root: &Root, mount: &Mount) -> Fact<Self> {
         let real = if mount.number.starts_with("0:") {
             let source = mount.source.strip_prefix("/dev/").unwrap_or_default();
@@ -251,7 +256,7 @@ impl BlockDevice {
         } else {
             root.real(&format!("sys/dev/block/{}", mount.number))
         };
-        // A partition's directory is inside its device's: .../block/sda/sda1.
+        // The directory of a partition is inside that of its device: .../block/sda/sda1.
         let name = |real: String| real.split("/block/").nth(1)?.split('/').next().map(str::to_owned);
         real.and_then(|real| name(real).map_or(Fact::NotApplicable, Fact::Known))
             .map(|name| Self::read(root, name))
@@ -267,7 +272,7 @@ impl BlockDevice {
         Self {
             model: root.text(&path("device/model")),
             rotational: flag(root, &path("queue/rotational")),
-            // A sector is 512 bytes here, whatever the device's size of sectors.
+            // Sectors in /sys always have 512 bytes, whatever the device's own sector size is.
             size: sectors.map(|sectors| sectors.saturating_mul(512)),
             scheduler: root.text(&path("queue/scheduler")).map(|text| in_force(&text)),
             schedulers: root.text(&path("queue/scheduler")).map(|text| offered(&text)),
@@ -284,7 +289,7 @@ impl BlockDevice {
     }
 }
 
-/// The device that the device mapper made by this name: `dm-0`.
+/// The device to which a name of the device mapper belongs, such as `dm-0`.
 fn mapped(root: &Root, mapping: &str) -> Option<String> {
     let devices = root.names("sys/class/block").known().cloned().unwrap_or_default();
     let is_named = |name: &String| {
@@ -293,7 +298,7 @@ fn mapped(root: &Root, mapping: &str) -> Option<String> {
     devices.into_iter().filter(|name| name.starts_with("dm-")).find(is_named)
 }
 
-/// The PCI devices of a block device [with its parts](with_parts).
+/// The PCI devices of a block device and its component devices (see [`with_parts`]).
 fn pci(root: &Root, all: &[(String, Vec<String>)]) -> Vec<Pci> {
     let mut found = Vec::<Pci>::new();
     for (name, parts) in all {
@@ -325,8 +330,8 @@ fn with_parts(root: &Root, name: &str) -> Vec<(String, Vec<String>)> {
 }
 
 impl EncryptedDevice {
-    /// Parses the device mapper's UUID, which cryptsetup composes: `CRYPT-LUKS2-UUID-NAME`. Its other kinds of devices check
-    /// data without encrypting it.
+    /// Parses the UUID that cryptsetup sets in the device mapper: `CRYPT-LUKS2-UUID-NAME`. Other kinds of its
+    /// devices only check data without encrypting it.
     fn read(root: &Root, name: &str) -> Fact<Self> {
         let path = |file: &str| format!("sys/class/block/{name}/dm/{file}");
         root.text(&path("uuid")).and_then(|uuid| {
@@ -341,13 +346,13 @@ impl EncryptedDevice {
     }
 }
 
-/// The word in brackets of `none [mq-deadline] kyber`.
+/// The word in brackets in a text such as `none [mq-deadline] kyber`, which is the value in use.
 fn in_force(text: &str) -> String {
     let marked = text.split_once('[').and_then(|(_, rest)| rest.split_once(']'));
     marked.map_or(text, |(name, _)| name).to_owned()
 }
 
-/// All words of `none [mq-deadline] kyber`.
+/// All words in a text such as `none [mq-deadline] kyber`.
 fn offered(text: &str) -> Vec<String> {
     text.split_whitespace().map(|name| name.trim_matches(['[', ']']).to_owned()).collect()
 }
@@ -364,7 +369,8 @@ mod tests {
         let mounts = [line(21, "/"), line(44, "/data"), line(45, "/data")];
         let id = |space: &str, path: &str| below(&mounts, space, path).known().map(|mount| mount.id.clone());
         assert_eq!(id("mount 44", "/data/x").as_deref(), Some("44"));
-        // Before Linux 5.8: the nearest mount point above, and of several mounts there the last.
+        // Before Linux 5.8, the result is the nearest mount point above the path and, of several mounts
+        // there, the last one.
         assert_eq!(id("mount -", "/data/x").as_deref(), Some("45"));
         assert_eq!(id("mount -", "/database").as_deref(), Some("21"));
         assert_eq!((id("mount 46", "/data"), id("total 1", "/data")), (None, None));
@@ -398,7 +404,7 @@ mod tests {
         assert_eq!(of("none"), [""; 0]);
     }
 
-    /// Fedora's default: btrfs, whose mounts have major number 0, on a mapping of cryptsetup.
+    /// This is Fedora's default: btrfs, whose mounts have major number 0, on a mapping of cryptsetup.
     #[test]
     fn an_encrypted_device_is_found_by_its_mapping_and_below_a_volume() {
         let root = tempfile::TempDir::new().unwrap();

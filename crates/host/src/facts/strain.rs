@@ -1,4 +1,4 @@
-//! Stolen time and stalls of the host: /proc/stat and /proc/pressure.
+//! The strain of the host, by stolen time and stalls: /proc/stat and /proc/pressure.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,35 +7,36 @@ use super::read::or_odd;
 use crate::cpu_times::{self, CpuTimes};
 use crate::root::Root;
 
-/// The host's strain.
+/// How much the host is strained by other guests and by its own tasks.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Strain {
     /// Seconds since the host was booted.
     pub up_seconds: Fact<u64>,
-    /// Share of processor time since boot that the hypervisor gave to other guests, 0 to 1.
+    /// The share, from 0 to 1, of processor time since boot that the hypervisor gave to other guests.
     pub steal: Fact<f64>,
-    /// Share of busy processor time since boot, 0 to 1.
+    /// The share, from 0 to 1, of processor time since boot in which processors were busy.
     pub busy: Fact<f64>,
-    /// Waiting for a processor.
+    /// The shares of time in which tasks waited for a processor.
     pub cpu: Fact<StallShares>,
-    /// Waiting for storage.
+    /// The shares of time in which tasks waited for storage.
     pub io: Fact<StallShares>,
-    /// Waiting for memory.
+    /// The shares of time in which tasks waited for memory.
     pub memory: Fact<StallShares>,
 }
 
-/// Percent of the time in which tasks waited (the kernel's Documentation/accounting/psi.rst).
+/// The percentages of time in which tasks waited (the kernel's Documentation/accounting/psi.rst).
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct StallShares {
-    /// Some task, in the last 10 seconds.
+    /// The percentage of the last 10 seconds in which at least one task waited.
     pub some_10: f64,
-    /// Some task, in the last 60 seconds.
+    /// The percentage of the last 60 seconds in which at least one task waited.
     pub some_60: f64,
-    /// Some task, in the last 300 seconds.
+    /// The percentage of the last 300 seconds in which at least one task waited.
     pub some_300: f64,
-    /// All tasks at once, in the last 10 seconds; for processors only since Linux 5.13.
+    /// The percentage of the last 10 seconds in which all tasks waited at once; for processors only since
+    /// Linux 5.13.
     pub full_10: Fact<f64>,
 }
 
@@ -43,7 +44,7 @@ impl Strain {
     pub(super) fn read(root: &Root) -> Self {
         let times =
             root.needed("proc/stat").and_then(|text| or_odd("proc/stat", &text, cpu_times::parse(&text)));
-        // The text is `SECONDS.HUNDREDTHS IDLE`.
+        // The text has the form `SECONDS.HUNDREDTHS IDLE`.
         let up = |text: String| {
             or_odd("proc/uptime", &text, text.split('.').next().and_then(|seconds| seconds.parse().ok()))
         };

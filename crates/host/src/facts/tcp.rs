@@ -1,4 +1,4 @@
-//! TCP: settings in /proc/sys/net, counters, and routes with settings of their own.
+//! Facts about TCP: settings in /proc/sys/net, counters, and routes with their own settings.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use crate::root::Root;
 
 const IPV4: &str = "proc/sys/net/ipv4";
 const CORE: &str = "proc/sys/net/core";
-/// The kernel's counters of lost segments and full buffers.
+/// The kernel's counters that show lost segments and full buffers.
 const COUNTERS: [&str; 18] = [
     "OutSegs",
     "InSegs",
@@ -33,15 +33,16 @@ const COUNTERS: [&str; 18] = [
     "ListenDrops",
 ];
 
-/// TCP's settings in the reader's network namespace (the kernel's Documentation/networking/ip-sysctl.rst).
+/// TCP's settings and counters in the reader's network namespace (the kernel's
+/// Documentation/networking/ip-sysctl.rst).
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Tcp {
-    /// Receive buffer: minimum, default and maximum of automatic tuning in bytes.
+    /// The receive buffer's sizes in bytes: minimum, default, and the maximum of automatic tuning.
     pub rmem: Fact<[u64; 3]>,
-    /// Send buffer: minimum, default and maximum of automatic tuning in bytes.
+    /// The send buffer's sizes in bytes: minimum, default, and the maximum of automatic tuning.
     pub wmem: Fact<[u64; 3]>,
-    /// Memory of all connections: low, pressure, maximum in pages.
+    /// The limits in pages for the memory of all connections together: low, pressure, maximum.
     pub mem: Fact<[u64; 3]>,
     /// The largest receive buffer that a program may set (`net.core.rmem_max`), in bytes.
     pub core_rmem_max: Fact<u64>,
@@ -51,17 +52,17 @@ pub struct Tcp {
     pub optmem_max: Fact<u64>,
     /// True if receive buffers grow automatically.
     pub moderate_rcvbuf: Fact<bool>,
-    /// Share of the receive buffer that isn't part of the window: 1 is half, 2 a quarter. If -N, the window is the buffer
-    /// divided by 2 to the power of N.
+    /// The share of the receive buffer that isn't part of the window: 1 means a half, 2 a quarter. For a
+    /// negative value -N, the window is the buffer divided by 2 to the power of N.
     pub adv_win_scale: Fact<i32>,
-    /// The default congestion control.
+    /// The name of the default congestion control.
     pub congestion_control: Fact<String>,
-    /// Congestion controls that the kernel has loaded.
+    /// The congestion controls that the kernel has loaded.
     pub available: Fact<Vec<String>>,
     /// Congestion controls that programs without privileges may use, and the only ones that a network namespace other than the
     /// first may have as its default (`tcp_set_default_congestion_control()` in net/ipv4/tcp_cong.c, since Linux 5.13).
     pub allowed: Fact<Vec<String>>,
-    /// Queueing discipline of new interfaces (`net.core.default_qdisc`).
+    /// The queueing discipline that new interfaces get (`net.core.default_qdisc`).
     pub default_qdisc: Fact<String>,
     /// True if segments carry timestamps.
     pub timestamps: Fact<bool>,
@@ -69,32 +70,33 @@ pub struct Tcp {
     pub sack: Fact<bool>,
     /// True if windows may exceed 64 KiB.
     pub window_scaling: Fact<bool>,
-    /// Probing of the path's MTU: 0 never, 1 after a black hole, 2 always.
+    /// When the path's MTU is probed: 0 never, 1 after a black hole was detected, 2 always.
     pub mtu_probing: Fact<u32>,
-    /// Explicit congestion notification: 0 off, 1 requested, 2 if the other end requests it.
+    /// Explicit congestion notification: 0 off, 1 requested by this end, 2 only if the other end requests it.
     pub ecn: Fact<u32>,
     /// True if connections restart with a small window after a pause.
     pub slow_start_after_idle: Fact<bool>,
-    /// CUBIC's early end of slow start: 0 off.
+    /// Whether CUBIC ends slow start early (hystart): 0 means off.
     pub hystart: Fact<u32>,
-    /// The signs at which hystart ends slow start: bit 0 is a train of acknowledgements, bit 1 a growing delay.
+    /// The signals at which hystart ends slow start: bit 0 is a train of acknowledgements, bit 1 an
+    /// increasing delay.
     pub hystart_detect: Fact<u32>,
-    /// True if the metrics of ended connections are not cached.
+    /// True if the metrics of closed connections aren't cached.
     pub no_metrics_save: Fact<bool>,
-    /// Unsent bytes above which a socket accepts no more data.
+    /// The number of unsent bytes above which a socket accepts no more data.
     pub notsent_lowat: Fact<u64>,
     /// The most connections that may wait to be accepted (`net.core.somaxconn`).
     pub somaxconn: Fact<u32>,
     /// The most half-open connections (`tcp_max_syn_backlog`).
     pub max_syn_backlog: Fact<u32>,
-    /// Counters since boot, by the names of /proc/net/snmp and netstat: `RetransSegs`, `OutSegs`,
+    /// The counters since boot, by the names in /proc/net/snmp and netstat: `RetransSegs`, `OutSegs`,
     /// `TCPTimeouts`, `TCPRcvQDrop`, `TCPBacklogDrop`, `PruneCalled`, `ListenDrops`.
     pub counters: Fact<BTreeMap<String, u64>>,
     /// The number of connections that the packet filter tracks; not applicable if it doesn't track connections.
     pub tracked: Fact<u64>,
-    /// The most connections that it can track (`nf_conntrack_max`).
+    /// The most connections that the packet filter can track (`nf_conntrack_max`).
     pub most_tracked: Fact<u64>,
-    /// True if the kernel has the fq discipline; not applicable if that can't be found out here.
+    /// True if the kernel has the queueing discipline fq; not applicable if that can't be determined.
     pub has_fq: Fact<bool>,
     /// How next hops of IPv4 are chosen (`fib_multipath_hash_policy`): 0 by addresses, 1 by addresses and ports, 2 by the
     /// addresses within a tunnel, 3 by [`Self::multipath_fields`].
@@ -102,29 +104,29 @@ pub struct Tcp {
     /// The fields of packets by which next hops are chosen (`fib_multipath_hash_fields`, Linux 5.14), as a sum of bits: 16
     /// and 32 are the ports.
     pub multipath_fields: Fact<u32>,
-    /// Routes with settings of their own.
+    /// The routes with their own settings.
     pub routes: Fact<Vec<RouteFacts>>,
-    /// Bits a second to which rules of nftables limit packets, one value for each such rule. Readable by root only.
+    /// The limits in bits per second of the rules of nftables that limit packets. Only root can read them.
     pub rule_rates: Fact<Vec<u64>>,
 }
 
-/// A route with settings of its own.
+/// A route with its own settings.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct RouteFacts {
-    /// Its destination: `default`, or an address and its prefix.
+    /// The route's destination: `default`, or an address with the length of its prefix.
     pub destination: String,
-    /// Its interface.
+    /// The route's interface.
     pub port: Option<String>,
-    /// Maximum transmission unit in bytes.
+    /// The maximum transmission unit in bytes.
     pub mtu: Option<u32>,
-    /// The largest window, in bytes.
+    /// The largest TCP window in bytes.
     pub window: Option<u32>,
-    /// Segments of the initial window.
+    /// The number of segments in the initial congestion window.
     pub initcwnd: Option<u32>,
-    /// The shortest time in milliseconds after which an unacknowledged segment is sent again.
+    /// The shortest time, in milliseconds, after which an unacknowledged segment is retransmitted.
     pub rto_min: Option<u32>,
-    /// Congestion control.
+    /// The name of the congestion control.
     pub congestion_control: Option<String>,
 }
 
@@ -172,7 +174,7 @@ impl Tcp {
     }
 }
 
-/// Reads both files. They consist of pairs of lines: names, then values.
+/// Reads the counters from both files. The files consist of pairs of lines: one with names, one with values.
 fn counters(root: &Root) -> Fact<BTreeMap<String, u64>> {
     root.needed("proc/net/snmp").and_then(|snmp| {
         root.needed("proc/net/netstat").map(|netstat| {
@@ -189,7 +191,7 @@ fn in_pairs(text: &str, protocol: &str) -> Vec<(String, u64)> {
     pairs.filter_map(|(name, value)| Some((name.to_owned(), value.parse().ok()?))).collect()
 }
 
-/// Parses `default eth0 mtu 1400 congctl bbr`; an unknown interface is `-`.
+/// Parses a line such as `default eth0 mtu 1400 congctl bbr`; an unknown interface is `-`.
 fn route(line: &str) -> RouteFacts {
     let mut words = line.split_whitespace();
     let mut route = RouteFacts {

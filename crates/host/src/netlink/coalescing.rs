@@ -1,4 +1,5 @@
-//! The delays before interrupts that drivers can set (ETHTOOL_MSG_COALESCE_GET, linux/ethtool_netlink.h; Linux 5.7).
+//! The settings of interrupt coalescing that drivers have (ETHTOOL_MSG_COALESCE_GET, linux/ethtool_netlink.h;
+//! Linux 5.7).
 
 use std::io;
 
@@ -7,7 +8,7 @@ use super::{FLAGS, attributes, find, string};
 
 /// ETHTOOL_MSG_COALESCE_GET.
 const GET_COALESCING: u8 = 19;
-/// ETHTOOL_A_COALESCE_..., with ethtool's names.
+/// The attributes ETHTOOL_A_COALESCE_..., with ethtool's names.
 const NAMES: [(u16, &str); 6] = [
     (2, "rx-usecs"),
     (3, "rx-frames"),
@@ -17,8 +18,9 @@ const NAMES: [(u16, &str); 6] = [
     (12, "adaptive-tx"),
 ];
 
-/// A line for each port whose driver answers: `eth0 rx-usecs adaptive-rx`. The kernel leaves out what the driver doesn't have,
-/// which `ethtool -c` shows as `n/a` (coalesce_put_u32() and coalesce_put_bool() in net/ethtool/coalesce.c).
+/// Returns a line for each interface whose driver answers: `eth0 rx-usecs adaptive-rx`. The kernel omits the
+/// settings that the driver doesn't have, which `ethtool -c` shows as `n/a` (coalesce_put_u32() and
+/// coalesce_put_bool() in net/ethtool/coalesce.c).
 pub(crate) fn ports() -> io::Result<String> {
     all_ports(GET_COALESCING, 0, port)
 }
@@ -40,7 +42,8 @@ mod tests {
     use crate::netlink::attribute;
     use proptest::prelude::*;
 
-    /// Built as the kernel's coalesce_fill_reply() does, for stmmac's supported_coalesce_params.
+    /// The bytes are built as the kernel's coalesce_fill_reply() builds them, for stmmac's
+    /// supported_coalesce_params.
     #[test]
     fn what_a_driver_has_is_told() {
         let about = attribute(ABOUT, &attribute(PORT, b"eth0\0"));

@@ -8,24 +8,25 @@ use super::{FLAGS, attributes, find, number, string};
 
 /// ETHTOOL_MSG_FEC_GET.
 const GET_FEC: u8 = 29;
-/// ETHTOOL_FLAG_COMPACT_BITSETS and ETHTOOL_FLAG_STATS.
+/// The flags ETHTOOL_FLAG_COMPACT_BITSETS and ETHTOOL_FLAG_STATS.
 const COMPACT_WITH_COUNTERS: u32 = 1 | 4;
-/// ETHTOOL_A_FEC_MODES, ETHTOOL_A_FEC_AUTO, ETHTOOL_A_FEC_ACTIVE, ETHTOOL_A_FEC_STATS.
+/// The attributes ETHTOOL_A_FEC_MODES, ETHTOOL_A_FEC_AUTO, ETHTOOL_A_FEC_ACTIVE and ETHTOOL_A_FEC_STATS.
 const MODES: u16 = 2;
 const AUTO: u16 = 3;
 const ACTIVE: u16 = 4;
 const COUNTERS: u16 = 5;
 /// ETHTOOL_A_BITSET_VALUE.
 const BITS: u16 = 4;
-/// ETHTOOL_A_FEC_STAT_CORRECTED and ETHTOOL_A_FEC_STAT_UNCORR: arrays of 64-bit numbers; the first number is that of the
-/// whole port.
+/// ETHTOOL_A_FEC_STAT_CORRECTED and ETHTOOL_A_FEC_STAT_UNCORR: arrays of 64-bit numbers, of which the first
+/// is the number of the whole port.
 const CORRECTED: u16 = 2;
 const UNCORRECTABLE: u16 = 3;
 /// Link modes that stand for error correction (ETHTOOL_LINK_MODE_FEC_..._BIT), with ethtool's names.
 const NAMES: [(u32, &str); 4] = [(49, "off"), (50, "rs"), (51, "baser"), (74, "llrs")];
 
-/// A line for each port whose driver answers: `eth0 auto 1 configured rs active rs corrected 256 uncorrectable 0`. The line
-/// of a port without a link lacks `active`; the line of a driver without counters lacks the counters.
+/// Returns a line for each interface whose driver answers:
+/// `eth0 auto 1 configured rs active rs corrected 256 uncorrectable 0`. The line has no `active` if the
+/// interface has no link, and no counters if the driver has none.
 pub(crate) fn ports() -> io::Result<String> {
     all_ports(GET_FEC, COMPACT_WITH_COUNTERS, port)
 }
@@ -48,14 +49,14 @@ fn port(message: &[u8]) -> Option<String> {
         };
         line.extend(told);
     }
-    // Writing to a string doesn't fail.
+    // Writing to a string can't fail.
     let _ = corrected.map(|count| write!(line, " corrected {count}"));
     let _ = uncorrectable.map(|count| write!(line, " uncorrectable {count}"));
     line.push('\n');
     Some(line).filter(|line| !line.starts_with([' ', '\n']))
 }
 
-/// Names of the modes that are set in a bit set of link modes, joined by commas; `-` if none is set.
+/// The names of the modes that are set in a bit set of link modes, joined by commas; `-` if none is set.
 fn configured(bits: &[u8]) -> String {
     let is_set = |mode: u32| {
         number(bits, (mode / 32 * 4) as usize, 4).is_some_and(|word| word >> (mode % 32) & 1 == 1)

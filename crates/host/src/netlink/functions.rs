@@ -1,5 +1,5 @@
-//! The rates to which ports limit their virtual functions (IFLA_VFINFO_LIST, linux/if_link.h). Only the host that owns the
-//! port can read these rates; a guest to which a function was given can't.
+//! Reads the rate limits of virtual functions (IFLA_VFINFO_LIST, linux/if_link.h). Only the host that owns
+//! the port can read them; a guest to which a function was assigned can't.
 
 use std::fmt::Write as _;
 use std::io;
@@ -7,19 +7,19 @@ use std::io;
 use super::link::{GET_LINK, HEADER};
 use super::{DUMP, FLAGS, MOST_LINES, NetlinkQuestions, attribute, attributes, find, number, request};
 
-/// IFLA_EXT_MASK: RTEXT_FILTER_VF with RTEXT_FILTER_SKIP_STATS. Without statistics, the answer about 250 functions fits in
-/// one attribute.
+/// IFLA_EXT_MASK with the flags RTEXT_FILTER_VF and RTEXT_FILTER_SKIP_STATS. Without statistics, the answer
+/// about 250 functions fits into one attribute.
 const MASK: u16 = 29;
 const FUNCTIONS_WITHOUT_COUNTERS: u32 = 1 | 8;
 /// IFLA_VFINFO_LIST; in it, one IFLA_VF_INFO for each function.
 const LIST: u16 = 22;
 const FUNCTION: u16 = 1;
-/// IFLA_VF_TX_RATE (the function's number and its highest rate) and IFLA_VF_RATE (the function's number, its lowest and its
-/// highest rate), in Mbit/s. 0 is no limit.
+/// IFLA_VF_TX_RATE (the function's number and its highest rate) and IFLA_VF_RATE (the function's number, its
+/// lowest and its highest rate), in Mbit/s. 0 means no limit.
 const OLD_RATE: u16 = 3;
 const RATE: u16 = 6;
 
-/// A line for each function with a rate: `eth0 3 min 0 max 1000`, in Mbit/s.
+/// Returns a line for each function with a rate limit: `eth0 3 min 0 max 1000`, in Mbit/s.
 pub(crate) fn rates() -> io::Result<String> {
     let asked = NetlinkQuestions::open()?;
     let told = asked.dump(&question(), |message| {
@@ -38,13 +38,13 @@ fn written(port: &str, message: &[u8]) -> String {
     let list = message.get(HEADER..).and_then(|inside| find(inside, LIST)).unwrap_or_default();
     let functions = attributes(list).filter(|(kind, _)| kind & !FLAGS == FUNCTION);
     functions.filter_map(|(_, about)| rate(about)).fold(String::new(), |mut text, [function, least, most]| {
-        // Writing to a string doesn't fail.
+        // Writing to a string can't fail.
         let _ = writeln!(text, "{port} {function} min {least} max {most}");
         text
     })
 }
 
-/// The function's number, its lowest and its highest rate; `None` if neither rate is set.
+/// The function's number, its lowest and its highest rate in Mbit/s; `None` if neither rate is set.
 fn rate(about: &[u8]) -> Option<[u64; 3]> {
     let three = |value: &[u8]| Some([number(value, 0, 4)?, number(value, 4, 4)?, number(value, 8, 4)?]);
     let old = |value: &[u8]| Some([number(value, 0, 4)?, 0, number(value, 4, 4)?]);

@@ -1,4 +1,5 @@
-//! Questions about ports in ethtool's family of generic netlink (linux/ethtool_netlink.h; Linux 5.6).
+//! Sends requests about interfaces to ethtool's family of generic netlink (linux/ethtool_netlink.h; Linux
+//! 5.6).
 
 use std::io;
 
@@ -8,23 +9,24 @@ use super::{DUMP, MOST_LINES, NetlinkQuestions, attribute, find, number, request
 
 /// NLA_F_NESTED, which this netlink family requires.
 const NESTED: u16 = 0x8000;
-/// GENL_ID_CTRL, and the command CTRL_CMD_GETFAMILY.
+/// The family GENL_ID_CTRL and its command CTRL_CMD_GETFAMILY.
 const CONTROL: u16 = 0x10;
 const GET_FAMILY: u8 = 3;
 /// CTRL_ATTR_FAMILY_ID and CTRL_ATTR_FAMILY_NAME.
 const FAMILY_ID: u16 = 1;
 const FAMILY_NAME: u16 = 2;
 const FAMILY: &str = "ethtool";
-/// ETHTOOL_A_HEADER_FLAGS in the header of a question.
+/// ETHTOOL_A_HEADER_FLAGS, in the header of a request.
 const ASKED: u16 = 3;
 
 /// The size of struct genlmsghdr, with which each message begins.
 pub(super) const HEADER: usize = 4;
-/// ETHTOOL_A_..._HEADER, the first attribute of each message; in it, ETHTOOL_A_HEADER_DEV_NAME.
+/// ETHTOOL_A_..._HEADER, the first attribute of each message; and in it, ETHTOOL_A_HEADER_DEV_NAME.
 pub(super) const ABOUT: u16 = 1;
 pub(super) const PORT: u16 = 2;
 
-/// The line that `line` makes of the answer of each port's driver, if it answers.
+/// Sends a request about all interfaces. Returns, for each interface whose driver answers, the line that
+/// `line` makes of the answer.
 pub(super) fn all_ports(command: u8, flags: u32, line: fn(&[u8]) -> Option<String>) -> io::Result<String> {
     let generic = Some(netlink::GENERIC);
     let socket = socket_with(AddressFamily::NETLINK, SocketType::RAW, SocketFlags::CLOEXEC, generic)?;

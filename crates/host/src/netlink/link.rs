@@ -1,4 +1,4 @@
-//! The kind and layers of an interface, as the kernel reports them (RTM_GETLINK, rtnetlink(7)).
+//! Reads the kind and the layers of interfaces from the kernel (RTM_GETLINK, rtnetlink(7)).
 
 use std::fmt::Write as _;
 
@@ -7,7 +7,8 @@ use super::{FLAGS, attributes, find, number, string};
 /// RTM_GETLINK, and the size of its header, struct ifinfomsg.
 pub(super) const GET_LINK: u16 = 18;
 pub(super) const HEADER: usize = 16;
-/// IFLA_LINK and IFLA_LINK_NETNSID: the interface below or at the other end, and its namespace, if it is in another one.
+/// IFLA_LINK and IFLA_LINK_NETNSID: the interface below, or a veth's other end; and its namespace, if that is
+/// another one.
 const BELOW: u16 = 5;
 const ELSEWHERE: u16 = 37;
 /// IFLA_LINKINFO; in it, IFLA_INFO_KIND and IFLA_INFO_DATA; in a vxlan's data, IFLA_VXLAN_LINK.
@@ -19,10 +20,10 @@ const VXLAN_BELOW: u16 = 3;
 const MASTER: u16 = 10;
 const MASTER_KIND: u16 = 4;
 const VRF: &str = "vrf";
-/// IFLA_XDP; in it, IFLA_XDP_ATTACHED, of which the value 2 stands for generic (slow) XDP.
+/// IFLA_XDP; and in it, IFLA_XDP_ATTACHED, whose value 2 means generic (slow) XDP.
 const XDP: u16 = 43;
 const XDP_ATTACHED: u16 = 2;
-/// Numeric attributes.
+/// Attributes whose values are numbers.
 const NUMBERS: [(u16, &str); 8] = [
     (4, "mtu"),
     (30, "taps"),
@@ -33,11 +34,11 @@ const NUMBERS: [(u16, &str); 8] = [
     (58, "gro"),
     (59, "tso_max"),
 ];
-/// IFLA_OPERSTATE, and its values by the names of /sys/class/net/PORT/operstate (RFC 2863).
+/// IFLA_OPERSTATE; and the names of its values, as in /sys/class/net/PORT/operstate (RFC 2863).
 const STATE: u16 = 16;
 const STATES: [&str; 7] = ["unknown", "notpresent", "down", "lowerlayerdown", "testing", "dormant", "up"];
 
-/// The number of the VRF to which a device belongs, or which it is.
+/// The number of the VRF to which the device belongs; if the device is a VRF itself, its own number.
 pub(super) fn vrf(message: &[u8], device: u32) -> Option<u32> {
     let index = number(message, 4, 4).map(|index| index as u32).filter(|index| *index == device)?;
     let inside = message.get(HEADER..)?;
@@ -47,7 +48,8 @@ pub(super) fn vrf(message: &[u8], device: u32) -> Option<u32> {
     if is(INFO_KIND) { Some(index) } else { master().filter(|_| is(MASTER_KIND)) }
 }
 
-/// Writes a line: `eth0 kind veth elsewhere 1 max_mtu 65535 gso 65536 gro 65536`, or `vxlan7 kind vxlan below eth0 ...`.
+/// Writes a line about an interface: `eth0 kind veth elsewhere 1 max_mtu 65535 gso 65536 gro 65536`, or
+/// `vxlan7 kind vxlan below eth0 ...`.
 pub(super) fn link(message: &[u8], name: &dyn Fn(u32) -> Option<String>, text: &mut String) -> Option<()> {
     let index = number(message, 4, 4)? as u32;
     let (mut line, mut below, mut elsewhere) = (name(index)?, None, false);
@@ -80,7 +82,7 @@ pub(super) fn link(message: &[u8], name: &dyn Fn(u32) -> Option<String>, text: &
     }
     match below.map(|below| below as u32) {
         _ if elsewhere => line += " elsewhere 1",
-        // A bridge or a bond names itself as the interface below.
+        // For a bridge or a bond, the kernel states the interface itself as the interface below.
         Some(below) if below != index => {
             let _ = name(below).map(|below| write!(line, " below {below}"));
         }
@@ -89,7 +91,7 @@ pub(super) fn link(message: &[u8], name: &dyn Fn(u32) -> Option<String>, text: &
     writeln!(text, "{line}").ok()
 }
 
-/// The kind, and the interface that carries a vxlan's packets.
+/// The kind of interface; and for a vxlan, the interface that carries its packets.
 fn info(bytes: &[u8]) -> (Option<String>, Option<u64>) {
     let (mut kind, mut data) = (None, None);
     for (attribute, value) in attributes(bytes) {
@@ -134,7 +136,8 @@ mod tests {
         assert_eq!(told(&[generic, number(30, 1)]), "eth7 xdp 2 taps 1\n");
     }
 
-    /// The bytes with which Linux 6.1 answers about `vrf table 100` and a veth whose master it is.
+    /// The bytes with which Linux 6.1 answers about `vrf table 100`, and about a veth whose master is this
+    /// VRF.
     #[test]
     fn a_vrf_and_its_members_are_known_and_a_bridges_are_not() {
         let of = |inside: &[Vec<u8>], asked: u32| {

@@ -1,4 +1,4 @@
-//! Rules of nftables that limit bytes (linux/netfilter/nf_tables.h).
+//! Reads the rules of nftables that limit bytes (linux/netfilter/nf_tables.h).
 
 use std::io;
 
@@ -9,17 +9,17 @@ use super::{NetlinkQuestions, attributes, find, request_all, string};
 /// NFNL_SUBSYS_NFTABLES and NFT_MSG_GETRULE, and the size of struct nfgenmsg.
 const GET_RULE: u16 = 10 << 8 | 7;
 const HEADER: usize = 4;
-/// NFTA_RULE_EXPRESSIONS; in each of its elements, NFTA_EXPR_NAME and NFTA_EXPR_DATA.
+/// NFTA_RULE_EXPRESSIONS; and in each of its elements, NFTA_EXPR_NAME and NFTA_EXPR_DATA.
 const EXPRESSIONS: u16 = 4;
 const NAME: u16 = 1;
 const DATA: u16 = 2;
-/// NFTA_LIMIT_RATE, NFTA_LIMIT_UNIT (in seconds) and NFTA_LIMIT_TYPE (1: the limit counts bytes).
+/// NFTA_LIMIT_RATE, NFTA_LIMIT_UNIT (in seconds) and NFTA_LIMIT_TYPE (1 means that bytes are limited).
 const RATE: u16 = 1;
 const UNIT: u16 = 2;
 const TYPE: u16 = 4;
 const BYTES: u64 = 1;
 
-/// Bits a second of each rule that limits bytes. Only root may send this request.
+/// The limit in bits per second of each rule that limits bytes. Only root may send this request.
 pub(crate) fn rates() -> io::Result<String> {
     let protocol = Some(netlink::NETFILTER);
     let socket = socket_with(AddressFamily::NETLINK, SocketType::RAW, SocketFlags::CLOEXEC, protocol)?;
@@ -40,7 +40,7 @@ fn rate(message: &[u8]) -> Option<u64> {
     })
 }
 
-/// Parses a limit. Its numbers are in network byte order.
+/// Parses a limit, and returns bits per second. The numbers are in network byte order.
 fn limit(data: &[u8]) -> Option<u64> {
     let value = |at: u16| {
         find(data, at).map(|bytes| bytes.iter().take(8).fold(0, |sum, byte| sum << 8 | u64::from(*byte)))

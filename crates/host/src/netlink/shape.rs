@@ -1,4 +1,5 @@
-//! Rate limits of queueing disciplines, of their classes, and of policers (linux/pkt_sched.h, linux/pkt_cls.h).
+//! Reads the rate limits of queueing disciplines, of their classes and of policers (linux/pkt_sched.h,
+//! linux/pkt_cls.h).
 
 use super::{KIND, attributes, find, number, request_all, string};
 
@@ -11,7 +12,7 @@ pub(super) const OPTIONS: u16 = 2;
 /// The parents of filters on received packets, and (for a clsact) on sent packets.
 pub(super) const INWARDS: u32 = 0xffff_fff2;
 pub(super) const OUTWARDS: u32 = 0xffff_fff3;
-/// struct tc_ratespec holds the bytes a second in its last four bytes.
+/// The size of struct tc_ratespec without its last four bytes, which contain the bytes per second.
 const RATE: usize = 8;
 /// The size of struct tc_netem_qopt, which comes before netem's attributes.
 const NETEM: usize = 24;
@@ -26,38 +27,39 @@ const REDIRECT: u64 = 1;
 /// The depth to which the nested attributes of a filter are searched.
 const DEEPEST: u32 = 7;
 
-/// The effect of a filter on the rate of packets.
+/// The action of a filter that affects the rate of packets.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum FilterAction {
-    /// It drops the packets above this number of bits a second.
+    /// The filter drops the packets above this number of bits per second.
     Police(u64),
-    /// It sends them out over the device with this number.
+    /// The filter sends the packets out over the device with this number.
     Redirect(u32),
 }
 
-/// The rates in bits a second to which a discipline limits its port (`rate`) and each connection (`each`).
+/// The rates in bits per second to which a discipline limits its interface (`rate`) and each connection
+/// (`each`).
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct QdiscLimits {
     pub(super) rate: Option<u64>,
     pub(super) each: Option<u64>,
 }
 
-/// The limits in a discipline's options.
+/// The limits in the options of a discipline.
 pub(super) fn of_qdisc(kind: &str, options: &[u8]) -> QdiscLimits {
     let long = |at: u16| find(options, at).and_then(|value| number(value, 0, 8));
     let port = |rate: Option<u64>| QdiscLimits { rate: bits(rate), each: None };
     match kind {
-        // TCA_TBF_RATE64, TCA_TBF_PARMS.
+        // The attributes TCA_TBF_RATE64 and TCA_TBF_PARMS.
         "tbf" => port(long(4).or_else(|| find(options, 1).and_then(|parms| number(parms, RATE, 4)))),
-        // TCA_CAKE_BASE_RATE64.
+        // The attribute TCA_CAKE_BASE_RATE64.
         "cake" => port(long(2)),
-        // TCA_NETEM_RATE64, TCA_NETEM_RATE.
+        // The attributes TCA_NETEM_RATE64 and TCA_NETEM_RATE.
         "netem" => {
             let inside = options.get(NETEM..).unwrap_or_default();
             let exact = find(inside, 8).and_then(|value| number(value, 0, 8));
             port(exact.or_else(|| find(inside, 6).and_then(|value| number(value, 0, 4))))
         }
-        // TCA_FQ_FLOW_MAX_RATE; if all bits are set, there is no limit.
+        // TCA_FQ_FLOW_MAX_RATE. If all its bits are set, there is no limit.
         "fq" => {
             let each = find(options, 7).and_then(|value| number(value, 0, 4));
             QdiscLimits { rate: None, each: bits(each.filter(|rate| *rate != u64::from(u32::MAX))) }
@@ -66,12 +68,12 @@ pub(super) fn of_qdisc(kind: &str, options: &[u8]) -> QdiscLimits {
     }
 }
 
-/// The ceiling in bits a second of a class at the root of htb or hfsc.
+/// The highest rate, in bits per second, of a class at the root of htb or hfsc.
 pub(super) fn of_class(message: &[u8]) -> Option<u64> {
     let inside = message.get(HEADER..)?;
     let (kind, options) = (string(find(inside, KIND)?), find(inside, OPTIONS)?);
     let ceiling = match kind.as_str() {
-        // TCA_HTB_CEIL64, or else the second rate in TCA_HTB_PARMS.
+        // TCA_HTB_CEIL64; if it is missing, the second rate in TCA_HTB_PARMS.
         "htb" => find(options, 7)
             .and_then(|value| number(value, 0, 8))
             .or_else(|| find(options, 1).and_then(|parms| number(parms, 12 + RATE, 4))),
@@ -82,7 +84,7 @@ pub(super) fn of_class(message: &[u8]) -> Option<u64> {
     bits(ceiling)
 }
 
-/// The policer or the redirection of a filter.
+/// The policer or the redirection of a filter, if it has one.
 pub(super) fn of_filter(message: &[u8]) -> Option<FilterAction> {
     action(find(message.get(HEADER..)?, OPTIONS)?, DEEPEST)
 }
@@ -103,8 +105,8 @@ fn police(bytes: &[u8]) -> Option<FilterAction> {
     bits(exact.or_else(|| number(police, POLICE_RATE + RATE, 4))).map(FilterAction::Police)
 }
 
-/// An action has its kind (TCA_ACT_KIND) and its options (TCA_ACT_OPTIONS), in which is TCA_MIRRED_PARMS. A mirror only sends
-/// copies.
+/// Finds a redirection. An action has its kind (TCA_ACT_KIND) and its options (TCA_ACT_OPTIONS), which
+/// contain TCA_MIRRED_PARMS. A mirror only sends copies, so it doesn't count.
 fn redirect(bytes: &[u8]) -> Option<FilterAction> {
     find(bytes, 1).filter(|kind| string(kind) == "mirred")?;
     let parms = find(find(bytes, 2)?, 2).filter(|parms| parms.len() >= MIRRED)?;
@@ -115,7 +117,7 @@ fn redirect(bytes: &[u8]) -> Option<FilterAction> {
 /// A request about one interface's classes or filters.
 pub(super) fn of_interface(question: u16, index: u32, parent: u32) -> Vec<u8> {
     let mut bytes = request_all(question, HEADER);
-    // struct tcmsg: the interface at 4, the parent at 12.
+    // In struct tcmsg, the interface is at offset 4 and the parent at offset 12.
     bytes[16 + 4..16 + 8].copy_from_slice(&index.to_ne_bytes());
     bytes[16 + 12..16 + 16].copy_from_slice(&parent.to_ne_bytes());
     bytes
@@ -155,7 +157,7 @@ mod tests {
     fn a_policer_is_found_however_deep_its_filter_has_it() {
         let mut police = vec![0; POLICE];
         police[POLICE_RATE + RATE..POLICE_RATE + RATE + 4].copy_from_slice(&12_500_000_u32.to_ne_bytes());
-        // A policer as the action of a filter, and a policer that is part of a u32 filter.
+        // A policer as the action of a filter, and a policer that is a part of a u32 filter.
         let options = attribute(1, &police);
         let action = attribute(1, &[attribute(1, b"police\0"), attribute(2, &options)].concat());
         for inside in [attribute(7, &action), attribute(6, &options)] {

@@ -1,5 +1,5 @@
-//! The route that packets to an address take by all routing rules of the host (RTM_GETROUTE, rtnetlink(7)), as `ip route
-//! get` prints it.
+//! Finds the route that packets to an address take, according to all routing rules of the host (RTM_GETROUTE,
+//! rtnetlink(7)). It is the route that `ip route get` prints.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
@@ -23,7 +23,8 @@ const WAYS: u16 = 9;
 const TABLE: u16 = 15;
 const PROTOCOL: u16 = 27;
 const TCP: u8 = 6;
-/// RTM_F_LOOKUP_TABLE, and RTM_F_FIB_MATCH, which requests the entry of the table with all its next hops (Linux 4.13).
+/// The flag RTM_F_LOOKUP_TABLE; and RTM_F_FIB_MATCH, which requests the entry of the routing table with all
+/// its next hops (Linux 4.13).
 const WITH_TABLE: u32 = 0x1000;
 const WHOLE: u32 = 0x2000;
 /// struct rtnexthop, and its flags RTNH_F_DEAD and RTNH_F_LINKDOWN.
@@ -35,7 +36,7 @@ const GET_ADDRESS: u16 = 22;
 const ADDRESS: usize = 8;
 const EITHERS: u16 = 1;
 const OWN: u16 = 2;
-/// The destination port of a socket that sends nothing.
+/// The destination port of the socket, which sends nothing.
 const ANY: u16 = 9;
 
 /// The parameters of a request for a route.
@@ -47,7 +48,7 @@ struct RouteQuestion {
     device: Option<u32>,
 }
 
-/// The kernel's answer. Devices are numbers.
+/// The kernel's answer, in which devices are numbers.
 #[derive(Debug, PartialEq)]
 struct RouteAnswer {
     device: Option<u32>,
@@ -55,8 +56,9 @@ struct RouteAnswer {
     table: Option<u32>,
 }
 
-/// Returns lines: `port NAME` for the port that connections to an address take and, if that is a VRF, for the port below it;
-/// `way NAME` for each of several next hops; `table N`; `v6 1`. The kernel chooses the source address. No packet is sent.
+/// Returns lines: `port NAME` for the interface that connections to an address take and, if it is a VRF, for
+/// the interface below it; `way NAME` for each of several next hops; `table N`; `v6 1`. The kernel chooses
+/// the source address. No packet is sent.
 pub(crate) fn to(mut address: SocketAddr) -> io::Result<String> {
     let socket = unbound(address.is_ipv4())?;
     address.set_port(ANY);
@@ -71,7 +73,8 @@ fn unbound(is_v4: bool) -> io::Result<UdpSocket> {
     UdpSocket::bind((own, 0))
 }
 
-/// The device to which the kernel binds this program's sockets. Before Linux 5.1, an ordinary user can't read it.
+/// The device to which the kernel binds this program's sockets; `None` if there is none. Before Linux 5.1, an
+/// ordinary user can't read it.
 fn bound(socket: &UdpSocket) -> Option<u32> {
     bound_device(socket.as_fd()).unwrap_or_default()
 }
@@ -83,15 +86,17 @@ fn scope(address: &SocketAddr) -> Option<u32> {
     }
 }
 
-/// Both ends of a login, as its environment names them.
+/// Both ends of a login, from the environment variable that sshd has set.
 pub(crate) struct LoginEnds {
     pub(crate) client: IpAddr,
     pub(crate) own: IpAddr,
-    /// The port to which link-local addresses belong: each port may have the same address.
+    /// The interface of link-local addresses, which is needed since several interfaces may have the same
+    /// address.
     pub(crate) port: Option<String>,
 }
 
-/// The same lines for the route back to the client, and a line `arrives NAME` for each port that has this host's address.
+/// Returns the lines of [`to`] for the route back to the client, and a line `arrives NAME` for each interface
+/// that has this host's address.
 pub(crate) fn back(ends: &LoginEnds) -> io::Result<String> {
     let asked = NetlinkQuestions::open()?;
     let scope = ends.port.as_ref().map(|port| netdevice::name_to_index(&asked.named, port)).transpose()?;
@@ -99,14 +104,15 @@ pub(crate) fn back(ends: &LoginEnds) -> io::Result<String> {
     let mut here: Vec<u32> =
         owners.into_iter().filter(|index| scope.is_none_or(|scope| scope == *index)).collect();
     here.dedup();
-    // sshd may run outside of the VRF by which the login came (tcp_l3mdev_accept): then only the connection is bound to it.
+    // sshd may run outside of the VRF through which the login came (tcp_l3mdev_accept). In this case, only
+    // the connection is bound to the VRF.
     let device = bound(&unbound(ends.client.is_ipv4())?).or(scope).or_else(|| asked.vrf(&here));
     let question = RouteQuestion { to: ends.client, from: ends.own, device };
     let named = here.into_iter().filter_map(|index| Some(format!("arrives {}\n", asked.name(index)?)));
     Ok(written(&asked, &question)? + &named.collect::<String>())
 }
 
-/// The number of the device if it has this address. The number is in bytes 4 to 7 of struct ifaddrmsg.
+/// The number of the device, if it has the address `own`. The number is in bytes 4 to 7 of struct ifaddrmsg.
 fn owner(message: &[u8], own: IpAddr) -> Option<u32> {
     let attributes = message.get(ADDRESS..)?;
     let address = find(attributes, OWN).or_else(|| find(attributes, EITHERS))?;
@@ -115,7 +121,7 @@ fn owner(message: &[u8], own: IpAddr) -> Option<u32> {
 
 fn written(asked: &NetlinkQuestions, question: &RouteQuestion) -> io::Result<String> {
     let answer = asked.route(question, WITH_TABLE)?;
-    // Within a VRF, the same request returns the port below it.
+    // Within the VRF, the same request returns the interface below the VRF.
     let within = RouteQuestion { device: answer.device, ..*question };
     let below = asked.route(&within, WITH_TABLE).ok().and_then(|below| below.device);
     let whole = asked.route(question, WITH_TABLE | WHOLE).map_or_else(|_| Vec::new(), |whole| whole.ways);
@@ -129,14 +135,14 @@ fn written(asked: &NetlinkQuestions, question: &RouteQuestion) -> io::Result<Str
 }
 
 impl NetlinkQuestions {
-    /// The VRF of the only one of these devices.
+    /// The VRF to which the only one of these devices belongs.
     fn vrf(&self, devices: &[u32]) -> Option<u32> {
         let [device] = devices else { return None };
         let links = request_all(link::GET_LINK, link::HEADER);
         self.dump(&links, |message| link::vrf(message, *device)).ok()?.pop()
     }
 
-    /// Sends the request. The answer is one message.
+    /// Sends a request for a route. The answer consists of one message.
     fn route(&self, question: &RouteQuestion, flags: u32) -> io::Result<RouteAnswer> {
         send(&self.socket, &question.bytes(flags), SendFlags::empty())?;
         let mut buffer = vec![0; 64 << 10];
@@ -153,7 +159,7 @@ impl RouteQuestion {
     fn bytes(&self, flags: u32) -> Vec<u8> {
         let (to, from) = (octets(self.to), octets(self.from));
         let bits = u8::try_from(to.len() * 8).unwrap_or(0);
-        // AF_INET, AF_INET6.
+        // The numbers are AF_INET and AF_INET6.
         let family = if to.len() == 4 { 2 } else { 10 };
         let device = self.device.map(|index| attribute(INTERFACE, &index.to_ne_bytes()));
         let body = [
@@ -175,7 +181,7 @@ fn octets(address: IpAddr) -> Vec<u8> {
     }
 }
 
-/// Parses the answer. struct rtmsg has the number of the table in its fifth byte, if the number is less than 256.
+/// Parses the answer. The fifth byte of struct rtmsg is the number of the table, if that is less than 256.
 fn answer(route: &[u8]) -> Option<RouteAnswer> {
     let table = number(route, 4, 1).filter(|table| *table > 0).map(|table| table as u32);
     let mut answer = RouteAnswer { device: None, ways: Vec::new(), table };
@@ -191,7 +197,7 @@ fn answer(route: &[u8]) -> Option<RouteAnswer> {
     Some(answer)
 }
 
-/// The devices of next hops that are up: struct rtnexthop and its attributes, one after another.
+/// The devices of the next hops that are up. Each next hop is a struct rtnexthop with attributes.
 fn ways(mut bytes: &[u8]) -> Vec<u32> {
     let mut all = Vec::new();
     while let (Some(length), Some(flags), Some(device)) =

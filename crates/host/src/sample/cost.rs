@@ -1,4 +1,4 @@
-//! Summarises a recording in a few numbers: traffic, and its costs.
+//! Summarises a recording in a few numbers: the traffic, and its cost in processor time.
 
 use serde::{Deserialize, Serialize};
 
@@ -10,33 +10,33 @@ use super::tcp::TcpTotals;
 use super::{Recording, cpu, memory, ports, pressure, processes, softnet, tcp};
 use crate::CpuSeconds;
 
-/// The summary of a recording, from its first sample to its last.
+/// The summary of a recording, from the first sample to the last.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Cost {
-    /// Wall seconds.
+    /// The duration in wall-clock seconds.
     pub seconds: f64,
     /// The number of samples.
     pub samples: usize,
-    /// Processor time of the whole host; `None` if it couldn't be read.
+    /// The processor time of the whole host; `None` if it couldn't be read.
     pub cpu: Option<CpuSeconds>,
-    /// Busy share of all processors in the busiest interval, in percent.
+    /// The busy share of all processors in the busiest interval, in percent.
     pub peak_busy_percent: Option<f64>,
     /// The traffic of each network interface, loopback included.
     pub ports: Vec<PortTotals>,
-    /// Counters of the network backlogs of all processors.
+    /// The counters of the processors' network backlogs, summed over all processors.
     pub softnet: Softnet,
-    /// TCP's losses and timeouts.
+    /// TCP's numbers of losses and timeouts.
     pub tcp: TcpTotals,
     /// The time that tasks waited for each resource.
     pub stalls: Vec<Stall>,
     /// The least memory that was available, in bytes.
     pub least_memory: Option<u64>,
-    /// The followed processes, sorted by processor time, the largest first.
+    /// The followed processes, sorted by processor time in descending order.
     pub processes: Vec<ProcessSeconds>,
 }
 
 impl Cost {
-    /// Computes the summary of a recording.
+    /// Computes the summary of `recording`.
     pub fn of(recording: &Recording) -> Self {
         Self {
             seconds: recording.seconds(),
@@ -52,8 +52,8 @@ impl Cost {
         }
     }
 
-    /// Bytes that the host carried, in the busier direction, on all interfaces except loopback. A payload
-    /// that passes through several interfaces, for example those of a bridge, counts on each interface.
+    /// The bytes in the busier direction on all interfaces except loopback. A payload that passes through
+    /// several interfaces, for example those of a bridge, is counted on each of them.
     pub fn carried(&self) -> u64 {
         let ports = || self.ports.iter().filter(|port| port.name != "lo");
         let received: u64 = ports().map(|port| port.received.bytes).fold(0, u64::saturating_add);
@@ -61,13 +61,13 @@ impl Cost {
         received.max(sent)
     }
 
-    /// Busy share of all processors in percent.
+    /// The busy share of all processors in percent.
     pub fn busy_percent(&self) -> Option<f64> {
         let cpu = self.cpu.as_ref().filter(|cpu| cpu.total() > 0.0)?;
         Some(100.0 * cpu.busy() / cpu.total())
     }
 
-    /// Processor seconds of all followed processes.
+    /// The processor seconds of all followed processes together.
     pub fn process_seconds(&self) -> f64 {
         self.processes.iter().map(|process| process.seconds).sum()
     }

@@ -4,19 +4,19 @@ use std::collections::BTreeMap;
 
 use super::{Recording, TimeSeries};
 
-/// Counters by name.
+/// The values of counters, by their names.
 pub type CounterValues = BTreeMap<String, u64>;
 
-/// Counters at each moment, in seconds.
+/// The values of counters at several moments, which are given in seconds.
 pub(crate) type History = Vec<(f64, CounterValues)>;
 
-/// The counters that `parse` finds in the texts of one kind of data.
+/// The counters that `parse` finds in the texts of one kind of data, at each moment.
 pub(crate) fn history(recording: &Recording, kind: &str, parse: impl Fn(&str) -> CounterValues) -> History {
     recording.texts(kind).map(|(seconds, text)| (seconds, parse(text))).collect()
 }
 
-/// The growth of each counter from the first moment to the last. If a counter went backwards because its
-/// device was created anew, or appeared later, it counts from that moment on.
+/// The growth of each counter from the first moment to the last. If a counter decreased (because its device
+/// was created again) or appeared later, it is counted from that moment on.
 pub(crate) fn totals(history: &[(f64, CounterValues)]) -> CounterValues {
     let mut totals = CounterValues::new();
     for (_, name, passed) in steps(history) {
@@ -26,8 +26,8 @@ pub(crate) fn totals(history: &[(f64, CounterValues)]) -> CounterValues {
     totals
 }
 
-/// The rate of each counter: its growth in a second times `scale`, in `unit`. Each point is at the end of the
-/// interval that it describes.
+/// The rate of each counter over time: its growth per second, multiplied by `scale`, in `unit`. Each point is
+/// at the end of the interval that it describes.
 pub(crate) fn rates(kind: &str, unit: &str, scale: f64, history: &[(f64, CounterValues)]) -> Vec<TimeSeries> {
     let mut points: BTreeMap<&str, Vec<(f64, f64)>> = BTreeMap::new();
     for ((from, to), name, passed) in steps(history) {
@@ -38,12 +38,12 @@ pub(crate) fn rates(kind: &str, unit: &str, scale: f64, history: &[(f64, Counter
     points.into_iter().map(|(name, points)| TimeSeries::new(kind, name, unit, points)).collect()
 }
 
-/// The series that have a value other than zero.
+/// The series that have at least one value other than zero.
 pub(crate) fn moved(series: Vec<TimeSeries>) -> Vec<TimeSeries> {
     series.into_iter().filter(|series| series.points.iter().any(|(_, value)| *value != 0.0)).collect()
 }
 
-/// The growth of each counter from each moment to the next: the two moments, the counter's name, and its
+/// The growth of each counter from each moment to the next: the two moments, the counter's name and its
 /// growth.
 fn steps(history: &[(f64, CounterValues)]) -> impl Iterator<Item = ((f64, f64), &str, u64)> {
     history.windows(2).flat_map(|pair| {

@@ -15,7 +15,8 @@ pub(super) const KIND: SampleKind = SampleKind {
     series,
 };
 
-/// /proc/stat without its counts of interrupts, because /proc/interrupts has them by processor.
+/// The lines of /proc/stat about processors. The counts of interrupts are omitted, since /proc/interrupts has
+/// them for each processor.
 struct Processors(KeptFile);
 
 impl TextSource for Processors {
@@ -28,8 +29,8 @@ impl TextSource for Processors {
     }
 }
 
-/// Processor time of the whole host between the first and the last sample, in seconds by state. `None` if there are
-/// fewer than two samples.
+/// The processor time of the whole host between the first and the last sample, in seconds by state. `None` if
+/// there are fewer than two samples.
 pub fn cpu_seconds(recording: &Recording) -> Option<CpuSeconds> {
     let mut times = recording.texts(NAME).filter_map(|(_, text)| cpu_times::parse(text));
     let first = times.next()?;
@@ -37,17 +38,18 @@ pub fn cpu_seconds(recording: &Recording) -> Option<CpuSeconds> {
     Some(last.since(&first))
 }
 
-/// How far a window may extend beyond the samples, in seconds. The offset of another host's clock is known only to
-/// a few milliseconds.
+/// How far, in seconds, a window may extend beyond the samples. This is necessary because the offset of
+/// another host's clock is known only to a few milliseconds.
 const BEYOND: f64 = 0.1;
 
-/// The share of a window that whole intervals must cover to stand for the whole window.
+/// The share of a window that complete intervals must cover, so that they can represent the whole window.
 const ENOUGH: f64 = 0.5;
 
-/// Processor time of the whole host from one second of the recording to another, in seconds by state. The intervals
-/// between samples that are completely inside this window stand for the whole window, because an interval that is
-/// only partly inside may contain the beginning or the end of the load. If the complete intervals cover less than
-/// half of the window, partial intervals count by their share. `None` if the recording doesn't cover the window.
+/// The processor time of the whole host from one second of the recording to another, in seconds by state. The
+/// intervals between samples that are completely inside this window represent the whole window, because an
+/// interval that is only partly inside may contain the beginning or the end of the load. If the complete
+/// intervals cover less than half of the window, partial intervals are counted by their share too. `None` if
+/// the recording doesn't cover the window.
 pub fn cpu_seconds_within(recording: &Recording, from: f64, to: f64) -> Option<CpuSeconds> {
     let ticks_per_second = recording.about.ticks_per_second;
     let at = |(at, text)| Some((at, CpuTimes { ticks_per_second, ..cpu_times::parse(text)? }));
@@ -67,7 +69,8 @@ pub fn cpu_seconds_within(recording: &Recording, from: f64, to: f64) -> Option<C
     Some(evenly(&times, from, to))
 }
 
-/// The time of the parts of intervals that are inside the window, as if the load were even within each interval.
+/// The processor time of the window `from` to `to`, computed as if the load were constant within each
+/// interval.
 fn evenly(times: &[(f64, CpuTimes)], from: f64, to: f64) -> CpuSeconds {
     let mut sum = CpuSeconds::default();
     for pair in times.windows(2) {
@@ -86,7 +89,7 @@ pub fn peak_busy_percent(recording: &Recording) -> Option<f64> {
     of_host.points.into_iter().map(|(_, percent)| percent).reduce(f64::max)
 }
 
-/// Shares in percent by state, of all processors together and of each processor.
+/// The shares of time by state in percent, for all processors together and for each processor.
 fn series(recording: &Recording) -> Vec<TimeSeries> {
     let moments: Vec<_> = recording.texts(NAME).map(|(seconds, text)| (seconds, processors(text))).collect();
     let mut points: BTreeMap<(usize, &str), Vec<(f64, f64)>> = BTreeMap::new();
@@ -105,7 +108,7 @@ fn series(recording: &Recording) -> Vec<TimeSeries> {
     points.into_iter().map(of).collect()
 }
 
-/// The name for all processors together.
+/// The number that means all processors together.
 const ALL: usize = usize::MAX;
 
 fn processors(text: &str) -> BTreeMap<usize, CpuTimes> {
@@ -117,7 +120,7 @@ fn processors(text: &str) -> BTreeMap<usize, CpuTimes> {
     lines.collect()
 }
 
-/// Each state's share of the time that passed; `None` if no time passed.
+/// The share of each state in the time between two readings; `None` if no time has passed.
 fn shares(earlier: &CpuTimes, later: &CpuTimes) -> Option<[(&'static str, f64); 10]> {
     let passed = later.since(earlier);
     let total = passed.total();
@@ -159,7 +162,7 @@ mod tests {
 
     #[test]
     fn a_window_has_its_share_of_the_samples_that_it_cuts() {
-        // Intervals of 1 s: idle, 20 % user, all user, idle.
+        // Intervals of 1 s: idle, then 20 % user time, then all user time, then idle.
         let texts = [
             "cpu  0 0 0 0 0 0 0",
             "cpu  0 0 0 100 0 0 0",
@@ -182,7 +185,8 @@ mod tests {
 
     #[test]
     fn the_ends_of_a_load_that_share_an_interval_with_rest_are_not_counted() {
-        // A load of one processor from 0.8 s to 3.3 s: the first and the last interval also contain idle time.
+        // The load occupies one processor from 0.8 s to 3.3 s, so the first and the last interval also
+        // contain idle time.
         let busy = [0.0, 0.2, 1.2, 2.2, 2.5, 2.5];
         let texts = busy.map(|busy: f64| format!("cpu  {:.0} 0 0 0 0 0 0", 100.0 * busy));
         let recording = recording_of(NAME, &texts.each_ref().map(String::as_str));

@@ -1,4 +1,4 @@
-//! The TCP connections of the network namespace, with their values of TCP_INFO.
+//! Records the TCP connections of the network namespace, with their values of TCP_INFO.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -15,7 +15,7 @@ use super::{Recording, SampleKind, SamplerOptions, TimeSeries};
 use crate::link_rate;
 
 const NAME: &str = "flows";
-/// The number of connections with their own series: those that moved the most bytes.
+/// The number of connections with series of their own: those that moved the most bytes.
 const SHOWN: usize = 16;
 
 pub(super) const KIND: SampleKind =
@@ -24,7 +24,7 @@ pub(super) const KIND: SampleKind =
 struct ConnectionSource {
     sockets: Option<SockDiag>,
     text: String,
-    /// The rate of the port that has the address, by address.
+    /// The rate of the port that has the address, for each local address.
     links: BTreeMap<IpAddr, Option<u64>>,
 }
 
@@ -60,78 +60,81 @@ impl TextSource for ConnectionSource {
     }
 }
 
-/// One connection, from the first sample that saw it to the last.
+/// A TCP connection, from the first sample that contains it to the last.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Flow {
-    /// The local address and port.
+    /// The local address and port number.
     pub near: String,
-    /// The peer's address and port.
+    /// The peer's address and port number.
     pub far: String,
-    /// Congestion control.
+    /// The name of the congestion control.
     pub congestion: String,
-    /// Bytes sent and acknowledged during the recording; bytes from before the first sample don't count.
+    /// The bytes that were sent and acknowledged during the recording. Bytes from before the first sample
+    /// aren't counted.
     pub bytes_sent: u64,
-    /// Bytes received during the recording.
+    /// The bytes received during the recording.
     pub bytes_received: u64,
-    /// Bytes moved in the busier direction between the first and the last sample that saw the connection.
+    /// The bytes in the busier direction between the first and the last sample that contain the connection.
     #[serde(default)]
     pub bytes_seen: u64,
-    /// Segments retransmitted during the recording.
+    /// The number of segments retransmitted during the recording.
     pub retransmits: u64,
-    /// Median of the smoothed round-trip times, in microseconds.
+    /// The median of the smoothed round-trip times, in microseconds.
     pub rtt_us: u64,
     /// The shortest round-trip time that the kernel has measured, in microseconds; 0 if it is unknown.
     #[serde(default)]
     pub min_rtt_us: u64,
-    /// Size of a segment in bytes.
+    /// The size of a segment in bytes.
     #[serde(default)]
     pub segment_size: u64,
-    /// Median of the peer's windows in bytes; 0 if the window was closed most of the time, or is unknown (before Linux
-    /// 5.4).
+    /// The median of the peer's windows in bytes; 0 if the window was closed most of the time, or is unknown
+    /// (before Linux 5.4).
     #[serde(default)]
     pub window: u64,
-    /// Share of the samples in which the peer's window was less than half of the largest window until then; 0 if it isn't
-    /// known.
+    /// The share of the samples in which the peer's window was less than half of its largest size until then;
+    /// 0 if that isn't known.
     #[serde(default)]
     pub window_closed: f64,
-    /// Share of the samples in which the send buffer had no room and all bytes in it were in flight; 0 if it isn't known.
+    /// The share of the samples in which the send buffer was full and all its bytes were in flight; 0 if that
+    /// isn't known.
     #[serde(default)]
     pub send_buffer_full: f64,
-    /// Median of the send buffer's size in bytes of memory; 0 if it isn't known.
+    /// The median of the send buffer's size in bytes of memory; 0 if it isn't known.
     #[serde(default)]
     pub send_buffer: u64,
-    /// Median of the bytes in flight.
+    /// The median of the bytes in flight.
     #[serde(default)]
     pub in_flight: u64,
-    /// Share of the samples in which more than a segment waited to be sent; 0 if it isn't known.
+    /// The share of the samples in which more than one segment waited to be sent; 0 if that isn't known.
     #[serde(default)]
     pub waiting: f64,
-    /// Share of the samples in which received bytes waited for the program to read them.
+    /// The share of the samples in which received bytes waited to be read by the program.
     #[serde(default)]
     pub unread: f64,
-    /// Bits a second that the port with the local address, or its shaper, may send; 0 if neither rate is known, or the port's is
-    /// only nominal.
+    /// The rate in bits per second at which the port with the local address may send, or that of its shaper;
+    /// 0 if neither rate is known, or if the port's rate is only nominal.
     #[serde(default)]
     pub link: u64,
-    /// Segments with data, sent and received during the recording; 0 if their number isn't known.
+    /// The number of segments with data that were sent and received during the recording; 0 if it isn't
+    /// known.
     #[serde(default)]
     pub data_segments: u64,
-    /// Median of the delivery rates in bytes a second.
+    /// The median of the delivery rates in bytes per second.
     #[serde(default)]
     pub delivery_rate: u64,
-    /// Largest congestion window in segments.
+    /// The largest congestion window in segments.
     pub most_cwnd: u64,
-    /// Microseconds of the recording in which there was data to send.
+    /// The microseconds of the recording in which there was data to send.
     pub busy_us: u64,
-    /// Busy microseconds limited by the peer's window.
+    /// The busy microseconds in which the peer's window was the limit.
     pub rwnd_limited_us: u64,
-    /// Busy microseconds limited by the local send buffer.
+    /// The busy microseconds in which the local send buffer was the limit.
     pub sndbuf_limited_us: u64,
-    /// The seconds of the first and the last sample that saw the connection.
+    /// The seconds of the recording at which the first and the last sample with the connection were taken.
     pub seen: (f64, f64),
 }
 
-/// All connections in the samples, the largest first.
+/// All connections in the samples, sorted by their bytes in descending order.
 pub fn flows(recording: &Recording) -> Vec<Flow> {
     flows_where(recording, |_| true)
 }
@@ -139,7 +142,8 @@ pub fn flows(recording: &Recording) -> Vec<Flow> {
 /// The connections of the followed processes; all connections if the processes' sockets aren't known.
 pub fn flows_of_followed(recording: &Recording) -> Vec<Flow> {
     let Some(sockets) = followed(recording) else { return flows(recording) };
-    // A closed connection loses its inode but still exists for a while, so a match in any sample is enough.
+    // The kernel shows a closed connection for some time but without its inode, so a match in any sample is
+    // enough.
     flows_where(recording, |moments| {
         moments.iter().any(|(_, fields)| sockets.contains(&number(fields, "inode")))
     })
@@ -156,7 +160,7 @@ fn flows_where(recording: &Recording, counts: impl Fn(&ConnectionMoments<'_>) ->
 type Fields<'a> = BTreeMap<&'a str, &'a str>;
 type ConnectionMoments<'a> = Vec<(f64, Fields<'a>)>;
 
-/// The samples of each connection, by its addresses and cookie.
+/// The samples of each connection, identified by its addresses and cookie.
 fn histories(recording: &Recording) -> BTreeMap<(&str, &str, &str), ConnectionMoments<'_>> {
     let mut all: BTreeMap<_, ConnectionMoments<'_>> = BTreeMap::new();
     for (seconds, text) in recording.texts(NAME) {
@@ -173,7 +177,7 @@ fn histories(recording: &Recording) -> BTreeMap<(&str, &str, &str), ConnectionMo
     all
 }
 
-/// Leaves out the samples of a closing connection: the kernel keeps its addresses for a while, but none of its values.
+/// Removes the samples of a closing connection, for which the kernel still knows the addresses but no values.
 fn only_known(moments: &mut ConnectionMoments<'_>) {
     let is_known = |fields: &Fields<'_>| number(fields, "mss") > 0;
     if moments.iter().any(|(_, fields)| is_known(fields)) {
@@ -196,7 +200,7 @@ fn flow(recording: &Recording, moments: &ConnectionMoments<'_>) -> Flow {
         return Flow::default();
     };
     let text = |name| first.get(name).copied().unwrap_or_default().to_owned();
-    // A connection that was opened during the recording has moved all of its bytes during the recording.
+    // If the connection was opened during the recording, it has moved all its bytes during the recording.
     let is_old = recording.samples.first().is_none_or(|sample| sample.seconds == *from);
     let grown = |name| number(last, name).saturating_sub(if is_old { number(first, name) } else { 0 });
     let between = |name| number(last, name).saturating_sub(number(first, name));
@@ -244,8 +248,8 @@ fn is_send_buffer_full(fields: &Fields<'_>) -> bool {
     SendBuffer { size: of("sndbuf"), queued: of("wmem_queued") }.limits(of("notsent"), in_flight)
 }
 
-/// The share of samples with a closed window. Each window is compared with the largest until then, because a window that
-/// is still growing isn't closed.
+/// The share of the samples in which the window was closed. Each window is compared with the largest one
+/// until then, so that a window that is still growing doesn't count as closed.
 fn closed(moments: &ConnectionMoments<'_>) -> f64 {
     let mut largest = 0;
     let is_closed = |window: u64| {
@@ -256,7 +260,7 @@ fn closed(moments: &ConnectionMoments<'_>) -> f64 {
     windows.map(is_closed).filter(|is_closed| *is_closed).count() as f64 / moments.len().max(1) as f64
 }
 
-/// The number of all connections, and the rates and TCP values of the largest connections.
+/// The number of all connections over time; and the rates and TCP values of the largest connections.
 fn series(recording: &Recording) -> Vec<TimeSeries> {
     let count = |(seconds, text): (f64, &str)| (seconds, text.lines().filter_map(parse).count() as f64);
     let counts: Vec<_> = recording.texts(NAME).map(count).collect();
@@ -318,7 +322,7 @@ mod tests {
             let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
             flows(&recording_of(NAME, &texts))[0].window_closed
         };
-        // Values that the kernel reported for a sleeping reader.
+        // These values were reported by the kernel for a receiver that doesn't read.
         assert_eq!(closed(&[75776, 0, 0, 0, 2048, 0, 0, 0]), 7.0 / 8.0);
         assert_eq!(closed(&[65536, 131_072, 1 << 20, 1 << 20, 900_000]), 0.0);
         assert_eq!(closed(&[0, 0, 0]), 0.0, "not known");
@@ -338,8 +342,8 @@ mod tests {
 
     #[test]
     fn a_send_buffer_is_full_where_nothing_in_it_waits_to_be_sent() {
-        // Values that the kernel reported on a path of 20 ms, with a maximum of net.ipv4.tcp_wmem of 64 KiB, and of 4
-        // MiB.
+        // These values were reported by the kernel on a path of 20 ms, with a maximum of net.ipv4.tcp_wmem of
+        // 64 KiB and of 4 MiB.
         let small = "a:1 b:2 state=1 mss=1448 unacked=46 notsent=0 sndbuf=65536 wmem_queued=68158\n";
         let large =
             "a:1 b:2 state=1 mss=1448 unacked=470 notsent=564720 sndbuf=2161152 wmem_queued=1281888\n";
@@ -356,7 +360,7 @@ mod tests {
         assert_eq!(flows(&recording_of(NAME, &[&text(0), &text(9000), &text(65536)]))[0].unread, 2.0 / 3.0);
     }
 
-    /// Both ends of a connection over loopback.
+    /// Both ends of a TCP connection over loopback.
     fn connection() -> (TcpStream, TcpStream) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let near = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
@@ -365,7 +369,7 @@ mod tests {
 
     #[test]
     fn connections_of_other_processes_are_not_the_followed_ones() {
-        // The child process gets one end. From then on, no other process has that end open.
+        // The child process gets one end of this connection, and no other process has that end open.
         let (given, mut of_child) = connection();
         let near = given.local_addr().unwrap().to_string();
         let mut command = std::process::Command::new("cat");

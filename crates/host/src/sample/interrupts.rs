@@ -1,4 +1,4 @@
-//! Hard and soft interrupts by processor: /proc/interrupts and /proc/softirqs (proc(5)).
+//! Records hard and soft interrupts by processor: /proc/interrupts and /proc/softirqs (proc(5)).
 
 use serde::{Deserialize, Serialize};
 
@@ -8,7 +8,7 @@ use super::{Recording, SampleKind, TimeSeries};
 
 const HARD_NAME: &str = "interrupts";
 const SOFT_NAME: &str = "softirqs";
-/// More processors than any host has; larger numbers are refused.
+/// An upper limit for the number of processors; larger numbers are refused.
 const MOST_PROCESSORS: usize = 8192;
 
 pub(super) const HARD: SampleKind = SampleKind {
@@ -23,23 +23,23 @@ pub(super) const SOFT: SampleKind = SampleKind {
     series: |recording| series(recording, SOFT_NAME),
 };
 
-/// The number of interrupts of one source on each processor.
+/// The number of interrupts from one source, for each processor.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct InterruptCounts {
-    /// The interrupt's number and device (`28 virtio0-input.0`), or its short name and meaning (`LOC Local
-    /// timer interrupts`); for soft interrupts the name.
+    /// The interrupt's number and device (`28 virtio0-input.0`), or its short name and meaning
+    /// (`LOC Local timer interrupts`); for soft interrupts, the name.
     pub source: String,
-    /// Interrupts by the processor's number; 0 for processors that are offline.
+    /// The number of interrupts, indexed by the processor's number; 0 for offline processors.
     pub per_processor: Vec<u64>,
 }
 
-/// Hard interrupts between the first and the last sample, in the order of the kernel's names. Sources without
-/// interrupts are left out.
+/// The hard interrupts between the first and the last sample, in the order of the kernel's names, without
+/// sources that had none.
 pub fn interrupts(recording: &Recording) -> Vec<InterruptCounts> {
     between(recording, HARD_NAME)
 }
 
-/// Soft interrupts between the first and the last sample, without sources that had none.
+/// The soft interrupts between the first and the last sample, without sources that had none.
 pub fn softirqs(recording: &Recording) -> Vec<InterruptCounts> {
     between(recording, SOFT_NAME)
 }
@@ -61,7 +61,7 @@ fn between(recording: &Recording, kind: &str) -> Vec<InterruptCounts> {
     found
 }
 
-/// Pads all rows to the length of the longest row.
+/// Extends all rows to the length of the longest row.
 fn level(rows: &mut [InterruptCounts]) {
     let longest = rows.iter().map(|row| row.per_processor.len()).max().unwrap_or(0);
     rows.iter_mut().for_each(|row| row.per_processor.resize(longest, 0));
@@ -97,7 +97,7 @@ fn row(line: &str, processors: &[usize]) -> Option<Vec<(String, u64)>> {
     let mut words = rest.split_whitespace();
     let counts: Vec<u64> =
         words.by_ref().take(processors.len()).map_while(|word| word.parse().ok()).collect();
-    // The lines ERR and MIS count for the whole host, not by processor.
+    // The lines ERR and MIS have a number for the whole host, and not one for each processor.
     if counts.len() != processors.len() || counts.is_empty() {
         return None;
     }
@@ -106,8 +106,8 @@ fn row(line: &str, processors: &[usize]) -> Option<Vec<(String, u64)>> {
     Some(processors.iter().map(name).zip(counts).collect())
 }
 
-/// The name of a source. In its line, a numbered interrupt is followed by its chip, its pin and its devices,
-/// a named interrupt by its meaning.
+/// The name of an interrupt source. In its line, the number of an interrupt is followed by its chip, pin and
+/// devices; the name of an interrupt is followed by its meaning.
 fn source(label: &str, about: &[&str]) -> String {
     let numbered = label.bytes().all(|byte| byte.is_ascii_digit());
     let about = if numbered { about.last().copied().unwrap_or_default().to_owned() } else { about.join(" ") };

@@ -1,4 +1,4 @@
-//! Memory: /proc/meminfo (proc_meminfo(5)).
+//! Records memory: /proc/meminfo (proc_meminfo(5)).
 
 use super::source::KeptFile;
 use super::{Recording, SampleKind, TimeSeries};
@@ -8,7 +8,7 @@ const NAME: &str = "memory";
 pub(super) const KIND: SampleKind =
     SampleKind { name: NAME, open: |options| KeptFile::boxed(&options.root, "proc/meminfo"), series };
 
-/// The values that become series; the recording also holds the other values.
+/// The values of which series are computed. The recording also contains all other values.
 const SHOWN: [&str; 11] = [
     "MemFree",
     "MemAvailable",
@@ -23,7 +23,7 @@ const SHOWN: [&str; 11] = [
     "PageTables",
 ];
 
-/// The least memory that was available in a sample, in bytes.
+/// The least available memory in any sample, in bytes.
 pub fn least_available(recording: &Recording) -> Option<u64> {
     recording.texts(NAME).filter_map(|(_, text)| value(text, "MemAvailable")).min()
 }
@@ -38,7 +38,7 @@ fn series(recording: &Recording) -> Vec<TimeSeries> {
     all.filter(|series| !series.points.is_empty()).collect()
 }
 
-/// A value in bytes; the kernel's kB are KiB.
+/// The value with this key in bytes. The kernel's unit kB means KiB.
 fn value(text: &str, key: &str) -> Option<u64> {
     let line = text.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(':'))?;
     line.split_whitespace().next()?.parse::<u64>().ok()?.checked_mul(1024)

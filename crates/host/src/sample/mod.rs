@@ -1,5 +1,5 @@
-//! The sampler reads a host's counters at every interval. It records the text that the kernel prints; this
-//! text is only parsed when the recording is read.
+//! The sampler reads a host's counters at every interval, and records the kernel's text. The text is parsed
+//! only when the recording is read.
 //!
 //! A [`Recorder`] makes a recording, a [`Recording`] reads it. docs/formats.md specifies the format of
 //! recordings on disk and between two ends. Each kind of data has one file in this module and one line in
@@ -48,17 +48,17 @@ pub use tcp::{TcpTotals, tcp, tcp_totals};
 
 use source::TextSource;
 
-/// One kind of data.
+/// A kind of data that is recorded.
 pub(crate) struct SampleKind {
-    /// Its name in recordings.
+    /// The name of this kind in recordings.
     name: &'static str,
-    /// Opens its source.
+    /// Opens the source of this kind.
     open: fn(&SamplerOptions) -> Box<dyn TextSource>,
-    /// Computes its series over time.
+    /// Computes the series of this kind over time.
     series: fn(&Recording) -> Vec<TimeSeries>,
 }
 
-/// Every kind of data that is recorded.
+/// All kinds of data that are recorded.
 pub(crate) const KINDS: &[SampleKind] = &[
     cpu::KIND,
     interrupts::HARD,
@@ -75,7 +75,7 @@ pub(crate) const KINDS: &[SampleKind] = &[
     processes::KIND,
 ];
 
-/// A recording of one kind of data, with one text each second.
+/// A recording of one kind of data, with one text per second.
 #[cfg(test)]
 fn recording_of(kind: &str, texts: &[&str]) -> Recording {
     let sample = |(at, text): (usize, &&str)| Sample {

@@ -33,30 +33,30 @@ const COLUMNS: [&str; 12] = [
 /// The traffic of an interface in one direction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Traffic {
-    /// Bytes, including Ethernet headers.
+    /// The number of bytes, including Ethernet headers.
     pub bytes: u64,
-    /// Packets as the kernel counts them.
+    /// The number of packets as the kernel counts them.
     pub packets: u64,
-    /// Errors.
+    /// The number of errors.
     pub errors: u64,
-    /// Dropped packets.
+    /// The number of dropped packets.
     pub drops: u64,
-    /// The highest rate in any interval, in bit/s.
+    /// The highest rate of any interval, in bits per second.
     pub peak_bits: f64,
 }
 
-/// The traffic of an interface.
+/// The traffic of an interface in both directions.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct PortTotals {
-    /// Its name.
+    /// The interface's name.
     pub name: String,
-    /// Received traffic.
+    /// The received traffic.
     pub received: Traffic,
-    /// Sent traffic.
+    /// The sent traffic.
     pub sent: Traffic,
 }
 
-/// Each interface's traffic between the first and the last sample, by name.
+/// The traffic of each interface between the first and the last sample, sorted by name.
 pub fn ports(recording: &Recording) -> Vec<PortTotals> {
     let history = history(recording);
     let (totals, series) = (counters::totals(&history), series(recording));
@@ -99,7 +99,7 @@ fn history(recording: &Recording) -> History {
     counters::history(recording, NAME, parse)
 }
 
-/// Parses the counters of each interface, by the names of interface and column.
+/// Parses the counters of all interfaces. Their names consist of the interface and the column.
 fn parse(text: &str) -> CounterValues {
     let mut counters = CounterValues::new();
     // The two heading lines contain '|'.

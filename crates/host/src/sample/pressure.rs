@@ -1,4 +1,4 @@
-//! Pressure stall information (the kernel's Documentation/accounting/psi.rst).
+//! Records pressure stall information (the kernel's Documentation/accounting/psi.rst).
 
 use std::io;
 use std::path::Path;
@@ -40,12 +40,13 @@ impl TextSource for PressureFiles {
     }
 }
 
-/// The time that tasks waited for a resource.
+/// The time in which tasks waited for a resource.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Stall {
-    /// `cpu some`: at least one task waited for a processor; `io full`: all of them waited for storage.
+    /// The resource and the kind of wait. `cpu some`: at least one task waited for a processor; `io full`:
+    /// all tasks waited for storage.
     pub name: String,
-    /// Wall seconds.
+    /// The duration in wall-clock seconds.
     pub seconds: f64,
 }
 
@@ -55,7 +56,7 @@ pub fn stalls(recording: &Recording) -> Vec<Stall> {
     totals.into_iter().map(|(name, micros)| Stall { name, seconds: micros as f64 * 1e-6 }).collect()
 }
 
-/// Shares of wall time in percent.
+/// The shares of wall-clock time in which tasks waited, in percent.
 fn series(recording: &Recording) -> Vec<TimeSeries> {
     counters::rates(NAME, "%", 1e-4, &history(recording))
 }
@@ -64,7 +65,7 @@ fn history(recording: &Recording) -> History {
     counters::history(recording, NAME, parse)
 }
 
-/// Parses microseconds by resource and "some" or "full".
+/// Parses the microseconds for each resource and each of "some" and "full".
 fn parse(text: &str) -> CounterValues {
     let line = |line: &str| {
         let mut words = line.split_whitespace();

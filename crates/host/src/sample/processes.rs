@@ -1,5 +1,5 @@
-//! Processor time of chosen processes and their descendants: a line of /proc/PID/stat (proc_pid_stat(5)) for
-//! each, and one line with the sockets of all of them.
+//! Records the processor time of chosen processes and their descendants: for each process a line of
+//! /proc/PID/stat (proc_pid_stat(5)), and one line with the sockets of all of them.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -15,8 +15,8 @@ use super::source::{TextSource, read_whole};
 use super::{Recording, SampleKind, SamplerOptions, TimeSeries};
 
 pub(super) const NAME: &str = "processes";
-/// The shortest time between two searches for new descendants, and the largest share of a processor that
-/// searches may use.
+/// The shortest time between two searches for new descendants. `SEARCH_SHARE` is the largest share of a
+/// processor that the searches may take.
 const SEARCH: Duration = Duration::from_secs(1);
 const SEARCH_SHARE: f64 = 0.001;
 /// The largest number of processes that are followed at the same time.
@@ -25,7 +25,7 @@ const MOST: usize = 256;
 pub(super) const KIND: SampleKind =
     SampleKind { name: NAME, open: |options| Box::new(Trees::new(options)), series };
 
-/// The followed processes.
+/// The processes that are followed, with their descendants.
 struct Trees {
     proc: PathBuf,
     roots: Vec<u32>,
@@ -40,7 +40,7 @@ impl Trees {
         Self { proc: options.root.join("proc"), roots, names, held: BTreeMap::new(), search: None }
     }
 
-    /// Finds the roots, and the descendants of followed processes.
+    /// Searches all processes for the roots, and for descendants of followed processes.
     fn search(&mut self) -> io::Result<()> {
         let begun = thread_seconds();
         let running = self.running()?;
@@ -59,8 +59,8 @@ impl Trees {
         Ok(())
     }
 
-    /// Adds the children of followed processes, if the kernel lists them (CONFIG_PROC_CHILDREN). This is cheap
-    /// enough for every sample. The search finds the children of threads other than the first.
+    /// Adds the children of followed processes, if the kernel lists them (CONFIG_PROC_CHILDREN). This is
+    /// cheap enough for every sample. Children of threads other than the first are found only by the search.
     fn follow_children(&mut self) {
         let mut parents: Vec<u32> = self.held.keys().copied().collect();
         while let Some(parent) = parents.pop() {
@@ -86,7 +86,7 @@ impl Trees {
 
     fn hold(&mut self, pid: u32) {
         if self.held.len() < MOST && !self.held.contains_key(&pid) {
-            // A process that has ended meanwhile is left out.
+            // A process that has ended meanwhile is omitted.
             self.held.extend(File::open(self.stat(pid)).ok().map(|file| (pid, file)));
         }
     }
@@ -106,15 +106,15 @@ impl TextSource for Trees {
         } else {
             self.follow_children();
         }
-        // Once a process has ended, its open file can't be read any more, even if another process gets its
-        // number.
+        // After a process has ended, its open file can't be read any more, even if another process has got
+        // its number.
         let mut sockets = Sockets::default();
         let Self { proc, held, .. } = self;
         held.retain(|pid, file| {
             let open = open_in(&proc.join(format!("{pid}/fd")));
             let start = text.len();
             let is_there = read_whole(file, text).is_ok();
-            // An ended process has no open files, but only root may list them.
+            // A process that has ended has no open files, but only root could list them, so this is skipped.
             if is_there && !has_ended(&text[start..]) {
                 sockets.add(open);
             }
@@ -125,35 +125,35 @@ impl TextSource for Trees {
     }
 }
 
-/// True if the process has ended: its parent hasn't waited for it yet (state Z), or has just done so (state
+/// True if the process has ended: its parent hasn't waited for it yet (state Z), or is just doing so (state
 /// X).
 fn has_ended(line: &[u8]) -> bool {
     let line = String::from_utf8_lossy(line);
     line.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with(['Z', 'X']))
 }
 
-/// One line of /proc/PID/stat. Times are in ticks.
+/// The values of a line of /proc/PID/stat. Times are in ticks.
 #[derive(Clone, Debug, PartialEq)]
 struct ProcessStat {
     pid: u32,
     name: String,
     parent: u32,
-    /// User and system time of the process itself.
+    /// The user and system time of the process itself.
     own: u64,
-    /// User and system time of children that have ended and were waited for.
+    /// The user and system time of its children that have ended and were waited for.
     children: u64,
     /// The part of `own` and `children` in user mode.
     user: u64,
-    /// The start of the process, since the host was booted.
+    /// The time, since boot, at which the process was started.
     started: u64,
-    /// True if the process waits for a device (state D) at the moment of the sample.
+    /// True if the process was waiting for a device (state D) when the sample was taken.
     waits: bool,
     threads: u64,
 }
 
 impl ProcessStat {
     fn parse(line: &str) -> Option<Self> {
-        // The name may contain any characters, including brackets.
+        // The name may contain any characters, including parentheses.
         let (pid, rest) = line.split_once(" (")?;
         let (name, rest) = rest.rsplit_once(") ")?;
         let fields: Vec<&str> = rest.split_whitespace().collect();
@@ -171,26 +171,26 @@ impl ProcessStat {
         })
     }
 
-    /// The time of the process and of the children that it has waited for.
+    /// The time of the process and of the children for which it has waited.
     fn all(&self) -> u64 {
         self.own.saturating_add(self.children)
     }
 }
 
-/// Processor time of one process.
+/// The processor time of one process.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ProcessSeconds {
-    /// Its number.
+    /// The process ID.
     pub pid: u32,
-    /// Its name, as in /proc/PID/comm, in the last sample that saw it.
+    /// The process's name, as in /proc/PID/comm, in the last sample that contains it.
     pub name: String,
-    /// Processor seconds of the process, and of its short-lived children that no sample saw.
+    /// The processor seconds of the process, including its short-lived children that no sample contains.
     pub seconds: f64,
 }
 
-/// The processor time of each followed process between the first and the last sample, the largest first. The
-/// time between the last sample of a process and its end is included if its parent is followed and waits for
-/// it.
+/// The processor time of each followed process between the first and the last sample, in descending order.
+/// The time between the last sample of a process and its end is included if its parent is followed and waits
+/// for it.
 pub fn process_seconds(recording: &Recording) -> Vec<ProcessSeconds> {
     let mut sums: BTreeMap<(u32, u64), ProcessSeconds> = BTreeMap::new();
     for step in steps(recording) {
@@ -209,24 +209,25 @@ pub fn process_seconds(recording: &Recording) -> Vec<ProcessSeconds> {
     all
 }
 
-/// The activity of one process between the first and the last sample that saw it.
+/// The activity of one process between the first and the last sample that contain it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ProcessTime {
-    /// Its number.
+    /// The process ID.
     pub pid: u32,
-    /// Its name, as in /proc/PID/comm, in the last sample that saw it.
+    /// The process's name, as in /proc/PID/comm, in the last sample that contains it.
     pub name: String,
-    /// The mean number of processors in use, including short-lived children that no sample saw.
+    /// The mean number of processors that the process used, including its short-lived children that no sample
+    /// contains.
     pub processors: f64,
-    /// The largest number of its threads.
+    /// The largest number of threads.
     pub threads: u64,
-    /// The share of the samples in which it waited for a device.
+    /// The share of the samples in which the process was waiting for a device.
     pub waits: f64,
-    /// The first and the last second in which it was seen.
+    /// The seconds of the recording at which the first and the last sample with the process were taken.
     pub seen: (f64, f64),
 }
 
-/// The activity of each followed process that at least two samples saw.
+/// The activity of each followed process that at least two samples contain.
 pub fn process_times(recording: &Recording) -> Vec<ProcessTime> {
     let mut all: BTreeMap<(u32, u64), (ProcessTime, f64, f64)> = BTreeMap::new();
     for ProcessStep { from, to, used } in steps(recording) {
@@ -256,9 +257,9 @@ pub fn process_times(recording: &Recording) -> Vec<ProcessTime> {
     all.into_values().map(mean).collect()
 }
 
-/// Seconds in user mode between the first and the last sample, of the followed processes and all their
-/// descendants. Descendants that ended before a sample saw them are included, because their time is added to
-/// the process that waits for them. `None` if no process was followed, or if the number of followed processes
+/// The seconds in user mode between the first and the last sample, of the followed processes and all their
+/// descendants. Descendants that ended before any sample are included, since their time is added to the
+/// process that waits for them. `None` if no process was followed, or if the number of followed processes
 /// reached its limit.
 pub fn user_seconds(recording: &Recording) -> Option<f64> {
     let moments = moments(recording);
@@ -277,7 +278,7 @@ pub fn user_seconds(recording: &Recording) -> Option<f64> {
     Some(used.saturating_sub(all(&mut before.into_values())) as f64 / hz)
 }
 
-/// Percent of one processor, for each process and for all processes together.
+/// The percentage of one processor that is used, for each process and for all processes together.
 fn series(recording: &Recording) -> Vec<TimeSeries> {
     let mut points: BTreeMap<String, Vec<(f64, f64)>> = BTreeMap::new();
     for step in steps(recording).into_iter().filter(|step| step.to > step.from) {
@@ -299,17 +300,17 @@ struct ProcessStep {
     used: Vec<Used>,
 }
 
-/// The processor time of a process in a step.
+/// The processor time that a process used in a step.
 struct Used {
     process: ProcessStat,
     seconds: f64,
-    /// True if the sample at the end of the step saw the process, and not only a later sample.
+    /// True if the sample at the end of the step contains the process; false if only a later sample does.
     seen: bool,
 }
 
 type Moment = BTreeMap<u32, ProcessStat>;
 
-/// The second and the processes of each sample.
+/// The time of each sample in seconds, and the processes in it.
 fn moments(recording: &Recording) -> Vec<(f64, Moment)> {
     let moment = |text: &str| -> Moment {
         text.lines().filter_map(ProcessStat::parse).map(|process| (process.pid, process)).collect()
@@ -334,8 +335,8 @@ fn steps(recording: &Recording) -> Vec<ProcessStep> {
             } else {
                 let started = now.started as f64 / hz - boot;
                 let begun = moments.first().map_or(0.0, |first| first.0);
-                // Start times are exact to a tick. A process that started before the recording but was found
-                // late counts from now on.
+                // Start times are exact to a tick. If a process started before the recording but was found
+                // late, its time is counted from then on.
                 let all = if started + 1.0 / hz > begun { now.all() } else { 0 };
                 add(&mut steps, now, true, started.max(begun), all as f64 / hz);
             }
@@ -344,7 +345,7 @@ fn steps(recording: &Recording) -> Vec<ProcessStep> {
     steps
 }
 
-/// Spreads the time that a process used from `from` to the end of the last step evenly over the steps.
+/// Distributes the time that a process used, from `from` to the end of the last step, evenly over the steps.
 fn add(steps: &mut [ProcessStep], process: &ProcessStat, seen: bool, from: f64, seconds: f64) {
     let Some((last, before)) = steps.split_last_mut() else { return };
     let span = last.to - from;
@@ -357,17 +358,18 @@ fn add(steps: &mut [ProcessStep], process: &ProcessStat, seen: bool, from: f64, 
     last.used.push(Used { process: process.clone(), seconds: left.max(0.0), seen });
 }
 
-/// The ticks that one process adds to a step.
+/// The ticks of processor time that one process adds to a step.
 struct Ticks {
-    /// Ticks of the process itself, and of its children that no sample saw.
+    /// The ticks of the process itself, and of its children that no sample contains.
     own: u64,
-    /// For each descendant that ended after the earlier moment, its ticks between that moment and its end.
+    /// The descendants that ended after the earlier moment, each with its ticks between that moment and its
+    /// end.
     ended: Vec<(ProcessStat, u64)>,
 }
 
-/// The ticks since the earlier moment. The kernel adds all the time of a child to the process that has waited
-/// for it. The ticks that were already counted for the child are subtracted; the rest belongs to the end of
-/// the child's life, up to `most` ticks for each of its threads.
+/// The ticks that a process used since the earlier moment. The kernel adds all the time of a child to the
+/// process that waits for the child. Of these ticks, those that were already counted for the child are
+/// subtracted; the rest was used at the end of the child's life, by each of its threads at most `most` ticks.
 fn used(before: &ProcessStat, now: &ProcessStat, most: u64, earlier: &Moment, later: &Moment) -> Ticks {
     let ended = ended_below(now.pid, earlier, later);
     let counted = ended.iter().map(|process| process.all()).fold(0, u64::saturating_add);
@@ -383,7 +385,7 @@ fn used(before: &ProcessStat, now: &ProcessStat, most: u64, earlier: &Moment, la
     Ticks { own: now.own.saturating_sub(before.own).saturating_add(rest), ended }
 }
 
-/// The descendants of a process that ended between two moments, without those of a child that is still there.
+/// The descendants of a process that ended between two moments, except those of a child that still exists.
 fn ended_below<'a>(parent: u32, earlier: &'a Moment, later: &Moment) -> Vec<&'a ProcessStat> {
     let mut found = Vec::new();
     let mut parents = vec![parent];

@@ -1,6 +1,6 @@
-//! Counters of network drivers (`ethtool -S`), of single queues and of whole ports, in the network namespace
-//! of the thread that starts the recording. Each line of the text is an interface, a statistic, a colon and
-//! its value.
+//! Records the counters of network drivers (`ethtool -S`), both of single queues and of whole ports, in the
+//! network namespace of the thread that starts the recording. Each line of the text consists of an interface,
+//! a statistic, a colon and a value.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -19,8 +19,8 @@ pub(super) const KIND: SampleKind = SampleKind {
     series: |recording| counters::moved(counters::rates(NAME, "1/s", 1.0, &history(recording))),
 };
 
-/// The growth of each statistic between the first and the last sample, by names such as `eth0
-/// rx_queue_0_packets`.
+/// The growth of each statistic between the first and the last sample. Its name has the form
+/// `eth0 rx_queue_0_packets`.
 pub fn queues(recording: &Recording) -> CounterValues {
     counters::totals(&history(recording))
 }
@@ -38,10 +38,10 @@ fn parse(text: &str) -> CounterValues {
 }
 
 struct StatisticsSource {
-    /// `None` if the source isn't a live host, or if there is no socket.
+    /// `None` if the recording isn't made on a live host, or if no socket can be opened.
     ethtool: Option<Ethtool>,
     interfaces: KeptFile,
-    /// The names of the statistics; `None` for an interface without statistics.
+    /// The names of each interface's statistics; `None` for an interface without statistics.
     names: BTreeMap<String, Option<Vec<String>>>,
 }
 
@@ -73,7 +73,8 @@ impl TextSource for StatisticsSource {
             let Some(known) = names else { continue };
             let Ok(values) = ethtool.values(&interface) else { continue };
             if values.len() != known.len() {
-                // The interface's queues have changed; the new names are read at the next sample.
+                // The number of the interface's queues has changed, so the new names are read at the next
+                // sample.
                 self.names.remove(&interface);
                 continue;
             }

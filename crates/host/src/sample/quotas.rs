@@ -21,7 +21,7 @@ pub(super) const KIND: SampleKind =
 
 struct QuotaSource {
     root: PathBuf,
-    /// `self`, and the process numbers of the followed processes.
+    /// The IDs of the followed processes, and `self`.
     processes: Vec<String>,
 }
 
@@ -38,7 +38,8 @@ impl QuotaSource {
 impl TextSource for QuotaSource {
     fn read(&mut self, text: &mut Vec<u8>) -> io::Result<()> {
         let root = Root::files(&self.root);
-        // A followed process may end or move to another group, so the groups are looked up for each sample.
+        // A followed process may end, or move to another group, so the groups are determined again for each
+        // sample.
         let hierarchies: Vec<_> =
             self.processes.iter().map(|process| Hierarchy::of(&root, process, "cpu")).collect();
         if let Some(Fact::Unreadable(reason)) = hierarchies.first() {
@@ -92,14 +93,14 @@ fn series(recording: &Recording) -> Vec<TimeSeries> {
     points.into_iter().map(|(name, points)| TimeSeries::new(NAME, &name, "%", points)).collect()
 }
 
-/// One group in one sample.
+/// The values of one group in one sample.
 #[derive(Default)]
 struct GroupMoment {
     quota: Option<CpuQuota>,
     throttling: Throttling,
 }
 
-/// The second of each sample, and its groups by name.
+/// The time of each sample in seconds, and the groups in it by name.
 fn moments(recording: &Recording) -> Vec<(f64, BTreeMap<String, GroupMoment>)> {
     recording.texts(NAME).map(|(seconds, text)| (seconds, parse(text))).collect()
 }

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use super::sampler::{Sampler, SamplerOptions, clamped};
 use super::tape::Tape;
 
-/// A running recording. Dropping it ends the thread.
+/// A running recording. When this value is dropped, its thread ends.
 pub struct Recorder {
     shared: Arc<SharedTape>,
     thread: Option<JoinHandle<()>>,
@@ -43,17 +43,17 @@ impl Recorder {
         Ok(Self { shared, thread: Some(thread), interval })
     }
 
-    /// The interval in force.
+    /// The interval that is used.
     pub fn interval(&self) -> Duration {
         self.interval
     }
 
-    /// Returns the samples since the last call. The results of all calls, joined, are the recording.
+    /// Returns the samples since the last call. Joined together, the results of all calls are the recording.
     pub fn take(&self) -> Vec<u8> {
         self.shared.lock().tape.take()
     }
 
-    /// Takes a last sample, ends the recording, and returns the samples that [`Self::take`] hasn't returned
+    /// Takes one more sample, ends the recording, and returns the samples that [`Self::take`] hasn't returned
     /// yet.
     pub fn stop(mut self) -> Vec<u8> {
         self.end();
@@ -64,7 +64,7 @@ impl Recorder {
         self.shared.lock().stopped = true;
         self.shared.changed.notify_all();
         if let Some(thread) = self.thread.take() {
-            // If the thread panicked, its samples are still there.
+            // If the thread has panicked, its samples can still be read.
             let _ = thread.join();
         }
     }
@@ -90,7 +90,7 @@ impl SharedTape {
         }
     }
 
-    /// True if it was stopped.
+    /// Waits until `due`; returns true if the recorder was stopped meanwhile.
     fn wait_until(&self, due: Instant) -> bool {
         let mut state = self.lock();
         loop {
@@ -114,7 +114,8 @@ fn sample(sampler: &mut Sampler, whole: bool) -> Vec<u8> {
     text
 }
 
-/// The time of the next sample, at even intervals. Times that a suspended or busy host missed are skipped.
+/// The time of the next sample, which is a multiple of the interval after the last one. Times that have
+/// already passed, because the host was suspended or busy, are skipped.
 fn next(last: Instant, interval: Duration, now: Instant) -> Instant {
     let due = last + interval;
     if due < now { now + interval } else { due }

@@ -1,51 +1,51 @@
-//! A recording, read back.
+//! Reads a recording.
 
 use std::fmt::{Display, Formatter};
 
-/// The first line: the name of the format, and its version.
+/// The first line of a recording: the name of the format, and its version.
 pub const MAGIC: &str = "linerate recording 1";
 
 /// A recording: the texts of a host's counters at several moments.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Recording {
-    /// The host and the time.
+    /// The properties of the whole recording.
     pub about: RecordingInfo,
-    /// The samples, the earliest first.
+    /// The samples, in the order of their times.
     pub samples: Vec<Sample>,
-    /// Kinds of data that couldn't be read, each with the reason.
+    /// The kinds of data that couldn't be read, each with the reason.
     pub missing: Vec<(String, String)>,
 }
 
-/// Properties of the whole recording.
+/// The properties of a whole recording.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct RecordingInfo {
-    /// The host's name.
+    /// The name of the host.
     pub host: String,
     /// The time at which the recording's clock was 0, in seconds since 1970-01-01 UTC.
     pub started: f64,
-    /// The same time, in seconds since the host was booted.
+    /// The time at which the recording's clock was 0, in seconds since the host was booted.
     pub boot: f64,
-    /// The intended seconds between two samples.
+    /// The intended time between two samples, in seconds.
     pub interval: f64,
-    /// Ticks in a second (USER_HZ), in which processor times are counted.
+    /// The number of ticks in a second (USER_HZ); processor times are counted in ticks.
     pub ticks_per_second: u64,
 }
 
-/// The data of one moment.
+/// The data that was read at one moment.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Sample {
-    /// Seconds since the recording began, by a monotonic clock.
+    /// The seconds since the recording began, by a monotonic clock.
     pub seconds: f64,
-    /// The name and text of each kind of data. Not every sample holds every kind.
+    /// The name and text of each kind of data. Not every sample contains every kind.
     pub texts: Vec<(String, String)>,
 }
 
 /// The reason why bytes aren't a recording.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RecordingError {
-    /// The first line is wrong.
+    /// The first line isn't that of a recording.
     NoRecording,
-    /// A line isn't allowed where it is.
+    /// A line isn't allowed at its position.
     Line {
         /// The number of bytes before the line.
         at: usize,
@@ -55,7 +55,7 @@ pub enum RecordingError {
 }
 
 impl Recording {
-    /// Reads a recording. A last sample that was cut off, for example by a crash, is left out.
+    /// Parses a recording. If the last sample was cut off, for example by a crash, it is omitted.
     ///
     /// # Errors
     /// If the bytes aren't a recording, or are damaged.
@@ -107,7 +107,7 @@ impl Recording {
     fn begin(&mut self, seconds: &str) -> Option<Taken> {
         let seconds: f64 = seconds.parse().ok()?;
         let before = self.samples.last().map_or(0.0, |sample| sample.seconds);
-        // NaN fails both comparisons.
+        // NaN fails both comparisons, so it is refused too.
         if !(seconds >= before && seconds.is_finite()) {
             return None;
         }
@@ -146,8 +146,8 @@ impl Recording {
         })
     }
 
-    /// Removes samples so that at least this number of seconds is between two of them; keeps the first and
-    /// the last two samples. Counters only increase, so no growth between two kept samples is lost.
+    /// Removes samples so that consecutive samples are at least `seconds` seconds apart. The first and the
+    /// last two samples are kept. Since counters only increase, no growth between two kept samples is lost.
     pub fn thin(&mut self, seconds: f64) {
         let (mut place, mut kept, last) = (0, f64::NEG_INFINITY, self.samples.len());
         self.samples.retain(|sample| {
@@ -160,7 +160,7 @@ impl Recording {
         });
     }
 
-    /// The samples from one second of the recording to another, both inclusive.
+    /// A recording of only the samples from one second of this recording to another, both inclusive.
     pub fn window(&self, from: f64, to: f64) -> Self {
         let inside = |sample: &&Sample| (from..=to).contains(&sample.seconds);
         let samples = self.samples.iter().filter(inside).cloned().collect();
@@ -175,7 +175,8 @@ enum Taken {
 }
 
 impl RecordingInfo {
-    /// Sets one property. Unknown keys are ignored, so that later versions may add some.
+    /// Sets one property of the recording. Unknown properties are ignored, so that later versions may add
+    /// some.
     fn set(&mut self, key: &str, value: &str) -> Option<Taken> {
         let number = || value.parse::<f64>().ok().filter(|number| number.is_finite() && *number >= 0.0);
         match key {
@@ -200,7 +201,7 @@ impl Display for RecordingInfo {
 }
 
 impl Display for Recording {
-    /// Writes the format on disk.
+    /// Writes the recording in the format on disk.
     fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
         write!(f, "{MAGIC}\n{}", self.about)?;
         for (kind, reason) in &self.missing {
@@ -236,7 +237,7 @@ impl Display for RecordingError {
 
 impl std::error::Error for RecordingError {}
 
-/// Reads lines and texts, one after the other.
+/// Reads lines and texts of a recording, one after the other.
 struct Lines<'a> {
     bytes: &'a [u8],
     at: usize,
@@ -251,8 +252,8 @@ impl<'a> Lines<'a> {
         Some(&rest[..end])
     }
 
-    /// Reads a text of this length and the line end after it. `None` if the line end is missing, `Some(None)`
-    /// if the bytes end earlier.
+    /// Reads a text of `length` bytes and the line end after it. `None` if the line end is missing;
+    /// `Some(None)` if the bytes end earlier.
     #[expect(clippy::option_option, reason = "damaged, cut off, or whole")]
     fn text(&mut self, length: usize) -> Option<Option<&'a [u8]>> {
         let rest = &self.bytes[self.at..];

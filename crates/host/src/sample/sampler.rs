@@ -1,4 +1,4 @@
-//! Takes samples: reads every kind of data at one moment.
+//! Takes samples: reads all kinds of data at one moment.
 
 use std::io;
 use std::path::PathBuf;
@@ -10,15 +10,15 @@ use super::recording::{MAGIC, RecordingInfo};
 use super::source::TextSource;
 use super::{KINDS, SampleKind};
 
-/// The default interval of samples.
+/// The default time between two samples.
 pub const DEFAULT_INTERVAL: Duration = Duration::from_millis(250);
-/// The shortest interval. With a shorter one, the sampler would mostly measure itself.
+/// The shortest time between two samples. With shorter times, the sampler would mostly measure itself.
 const SHORTEST: Duration = Duration::from_millis(20);
 const LONGEST: Duration = Duration::from_secs(60);
-/// The share of a processor that all kinds of data together may cost. If they cost more, costly kinds are
-/// read less often.
+/// The share of one processor's time that all kinds of data together may take. If they take more, costly
+/// kinds are read less often.
 const ALL: f64 = 0.008;
-/// The share of a processor that each kind may cost in that case.
+/// The share of one processor's time that each kind may take in that case.
 const SHARE: f64 = ALL / KINDS.len() as f64;
 /// The largest number of processes, and of program names, to follow.
 const MOST_WATCHED: usize = 64;
@@ -26,14 +26,14 @@ const MOST_WATCHED: usize = 64;
 /// Options of a sampler.
 #[derive(Clone, Debug)]
 pub struct SamplerOptions {
-    /// Time between two samples.
+    /// The time between two samples.
     pub interval: Duration,
-    /// Processes to follow, with their descendants.
+    /// The IDs of the processes to follow, together with their descendants.
     pub processes: Vec<u32>,
     /// Names of programs, as in /proc/PID/comm, whose processes are followed as well.
     pub names: Vec<String>,
-    /// The directory in place of `/`. Data that doesn't come from files is only recorded if this is `/`
-    /// itself.
+    /// The directory that is used in place of `/`. Data that doesn't come from files is recorded only if this
+    /// is `/` itself.
     pub root: PathBuf,
 }
 
@@ -43,7 +43,7 @@ impl Default for SamplerOptions {
     }
 }
 
-/// The interval, limited to the range from 20 ms to a minute.
+/// The interval, limited to the range from 20 ms to 1 minute.
 pub fn clamped(interval: Duration) -> Duration {
     interval.clamp(SHORTEST, LONGEST)
 }
@@ -56,7 +56,7 @@ pub struct Sampler {
 }
 
 impl Sampler {
-    /// Opens the sources. For each source that can't be read, the recording states the reason.
+    /// Opens the sources. If a source can't be read, the recording states the reason.
     pub fn new(options: &SamplerOptions) -> Self {
         let mut options = options.clone();
         options.processes.truncate(MOST_WATCHED);
@@ -65,7 +65,7 @@ impl Sampler {
         Self { begun: Instant::now(), interval: clamped(options.interval), channels }
     }
 
-    /// The head of a recording. Call this before the first sample, because the head contains the start time.
+    /// The head of a recording. It contains the start time, so this must be called before the first sample.
     pub fn heading(&self) -> Vec<u8> {
         let boot = clock_gettime(ClockId::Boottime);
         let elapsed = self.begun.elapsed();
@@ -82,8 +82,8 @@ impl Sampler {
         format!("{MAGIC}\n{about}").into_bytes()
     }
 
-    /// Appends one sample. Some samples leave out costly kinds of data, unless `whole` is true. Pass true for
-    /// the first and the last sample.
+    /// Appends one sample to `recording`. Unless `whole` is set, costly kinds of data may be omitted. It must
+    /// be set for the first and the last sample.
     pub fn sample(&mut self, whole: bool, recording: &mut Vec<u8>) {
         recording.extend_from_slice(format!("@ {:.6}\n", self.begun.elapsed().as_secs_f64()).as_bytes());
         let interval = self.interval.as_secs_f64();
@@ -96,19 +96,19 @@ impl Sampler {
     }
 }
 
-/// One kind of data and its open source.
+/// A kind of data with its open source.
 struct OpenKind {
     name: &'static str,
     source: Box<dyn TextSource>,
     text: Vec<u8>,
-    /// The number of samples that this kind still skips.
+    /// The number of samples that this kind will skip.
     out: u32,
-    /// The cost of the last reading, in processor seconds.
+    /// The processor seconds that the last reading took.
     last: f64,
-    /// The lower cost of the last two readings, so that a single costly reading, such as the first, doesn't
-    /// count.
+    /// The lower cost of the last two readings in processor seconds, so that a single costly reading, such as
+    /// the first one, has no effect.
     cost: f64,
-    /// True once the reason why it can't be read has been recorded.
+    /// True once the recording states why this kind can't be read.
     told: bool,
 }
 
@@ -118,7 +118,7 @@ impl OpenKind {
         Self { name: kind.name, source, text: Vec::new(), out: 0, last: 0.0, cost: 0.0, told: false }
     }
 
-    /// Takes a sample of this kind; false if the kind skips this sample.
+    /// Reads this kind for a sample; false if the kind skips this sample.
     fn sample(&mut self, whole: bool, recording: &mut Vec<u8>) -> bool {
         if self.out > 0 && !whole {
             self.out -= 1;
@@ -133,7 +133,8 @@ impl OpenKind {
         true
     }
 
-    /// Skips enough samples for a mean cost of at most `share` processor seconds for each sample.
+    /// Skips as many samples as are necessary so that this kind takes at most `share` processor seconds per
+    /// sample on average.
     fn spare(&mut self, share: f64) {
         self.out = (self.cost / share) as u32;
     }
@@ -155,7 +156,8 @@ impl OpenKind {
     }
 }
 
-/// Processor time of this thread. Unlike wall time, it doesn't include delays on a busy host.
+/// The processor time of this thread in seconds. Unlike wall-clock time, it doesn't include delays on a busy
+/// host.
 pub(crate) fn thread_seconds() -> f64 {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     time.tv_sec as f64 + time.tv_nsec as f64 * 1e-9
@@ -165,7 +167,7 @@ pub(crate) fn thread_seconds() -> f64 {
 mod tests {
     use super::*;
 
-    /// A source that takes 3 ms to read, more than 0.8 % of 250 ms.
+    /// A source whose reading takes 3 ms, which is more than 0.8 % of 250 ms.
     struct Dear;
 
     impl TextSource for Dear {

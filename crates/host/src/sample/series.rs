@@ -1,4 +1,4 @@
-//! The data of a recording over time; all kinds of data have the same type.
+//! The data of a recording over time, in the same form for all kinds of data.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,14 +7,14 @@ use super::{KINDS, Recording};
 /// One quantity over time.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TimeSeries {
-    /// The kind of data: `cpu`, `ports` ...
+    /// The kind of data: `cpu`, `ports` and so on.
     pub kind: String,
-    /// The subject: `all busy`, `eth0 received`.
+    /// What the values describe, such as `all busy` or `eth0 received`.
     pub name: String,
-    /// Its unit: `%`, `bit/s`, `1/s`.
+    /// The unit of the values: `%`, `bit/s`, `1/s`.
     pub unit: String,
-    /// Pairs of seconds since the recording began and a value. A rate covers the interval that ends at that
-    /// second.
+    /// The points: seconds since the recording began, and the value. A rate covers the interval that ends at
+    /// that second.
     pub points: Vec<(f64, f64)>,
 }
 

@@ -15,7 +15,7 @@ use rustix::net::{
 
 use crate::netlink::{DUMP, attributes, error, message, number, request};
 
-/// The largest number of recorded connections of each address family.
+/// The most connections of each address family that are recorded.
 const MOST: usize = 1024;
 
 const AF_INET: u8 = 2;
@@ -25,17 +25,18 @@ const TCP: u8 = 6;
 const BY_FAMILY: u16 = 20;
 const NLMSG_ERROR: u16 = 2;
 const NLMSG_DONE: u16 = 3;
-/// INET_DIAG_INFO, INET_DIAG_CONG and INET_DIAG_SKMEMINFO, as attributes and as bits of the request.
+/// INET_DIAG_INFO, INET_DIAG_CONG and INET_DIAG_SKMEMINFO, which are both attributes and bits of the request.
 const INFO: u16 = 2;
 const CONG: u16 = 4;
 const MEMORY: u16 = 7;
 const EXTENSIONS: u8 = 1 << (INFO - 1) | 1 << (CONG - 1) | 1 << (MEMORY - 1);
-/// ESTABLISHED, and the states in which data may still be in flight: FIN_WAIT1, FIN_WAIT2, CLOSE_WAIT, LAST_ACK.
+/// The requested states: ESTABLISHED, and the states in which data may still be in flight (FIN_WAIT1,
+/// FIN_WAIT2, CLOSE_WAIT, LAST_ACK).
 const STATES: u32 = 1 << 1 | 1 << 4 | 1 << 5 | 1 << 8 | 1 << 9;
 /// The size of struct inet_diag_msg, which comes before the attributes.
 const FIXED: usize = 72;
 
-/// The recorded fields of struct tcp_info: name, offset, and size in bytes.
+/// The fields of struct tcp_info that are recorded: name, offset, and size in bytes.
 const FIELDS: [(&str, usize, usize); 23] = [
     ("rto", 8, 4),
     ("mss", 16, 4),
@@ -62,11 +63,11 @@ const FIELDS: [(&str, usize, usize); 23] = [
     ("snd_wnd", 228, 4),
 ];
 
-/// The recorded values of SK_MEMINFO_VARS (include/uapi/linux/sock_diag.h): name and index. They count memory, which is
-/// more than the bytes of data in it.
+/// The values of SK_MEMINFO_VARS that are recorded (include/uapi/linux/sock_diag.h): name and index. They
+/// count bytes of memory, which are more than the bytes of data in it.
 const MEMORY_FIELDS: [(&str, usize); 2] = [("sndbuf", 3), ("wmem_queued", 5)];
 
-/// A socket for requests to the kernel.
+/// A socket for requests to the kernel about connections.
 pub(crate) struct SockDiag {
     socket: OwnedFd,
     buffer: Vec<u8>,
@@ -80,7 +81,7 @@ impl SockDiag {
         Ok(Self { socket, buffer: vec![0; 64 << 10] })
     }
 
-    /// Appends a line for each connection.
+    /// Appends a line to `text` for each connection.
     pub fn read(&mut self, text: &mut String) -> io::Result<()> {
         for family in [AF_INET, AF_INET6] {
             send(&self.socket, &question(family), SendFlags::empty())?;
@@ -90,7 +91,7 @@ impl SockDiag {
         Ok(())
     }
 
-    /// Receives one answer; false if it was the last.
+    /// Receives one answer of the kernel; false if it was the last one.
     fn receive(&mut self, text: &mut String, told: &mut usize) -> io::Result<bool> {
         let (got, _) = recv(&self.socket, &mut self.buffer[..], RecvFlags::empty())?;
         let mut rest = &self.buffer[..got];
@@ -118,12 +119,12 @@ fn question(family: u8) -> Vec<u8> {
     request(BY_FAMILY, DUMP, &body)
 }
 
-/// Writes the line of one connection: both addresses, the state, the cookie that identifies the connection, the queues,
-/// the socket's inode (0 once no process has it open), and the values of TCP_INFO.
+/// Appends a line about one connection: both addresses, the state, the cookie that identifies the connection,
+/// the queues, the socket's inode number (0 after all processes have closed it), and the values of TCP_INFO.
 fn line(message: &[u8], text: &mut String) {
     let Some((near, far)) = ends(message) else { return };
     let get = |at, size| number(message, at, size).unwrap_or(0);
-    // Writing to a string doesn't fail.
+    // Writing to a string can't fail.
     let _ = write!(text, "{near} {far} state={} cookie={:x}", get(1, 1), get(44, 8));
     let _ = write!(text, " rqueue={} wqueue={} inode={}", get(56, 4), get(60, 4), get(68, 4));
     for (kind, value) in attributes(message.get(FIXED..).unwrap_or_default()) {
@@ -148,7 +149,7 @@ fn ends(message: &[u8]) -> Option<(String, String)> {
         let bytes: [u8; 16] = message.get(address..address + 16)?.try_into().ok()?;
         Some(match family {
             AF_INET => format!("{}:{port}", Ipv4Addr::new(bytes[0], bytes[1], bytes[2], bytes[3])),
-            // A socket for both address families has its peers' IPv4 addresses in this form.
+            // On a socket for both address families, a peer's IPv4 address has this form.
             _ => match Ipv6Addr::from(bytes).to_canonical() {
                 IpAddr::V4(address) => format!("{address}:{port}"),
                 IpAddr::V6(address) => format!("[{address}]:{port}"),
@@ -158,7 +159,7 @@ fn ends(message: &[u8]) -> Option<(String, String)> {
     Some((end(4, 8)?, end(6, 24)?))
 }
 
-/// Writes the values of TCP_INFO, without the fields that an older kernel lacks.
+/// Appends the values of TCP_INFO. Fields that an older kernel lacks are omitted.
 fn info(bytes: &[u8], text: &mut String) {
     for (name, at, size) in FIELDS {
         if let Some(value) = number(bytes, at, size) {

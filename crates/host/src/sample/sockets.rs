@@ -13,8 +13,8 @@ use super::Recording;
 
 const WORD: &str = "sockets";
 const HIDDEN: &str = "?";
-/// The largest number of open files of a process. A process with more files isn't searched for sockets,
-/// because that would cost too much.
+/// The most open files of a process. A process with more files isn't searched for sockets, since that would
+/// take too long.
 const MOST_FILES: usize = 1024;
 
 /// The open sockets of all followed processes at one moment.
@@ -25,7 +25,7 @@ pub(super) struct Sockets {
 }
 
 impl Sockets {
-    /// Adds the open sockets of a process.
+    /// Adds the open sockets of a process; if they can't be read, records that they aren't known.
     pub fn add(&mut self, open: io::Result<Vec<u64>>) {
         match open {
             Ok(inodes) => self.inodes.extend(inodes),
@@ -35,7 +35,7 @@ impl Sockets {
         }
     }
 
-    /// Appends the line.
+    /// Appends the line with the sockets to `text`.
     pub fn tell(&self, text: &mut Vec<u8>) {
         text.extend_from_slice(WORD.as_bytes());
         self.inodes.iter().for_each(|inode| text.extend_from_slice(format!(" {inode}").as_bytes()));
@@ -46,7 +46,7 @@ impl Sockets {
     }
 }
 
-/// The inodes of the sockets in /proc/PID/fd.
+/// The inode numbers of the sockets in /proc/PID/fd.
 pub(super) fn open_in(directory: &Path) -> io::Result<Vec<u64>> {
     let mut inodes = Vec::new();
     for (place, entry) in fs::read_dir(directory)?.enumerate() {
@@ -56,7 +56,7 @@ pub(super) fn open_in(directory: &Path) -> io::Result<Vec<u64>> {
         match fs::read_link(entry?.path()) {
             Ok(target) => inodes.extend(inode(&target)),
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => return Err(error),
-            // The file was closed meanwhile.
+            // The file has been closed meanwhile.
             Err(_) => {}
         }
     }
@@ -67,8 +67,8 @@ fn inode(target: &Path) -> Option<u64> {
     target.to_str()?.strip_prefix("socket:[")?.strip_suffix(']')?.parse().ok()
 }
 
-/// All sockets that the followed processes had open in any sample; `None` unless the sockets of every process
-/// are known.
+/// All sockets that the followed processes had open in any sample; `None` if the sockets of some process
+/// aren't known.
 pub(super) fn followed(recording: &Recording) -> Option<BTreeSet<u64>> {
     let lines = recording.texts(super::processes::NAME).flat_map(|(_, text)| text.lines());
     let mut words = lines.filter_map(|line| line.strip_prefix(WORD)).peekable();

@@ -1,4 +1,5 @@
-//! The network backlog of each processor: /proc/net/softnet_stat (the kernel's net/core/net-procfs.c).
+//! Records the network backlog of each processor: /proc/net/softnet_stat (the kernel's
+//! net/core/net-procfs.c).
 
 use serde::{Deserialize, Serialize};
 
@@ -17,11 +18,11 @@ pub(super) const KIND: SampleKind = SampleKind {
 /// Counters of the processors' backlogs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Softnet {
-    /// Processed packets.
+    /// The number of processed packets.
     pub processed: u64,
-    /// Packets dropped because a backlog was full.
+    /// The number of packets dropped because a backlog was full.
     pub dropped: u64,
-    /// The number of times that work was left over, because the time or the budget was used up.
+    /// The number of times that a poll ended with work left, because its time or budget was used up.
     pub squeezed: u64,
 }
 
@@ -36,14 +37,15 @@ fn history(recording: &Recording) -> History {
     counters::history(recording, NAME, parse)
 }
 
-/// Parses three columns of each line, in hexadecimal, by processor and for all processors.
+/// Parses three columns of each line, which are hexadecimal, for each processor and for all processors
+/// together.
 fn parse(text: &str) -> CounterValues {
     let mut counters = CounterValues::new();
     for (line, place) in text.lines().zip(0..) {
         let values: Vec<u64> =
             line.split_whitespace().map_while(|word| u64::from_str_radix(word, 16).ok()).collect();
-        // Since Linux 5.10, the thirteenth column is the number of the processor; before, there is a line for
-        // each online processor, in order.
+        // Since Linux 5.10, the thirteenth column is the processor's number. Before, each online processor
+        // has a line, in order.
         let processor = values.get(12).copied().unwrap_or(place);
         for (column, value) in ["processed", "dropped", "squeezed"].iter().zip(values) {
             counters.insert(format!("cpu{processor} {column}"), value);

@@ -5,17 +5,17 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-/// More bytes than any recorded file has, even with 4,096 processors.
+/// An upper limit for the bytes of any recorded file, even with 4,096 processors.
 const MOST_BYTES: usize = 16 << 20;
 
-/// The source of one kind of data.
+/// A source of one kind of recorded data.
 pub(crate) trait TextSource: Send {
-    /// Appends the current text.
+    /// Appends the current text of the source.
     fn read(&mut self, text: &mut Vec<u8>) -> io::Result<()>;
 }
 
-/// A file that stays open and is read from its beginning each time. A read at the beginning of a file of
-/// /proc returns current contents.
+/// A file that stays open and is read from its beginning each time. Such a read of a file in /proc returns
+/// its current contents.
 pub(crate) struct KeptFile {
     path: PathBuf,
     file: Option<File>,
@@ -42,19 +42,20 @@ impl TextSource for KeptFile {
     fn read(&mut self, text: &mut Vec<u8>) -> io::Result<()> {
         let result = self.open().and_then(|file| read_whole(file, text));
         if result.is_err() {
-            // The file's device may have been removed and added again.
+            // The device of this file may have been removed and added again, so the file is opened anew next
+            // time.
             self.file = None;
         }
         result.map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", self.path.display())))
     }
 }
 
-/// Reads a file from its beginning, independent of earlier reads.
+/// Reads a file from its beginning to its end, independently of earlier reads.
 pub(crate) fn read_whole(file: &File, text: &mut Vec<u8>) -> io::Result<()> {
     let start = text.len();
     let mut end = start;
     loop {
-        // The kernel returns about a page for each read; all bytes of one read are from the same moment.
+        // The kernel returns about one page per read. All bytes of one read were produced at the same moment.
         text.resize(end + (16 << 10), 0);
         let got = file.read_at(&mut text[end..], (end - start) as u64);
         end += *got.as_ref().unwrap_or(&0);

@@ -1,16 +1,16 @@
-//! The samples that a recorder holds until the caller takes them.
+//! Stores the samples that a recorder has taken until its user reads them.
 
-/// The most bytes that are held. A longer recording keeps every second of its samples, then every fourth, and
+/// The most bytes that are stored. A longer recording keeps only every second sample, then every fourth, and
 /// so on.
 pub const MOST_BYTES: usize = 64 << 20;
 
-/// Samples in the order in which they were taken.
+/// The stored samples in the order in which they were taken.
 #[derive(Default)]
 pub(crate) struct Tape {
     heading: Vec<u8>,
     samples: Vec<Vec<u8>>,
     bytes: usize,
-    /// The number of intervals between two kept samples.
+    /// The number of intervals between two samples that are kept.
     stride: u32,
 }
 
@@ -31,7 +31,7 @@ impl Tape {
         self.stride
     }
 
-    /// Takes all held samples, in the format of a recording or of a recording's continuation.
+    /// Removes and returns all stored samples, in the format of a recording or of its continuation.
     pub fn take(&mut self) -> Vec<u8> {
         let mut taken = std::mem::take(&mut self.heading);
         taken.extend(self.samples.drain(..).flatten());
@@ -39,7 +39,7 @@ impl Tape {
         taken
     }
 
-    /// Removes every second sample. Counters only increase, so no growth between two kept samples is lost.
+    /// Removes every second sample. Since counters only increase, no growth between two kept samples is lost.
     fn thin(&mut self) {
         let mut place = 0;
         self.samples.retain(|_| {

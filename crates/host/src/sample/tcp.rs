@@ -1,5 +1,5 @@
-//! TCP's counters of the network namespace: /proc/net/snmp and /proc/net/netstat (RFC 4022, RFC 1213; the
-//! kernel's Documentation/networking/snmp_counter.rst).
+//! Records TCP's counters of the network namespace: /proc/net/snmp and /proc/net/netstat (RFC 4022, RFC 1213;
+//! the kernel's Documentation/networking/snmp_counter.rst).
 
 use serde::{Deserialize, Serialize};
 
@@ -22,26 +22,27 @@ pub(super) const NETSTAT: SampleKind = SampleKind {
     series: |recording| series(recording, NETSTAT_NAME),
 };
 
-/// Values that aren't counters.
+/// The names of values that aren't counters.
 const NO_COUNTERS: [&str; 5] =
     ["Tcp CurrEstab", "Tcp RtoAlgorithm", "Tcp RtoMin", "Tcp RtoMax", "Tcp MaxConn"];
 
-/// TCP's retransmissions, timeouts and drops.
+/// The numbers of TCP's retransmissions, timeouts and drops.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TcpTotals {
-    /// Segments received.
+    /// The number of segments received.
     pub segments_in: u64,
-    /// Segments sent.
+    /// The number of segments sent.
     pub segments_out: u64,
-    /// Segments sent again.
+    /// The number of segments retransmitted.
     pub retransmits: u64,
-    /// Retransmission timeouts.
+    /// The number of retransmission timeouts.
     pub timeouts: u64,
-    /// Tail loss probes.
+    /// The number of tail loss probes.
     pub loss_probes: u64,
-    /// The number of times that a receive queue was pruned or a segment dropped, because memory was short.
+    /// The number of times that a receive queue was pruned, or a segment dropped, because of a lack of
+    /// memory.
     pub prunes: u64,
-    /// Connections that a full listen queue dropped.
+    /// The number of connections that were dropped because a listen queue was full.
     pub listen_drops: u64,
 }
 
@@ -74,7 +75,7 @@ pub fn tcp_totals(recording: &Recording) -> TcpTotals {
     }
 }
 
-/// Rates of the counters that moved, and the number of connections.
+/// The rates of the counters that have changed, and the number of connections.
 fn series(recording: &Recording, kind: &str) -> Vec<TimeSeries> {
     let history = history(recording, kind);
     let rates = counters::moved(counters::rates(kind, "1/s", 1.0, &history));
@@ -92,7 +93,8 @@ fn history(recording: &Recording, kind: &str) -> History {
     counters::history(recording, kind, parse)
 }
 
-/// Parses two lines for each protocol: names, then values. Negative values are limits that aren't set.
+/// Parses the two lines of each protocol: one with names, one with values. Negative values are limits that
+/// aren't set.
 fn parse(text: &str) -> CounterValues {
     let mut counters = CounterValues::new();
     let lines: Vec<&str> = text.lines().collect();

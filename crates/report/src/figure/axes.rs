@@ -8,16 +8,16 @@ use super::svg::{line, text, upward_text};
 use super::text::wrap;
 use crate::number::tick;
 
-/// The area between the axes.
+/// The area between the axes, in units of the layout.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Frame {
-    /// Left edge, on which the value axis is.
+    /// The x of the left edge, where the value axis is.
     pub(crate) left: f64,
     /// Right edge.
     pub(crate) right: f64,
     /// Upper edge.
     pub(crate) top: f64,
-    /// Lower edge, on which the other axis is.
+    /// The y of the lower edge, where the x axis is.
     pub(crate) bottom: f64,
 }
 
@@ -28,12 +28,12 @@ impl Frame {
         Self { left, right: paper.width - paper.pick(54.0, 12.0), top, bottom: top + height }
     }
 
-    /// A scale upwards from zero to at least `largest`, in at most `most` steps.
+    /// A scale that begins with zero at the lower edge and contains `largest`, with at most `most` steps.
     pub(crate) fn upward(&self, largest: f64, most: usize) -> Scale {
         Scale::coarse(largest, most, self.bottom, self.top)
     }
 
-    /// The grid lines and numbers of the value axis (every `every`-th one), and the lower axis.
+    /// Draws the grid lines and numbers of the value axis (every `every`-th tick), and the lower axis.
     pub(crate) fn grid(&self, scale: &Scale, every: usize) -> Markup {
         html! {
             @for value in scale.ticks(every) {
@@ -52,7 +52,7 @@ impl Frame {
         upward_text(14.0, f64::midpoint(self.top, self.bottom), "mid", words)
     }
 
-    /// A number below the lower axis, with its tick.
+    /// Draws a tick of the lower axis, with its number below it.
     pub(crate) fn x_tick(&self, x: f64, words: &str) -> Markup {
         html! {
             (line((x, self.bottom), (x, self.bottom + 4.0), "axis"))
@@ -66,8 +66,8 @@ impl Frame {
     }
 }
 
-/// Draws at most `most` lines of text below a plot, and the number of the remaining lines. Returns the y of
-/// the end.
+/// Draws at most `most` lines of text below a plot, followed by the number of lines that are left out.
+/// Returns the y of the end.
 pub(crate) fn remarks(paper: Paper, lines: &[String], y: f64, most: usize) -> (Markup, f64) {
     const LINE: f64 = 15.0;
     const LEFT: f64 = 2.0;

@@ -10,8 +10,8 @@ use crate::link::{Ceiling, link_named};
 use crate::number::{bits_per_second, bytes, count, short};
 use crate::summary::{State, Summary, data_words, ends};
 
-/// The caption: the meaning of the marks, then the parts that every kind of figure has. `estimates` are the
-/// drawn estimates.
+/// The caption: the meaning of the marks, followed by the sentences that figures of all kinds have.
+/// `estimates` are the estimates that the figure shows.
 pub(crate) fn caption(context: &Context<'_>, marks: &[String], estimates: &[Estimate]) -> String {
     let mut parts: Vec<String> = marks.to_vec();
     parts.push(place(context));
@@ -50,7 +50,7 @@ pub(crate) fn blocks(record: &Record, estimates: &[Estimate]) -> String {
     format!("{n} of {} in shuffled order; {whiskers}.", count(u64::from(record.blocks), "block", "blocks"))
 }
 
-/// The meaning of the dashed line of a ceiling.
+/// A sentence about the dashed line that shows a ceiling.
 pub(crate) fn ceiling(record: &Record) -> Option<String> {
     let ceiling = record.cases.iter().find_map(|case| Ceiling::named(record, &case.link))?;
     Some(format!(
@@ -73,9 +73,9 @@ fn at_ceiling(context: &Context<'_>) -> Option<String> {
     })
 }
 
-/// The hosts, by their names in the study and their own host names.
+/// The hosts, by their names in the study and their host names.
 fn hosts(record: &Record) -> Option<String> {
-    // The first two hosts are the ends. Other hosts are only watched.
+    // The first two hosts are the ends of the connection. Other hosts are only observed.
     let ends = || record.hosts.iter().take(2);
     if record.shared_processors {
         let names: Vec<_> = ends().map(|host| host.name.as_str()).collect();
@@ -124,13 +124,13 @@ fn data(context: &Context<'_>) -> Option<String> {
     (!words.is_empty()).then(|| format!("payload from {}", listed(&words, 3)))
 }
 
-/// The first few of the words, and the number of the rest.
+/// The first `most` of the words, and the number of those left out.
 fn listed(words: &[String], most: usize) -> String {
     let shown = words[..words.len().min(most)].join(", ");
     if words.len() > most { format!("{shown} and {} more", words.len() - most) } else { shown }
 }
 
-/// The sources of the numbers that the hollow marks show.
+/// A sentence about the sources of the values that hollow marks show.
 fn printed(context: &Context<'_>) -> Option<String> {
     if !draws_printed(context) {
         return None;
@@ -158,7 +158,7 @@ fn draws_printed(context: &Context<'_>) -> bool {
     [FigureKind::Bars, FigureKind::Scaling, FigureKind::Differences].contains(&context.asked.kind)
 }
 
-/// A sentence about printed wire rates. They include headers, so they aren't drawn.
+/// A sentence about wire rates that papers printed. Such rates include headers, so they aren't drawn.
 fn wire(context: &Context<'_>) -> Option<String> {
     let of_cases = |printed: &&Printed| context.cases.iter().any(|s| s.case.id == printed.case);
     let is_shown = context.asked.quantity == Metric::PayloadRate && draws_printed(context);

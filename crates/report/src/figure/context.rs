@@ -1,4 +1,4 @@
-//! The input of a figure: the record, and the figure's cases in it.
+//! The input of a figure: the whole record, and the cases that the figure shows.
 
 use linerate_bench::metric::Metric;
 use linerate_bench::record::{Case, Figure, FigureKind, Layer, Measures, Record};
@@ -21,28 +21,28 @@ pub(crate) struct Context<'a> {
     pub(crate) cases: Vec<&'a Summary<'a>>,
 }
 
-/// A number that a paper printed, in the unit of the figure.
+/// A value that a paper printed, in the figure's unit; figures show it as a hollow mark.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Hollow {
-    /// The number.
+    /// The value.
     pub(crate) value: f64,
     /// The paper, and the figure or table in it.
     pub(crate) source: String,
 }
 
-/// The heads of [`Context::printed_cells`].
+/// The column heads for [`Context::printed_cells`].
 pub(crate) const PRINTED: [&str; 4] =
     ["Printed", "Printed, on the wire (Gbit/s)", "Printed CPU (% busy)", "Printed in"];
 
 impl Hollow {
-    /// The number with the digits that the paper printed, its unit and its source.
+    /// The value in words, with the digits that the paper printed, the unit and the source.
     pub(crate) fn words(&self, measure: &Measure) -> String {
         format!("{} ({})", measure.with_unit(&tick(self.value)), self.source)
     }
 }
 
 impl<'a> Context<'a> {
-    /// The figure at `index` in the record.
+    /// The context of the figure at `index` in the record.
     pub(crate) fn new(
         record: &'a Record,
         summaries: &'a [Summary<'a>],
@@ -62,7 +62,7 @@ impl<'a> Context<'a> {
         if self.asked.title.trim().is_empty() { &self.record.title } else { &self.asked.title }
     }
 
-    /// The quantity, in a unit that suits the values of the cases.
+    /// The figure's quantity, in a unit that suits the values of the cases.
     pub(crate) fn measure(&self) -> Measure {
         let quantity = self.asked.quantity;
         let measured = self.cases.iter().filter_map(|s| s.quantity(quantity)).map(upper);
@@ -88,13 +88,13 @@ impl<'a> Context<'a> {
         }
     }
 
-    /// The papers' printed values of a quantity for a case, in the shown unit. Wire rates are excluded,
-    /// because they don't belong on an axis of payload.
+    /// The values that papers printed for a case and a quantity, in the figure's unit. Wire rates are
+    /// excluded, because they include headers and so don't belong on an axis of payload.
     pub(crate) fn printed(&self, case: &Case, measure: &Measure) -> Vec<Hollow> {
         self.printed_on(Layer::Payload, case, measure)
     }
 
-    /// The papers' printed wire rates for a case.
+    /// The wire rates that papers printed for a case.
     pub(crate) fn printed_wire(&self, case: &Case, measure: &Measure) -> Vec<Hollow> {
         self.printed_on(Layer::Wire, case, measure)
     }
@@ -106,12 +106,12 @@ impl<'a> Context<'a> {
         wanted.map(|p| Hollow { value: measure.shown(p.value), source: p.source.clone() }).collect()
     }
 
-    /// The papers' printed CPU of the receiver for a case, in percent.
+    /// The receiver's CPU that papers printed for a case, in percent.
     pub(crate) fn printed_cpu(&self, case: &Case) -> Vec<Hollow> {
         self.printed(case, &Measure::new(Metric::FarBusyPercent, 100.0))
     }
 
-    /// The cells of a table for all printed numbers of a case: values, wire rates, CPU, sources.
+    /// The table cells with all values that papers printed for a case: values, wire rates, CPU, sources.
     pub(crate) fn printed_cells(&self, case: &Case, measure: &Measure) -> [Cell; 4] {
         let kinds = [self.printed(case, measure), self.printed_wire(case, measure), self.printed_cpu(case)];
         let sources: Vec<_> = kinds.iter().flatten().map(|printed| printed.source.as_str()).collect();
@@ -119,7 +119,7 @@ impl<'a> Context<'a> {
         [values, wire, cpu, Cell::text(sources.join("; "))]
     }
 
-    /// The heads of [`Context::cpu_cells`].
+    /// The column heads for [`Context::cpu_cells`].
     pub(crate) fn cpu_heads(&self) -> Vec<String> {
         let heads: &[&str] = match self.record.shared_processors {
             true => &["CPU of both ends (% busy)"],
@@ -128,7 +128,7 @@ impl<'a> Context<'a> {
         heads.iter().map(|head| (*head).to_owned()).collect()
     }
 
-    /// The cells of a table for a case's CPU: of each end or, if both ends share their processors, of both
+    /// The table cells with a case's CPU: of each end or, if both ends share their processors, of both
     /// together.
     pub(crate) fn cpu_cells(&self, summary: &Summary<'_>) -> Vec<Cell> {
         let shown: &[Metric] = match self.record.shared_processors {
@@ -138,8 +138,8 @@ impl<'a> Context<'a> {
         shown.iter().map(|metric| Cell::from(summary.of(*metric))).collect()
     }
 
-    /// The median run, with its block, among the good runs for which `has` is true. Runs are sorted by the
-    /// figure's quantity or, if they have no such value, by wall time.
+    /// The case's median run among the good runs for which `has` is true, with the number of its block. Runs
+    /// are sorted by the figure's quantity or, if they have no such value, by wall time.
     pub(crate) fn median_run(&self, case: &Case, has: fn(&Measures) -> bool) -> Option<(u32, &'a Measures)> {
         let mut runs: Vec<_> = good_runs(self.record, &case.id).filter(|(_, m)| has(m)).collect();
         let value =
@@ -148,7 +148,7 @@ impl<'a> Context<'a> {
         runs.get(runs.len().checked_sub(1)? / 2).copied()
     }
 
-    /// The cases without a value, each with its reason, so that no case is left out silently.
+    /// The cases without a value, each with the reason, so that the figure can name them.
     pub(crate) fn lacks(&self) -> Vec<String> {
         let lack = |s: &&Summary<'_>| {
             let (words, _) = super::lack_text(s.state_of(self.asked.quantity));
@@ -157,8 +157,8 @@ impl<'a> Context<'a> {
         self.cases.iter().filter_map(lack).collect()
     }
 
-    /// The cases without a run for which `has` is true, each with its reason, for a figure that isn't based
-    /// on the quantity.
+    /// The cases without a run for which `has` is true, each with the reason; for figures that don't show the
+    /// quantity.
     pub(crate) fn lacks_of(&self, what: &str, has: fn(&Measures) -> bool) -> Vec<String> {
         let lack = |s: &&Summary<'_>| {
             let (words, _) = super::lack_text(s.state());
@@ -175,12 +175,12 @@ impl<'a> Context<'a> {
     }
 }
 
-/// The largest value of an estimate that is drawn.
+/// The largest number of an estimate that is drawn: the upper end of its interval, if it has one.
 pub(crate) fn upper(estimate: Estimate) -> f64 {
     ends(estimate).map_or(estimate.median, |(_, high)| high.max(estimate.median))
 }
 
-/// True if a case has the figure's value.
+/// Whether the case belongs in the figure and has a value for it.
 fn belongs(record: &Record, asked: &Figure, summary: &Summary<'_>) -> bool {
     let any = |has: fn(&Measures) -> bool| good_runs(record, &summary.case.id).any(|(_, m)| has(m));
     match asked.kind {

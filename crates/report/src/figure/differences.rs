@@ -18,7 +18,7 @@ use super::{Drawn, Paper, caption};
 use crate::number::{count, fine, tick};
 use crate::summary::{Summary, ends};
 
-/// A table of differences.
+/// Draws a table of differences to the baseline.
 pub(crate) fn draw(context: &Context<'_>) -> Drawn {
     let chart = DifferenceChart::new(context);
     let lacks = context.lacks();
@@ -37,7 +37,7 @@ struct DifferenceChart<'a> {
     base: Option<&'a Summary<'a>>,
     base_value: Option<Estimate>,
     rows: Vec<DifferenceRow<'a>>,
-    /// The noise of repeated single runs, if it is used.
+    /// The noise of repeated single runs as text, if it is used.
     noise: Option<String>,
 }
 
@@ -51,15 +51,15 @@ struct DifferenceRow<'a> {
     printed: Vec<PrintedChange>,
 }
 
-/// A paper's printed values for a row.
+/// The values that a paper printed for a row and for the baseline.
 struct PrintedChange {
     value: f64,
-    /// The difference to the baseline's printed number, in percent.
+    /// The paper's difference to its value for the baseline, in percent.
     change: f64,
     source: String,
 }
 
-/// The verdict on a difference.
+/// Whether a row differs from the baseline, or why that can't be decided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum DifferenceVerdict {
     Differs,
@@ -186,7 +186,7 @@ impl<'a> DifferenceChart<'a> {
         format!("Differences to {} in {}. {}.", self.base_name(), self.measure.title(), all.join(". "))
     }
 
-    /// A sentence with the number of rows that differ.
+    /// A sentence with the number of rows that differ from the baseline.
     fn finding(&self) -> Option<String> {
         let of = |verdict| self.rows.iter().filter(|row| row.verdict == verdict).count() as u64;
         let row = |number| count(number, "row", "rows");
@@ -261,7 +261,7 @@ impl<'a> DifferenceChart<'a> {
 }
 
 impl DifferenceRow<'_> {
-    /// The value and its difference, for narrow layouts.
+    /// The row's value and its difference as text, for narrow layouts.
     fn short_words(&self) -> String {
         let value = self.value.map_or("–".to_owned(), |value| fine(value.median));
         let difference = self.difference.map_or(String::new(), |d| format!("; {} %", in_percent(d)));
@@ -285,7 +285,7 @@ impl DifferenceRow<'_> {
 }
 
 impl DifferenceVerdict {
-    /// The verdict's words and their class.
+    /// The text for the verdict, and its CSS class.
     fn shown(self) -> (&'static str, &'static str) {
         match self {
             Self::Differs => ("differs", "strong"),
@@ -306,14 +306,14 @@ impl From<Called> for DifferenceVerdict {
     }
 }
 
-/// A difference in the type that marks and cells need.
+/// A difference as an estimate, the type that marks and cells need.
 fn in_estimate(difference: Difference) -> Estimate {
     let Difference { percent, interval, blocks, .. } = difference;
     let student = Student { mean: percent, interval: Interval::Insufficient, half_width_percent: None };
     Estimate { median: percent, interval, student, blocks }
 }
 
-/// The sources of printed numbers.
+/// The sources of printed values, as text.
 fn sources(printed: &[Hollow]) -> String {
     printed.iter().map(|printed| printed.source.as_str()).collect::<Vec<_>>().join("; ")
 }
@@ -349,7 +349,7 @@ fn signed_tick(value: f64) -> String {
     tick(if value.abs() < 1e-9 { 0.0 } else { value }).replace('-', "−")
 }
 
-/// `−1.55 [−2.1, +0.3]`.
+/// A difference with its interval, for example `−1.55 [−2.1, +0.3]`.
 fn in_percent(difference: Estimate) -> String {
     match ends(difference) {
         None => signed(difference.median),
@@ -376,7 +376,7 @@ fn signed(value: f64) -> String {
 mod tests {
     use super::*;
 
-    /// The scores that one paper printed. Each is from one run; three runs were repeated.
+    /// The test's values are scores that one paper printed. Each is from one run; three runs were repeated.
     #[test]
     fn repeated_runs_give_the_noise_of_single_ones() {
         let dir = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/papers/vmmark-netqueue");

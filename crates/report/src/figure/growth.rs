@@ -33,7 +33,8 @@ pub(super) fn growth_words(
     format!("each step of 1 in {x} adds {slope}, by a straight line with {fit}{reached}{cpu}.")
 }
 
-/// The share that the last point reaches of the straight line through zero and the first point.
+/// A text with the last point's value in percent of the straight line through zero and the first point; 100 %
+/// means perfect growth.
 fn reached([first, last]: [f64; 2], factor: Estimate) -> String {
     if first <= 0.0 {
         return String::new();
@@ -48,12 +49,12 @@ fn reached([first, last]: [f64; 2], factor: Estimate) -> String {
     )
 }
 
-/// `0.95 [0.94, 0.96]`.
+/// An estimate as text, for example `0.95 [0.94, 0.96]`.
 fn estimate(estimate: Estimate) -> String {
     with_interval(Some(estimate))
 }
 
-/// The line's share of the variation. A share below 1 isn't rounded up to 1.
+/// The share of the variation that the fitted line explains (R²). A share below 1 isn't rounded up to 1.
 fn r_squared(line: Trend) -> String {
     match line.r_squared {
         share if share > 0.9999 && share < 1.0 => "R² > 0.9999".to_owned(),

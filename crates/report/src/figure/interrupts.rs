@@ -11,19 +11,20 @@ use super::text::{fit, width};
 use super::{Drawn, Paper, caption};
 use crate::number::{count, grouped, short};
 
-/// The number of sources of one host with their own row. The rest are summed in the last row.
+/// The greatest number of interrupt sources of a host that have their own row. The others are summed in the
+/// last row.
 const MOST_SOURCES: usize = 20;
-/// The number of columns. If there are more processors, several processors share a column.
+/// The greatest number of columns. If there are more processors, several processors share a column.
 const MOST_COLUMNS: usize = 64;
-/// The number of cases that are drawn. More cases are only in the table.
+/// The greatest number of cases that are drawn. All cases are in the table.
 const MOST_CASES: usize = 4;
-/// The number of shades.
+/// The number of shades of the cells.
 const SHADES: u32 = 8;
 /// From this shade on, a number is written in the background colour.
 const DARK: u32 = 6;
 const ROW: f64 = 24.0;
 
-/// Heat maps, one for each host.
+/// Draws a heat map for each host.
 pub(crate) fn draw(context: &Context<'_>) -> Drawn {
     let maps = maps(context);
     let lacks = context.lacks_of("interrupts", has_interrupts);
@@ -36,13 +37,13 @@ pub(crate) fn draw(context: &Context<'_>) -> Drawn {
     }
 }
 
-/// One host during one run.
+/// The interrupts of one host during one run.
 struct Map<'a> {
     case: &'a str,
     block: u32,
     host: &'a str,
     processors: usize,
-    /// Source and interrupts a second by processor; the busiest first.
+    /// Each source's name, and its interrupts per second on each processor; the busiest source first.
     rows: Vec<(String, Vec<f64>)>,
 }
 
@@ -162,14 +163,14 @@ impl InterruptGrid {
         self.left + column as f64 * self.cell
     }
 
-    /// The processors of a column: "3", or "4–7" if several share it.
+    /// The text for a column's processors: "3", or "4–7" if several processors share the column.
     fn name(&self, column: usize) -> String {
         let first = column * self.group;
         let last = (first + self.group).min(self.processors).saturating_sub(1);
         if last > first { format!("{first}–{last}") } else { first.to_string() }
     }
 
-    /// The columns whose names fit.
+    /// The columns whose names fit below the map without touching each other.
     fn labelled(&self) -> impl Iterator<Item = usize> {
         let widest = (0..self.columns).map(|column| width(&self.name(column), 10.5)).fold(0.0, f64::max);
         let every = ((widest + 4.0) / self.cell).ceil().max(1.0) as usize;
@@ -190,7 +191,7 @@ impl InterruptGrid {
         }
     }
 
-    /// A cell, with its number if that fits. The tooltip always has the number.
+    /// Draws a cell, with its rate as text if the text fits. The tooltip always has the rate.
     fn cell(&self, source: &str, column: usize, rate: f64, most: f64, y: f64) -> Markup {
         let shade = shade(rate, most);
         let number = compact(rate);
@@ -225,12 +226,13 @@ fn on_paper(maps: &[Map<'_>], paper: Paper, lacks: &[String]) -> (Markup, f64) {
     (html! { @for markup in &drawn { (markup) } (remarks) }, end + 4.0)
 }
 
-/// The shade of a rate: 0 for a rate of 0, otherwise by the logarithm of its ratio to the largest rate.
+/// The shade of a rate: 0 for a rate of 0, otherwise by the logarithm of the ratio of the rate to the largest
+/// rate.
 fn shade(rate: f64, most: f64) -> u32 {
     if rate <= 0.0 || !rate.is_finite() || !most.is_finite() {
         return 0;
     }
-    // Each shade stands for a quarter of the rates of the next shade. The lightest shade means less than a
+    // Each shade means a quarter of the rate of the next darker shade. The lightest shade means less than a
     // thousandth of the largest rate.
     let down = ((most / rate).log2() / 2.0).floor().clamp(0.0, f64::from(SHADES - 1));
     SHADES - down as u32

@@ -1,5 +1,5 @@
-//! The ladder: each rung adds a stage to the previous rung. The difference between the two is the cost of
-//! that stage, in rate and in CPU.
+//! The ladder figure: each rung is a case that adds a stage to the case before. The difference between two
+//! rungs is the cost of that stage, in rate and in CPU.
 
 use linerate_bench::metric::Metric;
 use linerate_bench::record::Record;
@@ -21,7 +21,7 @@ use crate::link::Ceiling;
 use crate::number::{short, tick};
 use crate::summary::{Summary, ends};
 
-/// Rungs, with the cost of each.
+/// Draws the rungs, with the cost of each stage.
 pub(crate) fn draw(context: &Context<'_>) -> Drawn {
     let chart = LadderChart::new(context);
     let lacks = context.lacks();
@@ -45,8 +45,8 @@ struct Rung<'a> {
     summary: &'a Summary<'a>,
     value: Option<Estimate>,
     cpu: Option<Estimate>,
-    /// The difference to the previous measured rung: the change of the value in percent, and CPU-seconds per
-    /// GB.
+    /// The cost of the rung's stage, compared with the previous measured rung: the change of the value in
+    /// percent, and the change in CPU-seconds per GB.
     price: Option<Price>,
     printed: Vec<Hollow>,
 }
@@ -58,7 +58,7 @@ struct Price {
 }
 
 impl<'a> LadderChart<'a> {
-    /// Space for a number and a cost.
+    /// The space for a value and a cost, in units of the layout.
     const ROOM: f64 = 136.0;
 
     fn new(context: &Context<'a>) -> Self {
@@ -90,7 +90,7 @@ impl<'a> LadderChart<'a> {
 
     fn draw(&self, paper: Paper, id: &str, lacks: &[String]) -> (Markup, f64) {
         let (legend, y) = legend(&self.entries(), id, 2.0, paper.width - 4.0);
-        // To the right of each bar there is space for its number and its cost.
+        // The space right of each bar holds its value and its cost.
         let (label, split) = (150.0, 568.0);
         let (drawn, end) = if paper.narrow {
             let (rates, y) = self.column(paper, (8.0, 356.0 - Self::ROOM), y + 22.0, LadderColumn::Rate);
@@ -125,7 +125,7 @@ impl<'a> LadderChart<'a> {
         entries
     }
 
-    /// True if any stage improves a value.
+    /// Whether any stage improves the value.
     fn gains(&self) -> bool {
         let prices = self.rungs.iter().filter_map(|rung| rung.price);
         let gain = |price: Price| {
@@ -134,7 +134,7 @@ impl<'a> LadderChart<'a> {
         prices.into_iter().any(gain)
     }
 
-    /// One of the two halves: its bars from `span.0` to `span.1`. Returns its end.
+    /// Draws one of the figure's two halves, with bars from `span.0` to `span.1`. Returns the y of its end.
     fn column(&self, paper: Paper, span: (f64, f64), y: f64, column: LadderColumn) -> (Markup, f64) {
         let row = paper.pick(42.0, 50.0);
         let top = y + 10.0;
@@ -188,7 +188,7 @@ impl<'a> LadderChart<'a> {
         } }
     }
 
-    /// The value, to the right of the bar and of all marks, and below it the cost of the stage.
+    /// Draws the value right of the bar and of all marks, and below the value the cost of the stage.
     #[expect(clippy::too_many_arguments, reason = "a place on paper is several numbers")]
     fn numbers(
         &self,
@@ -279,7 +279,7 @@ impl<'a> LadderChart<'a> {
     }
 }
 
-/// The halves of the figure.
+/// The two halves of the figure: the value and the CPU.
 #[derive(Clone, Copy, PartialEq)]
 enum LadderColumn {
     Rate,
@@ -303,13 +303,13 @@ impl Rung<'_> {
         }
     }
 
-    /// The largest values that the scale of a half must contain.
+    /// The values that the scale of a half must contain.
     fn extent(&self, column: LadderColumn) -> Vec<f64> {
         let printed = self.printed.iter().map(|p| p.value).filter(|_| column == LadderColumn::Rate);
         self.of(column).map(upper).into_iter().chain(printed).collect()
     }
 
-    /// `−3.1 % [−4.0, −2.2]`, or `+0.42 CPU-s/GB`.
+    /// A stage's cost as text, for example `−3.1 % [−4.0, −2.2]`, or `+0.42 CPU-s/GB`.
     fn price_words(&self, column: LadderColumn) -> String {
         let Some(price) = self.price else { return String::new() };
         let (estimate, unit) = match column {
@@ -335,7 +335,7 @@ impl Rung<'_> {
     }
 }
 
-/// The bar, with its difference to the previous rung.
+/// Draws the bar, and the difference to the previous rung.
 fn bars(scale: &Scale, column: LadderColumn, before: Option<f64>, value: f64, y: f64) -> Markup {
     let area = |from: f64, to: f64| Area {
         x: scale.at(from),

@@ -10,7 +10,7 @@ const SIZE: f64 = 11.5;
 const LINE: f64 = 20.0;
 const MARK: f64 = 17.0;
 
-/// One entry: the mark, and its meaning.
+/// An entry of a legend: a mark and its meaning.
 pub(crate) struct Entry {
     mark: Mark,
     words: String,
@@ -18,23 +18,23 @@ pub(crate) struct Entry {
 
 /// The mark of an entry.
 pub(crate) enum Mark {
-    /// Only words: the heading of the entries that follow.
+    /// No mark: the text is a heading for the entries that follow.
     None,
-    /// A bar: its class, and true if it is hatched.
+    /// A bar, with its CSS class; true if the bar is hatched.
     Bar(String, bool),
-    /// The part of a bar that stands for the rate over only the payload time.
+    /// The end part of a bar, which shows the rate over only the payload time.
     Tip,
-    /// A dot: its class.
+    /// A dot, with its CSS class.
     Dot(&'static str),
-    /// A straight line: its class.
+    /// A straight line, with its CSS class.
     Line(String),
-    /// A curve with its points: the index of its series.
+    /// A curve with points; the number is the index of its series.
     Curve(usize),
-    /// A number that a paper printed: its class.
+    /// The hollow mark of a value that a paper printed, with its CSS class.
     Hollow(&'static str),
 }
 
-/// The legend from `x` to `right`, and its height; empty if there are no entries.
+/// Draws the legend between `x` and `right`, and returns its height; draws nothing if there are no entries.
 pub(crate) fn legend(entries: &[Entry], id: &str, x: f64, right: f64) -> (Markup, f64) {
     if entries.is_empty() {
         return (html! {}, 0.0);
@@ -59,7 +59,7 @@ impl Entry {
     }
 
     fn breadth(&self) -> f64 {
-        /// If the font isn't installed, its replacement may be wider.
+        /// The factor for text widths: if the font isn't installed, the browser's replacement may be wider.
         const WIDER: f64 = 1.12;
         self.mark_width() + width(&self.words, SIZE) * WIDER
     }
@@ -76,7 +76,7 @@ impl Entry {
         if matches!(self.mark, Mark::None) { 9.0 } else { 17.0 }
     }
 
-    /// The entry with its baseline at `y`.
+    /// Draws the entry; the baseline of its text is at `y`.
     fn draw(&self, id: &str, x: f64, y: f64, right: f64) -> Markup {
         let area = Area { x, y: y - 9.5, width: 15.0, height: 11.0 };
         let mark = match &self.mark {

@@ -22,7 +22,7 @@ pub(crate) struct Area {
     pub(crate) height: f64,
 }
 
-/// A filled rectangle, hatched or not.
+/// Draws a filled rectangle, hatched or plain.
 pub(crate) fn swatch(id: &str, class: &str, hatched: bool, area: Area) -> Markup {
     let Area { x, y, width, height } = area;
     html! {
@@ -33,25 +33,26 @@ pub(crate) fn swatch(id: &str, class: &str, hatched: bool, area: Area) -> Markup
     }
 }
 
-/// A dot of the second axis.
+/// Draws a dot, the mark of CPU on the second axis.
 pub(crate) fn dot(x: f64, y: f64, class: &str) -> Markup {
     html! { circle cx=(px(x)) cy=(px(y)) r="4.6" class=(class) {} }
 }
 
-/// The hollow mark of a number that a paper printed.
+/// Draws a hollow diamond, the mark of a value that a paper printed.
 pub(crate) fn diamond(x: f64, y: f64, class: &str) -> Markup {
     const REACH: f64 = 5.2;
     let corners = [(x, y - REACH), (x + REACH, y), (x, y + REACH), (x - REACH, y)];
-    // It has an outline in the background colour, because it may be on a dark bar.
+    // The diamond has an outline in the background colour, so that it is visible on a dark bar.
     html! { @for class in ["printed-halo", class] { polygon points=(points(&corners)) class=(class) {} } }
 }
 
-/// A hollow mark, with its case, number and source as a tooltip.
+/// Draws a hollow mark, with a tooltip of the case, the value and the source.
 pub(crate) fn hollow(x: f64, y: f64, class: &str, of: &str, printed: &Hollow, unit: &str) -> Markup {
     html! { g { title { (of) ", printed: " (tick(printed.value)) " " (unit) " (" (printed.source) ")" } (diamond(x, y, class)) } }
 }
 
-/// The mark of a point on a curve. Each series has its own shape, so that series differ without colour.
+/// Draws a point of a curve. Each series has its own shape, so that series are distinguishable without
+/// colour.
 pub(crate) fn point(series: usize, x: f64, y: f64, class: &str) -> Markup {
     const R: f64 = 4.2;
     match series % 4 {
@@ -62,25 +63,27 @@ pub(crate) fn point(series: usize, x: f64, y: f64, class: &str) -> Markup {
     }
 }
 
-/// The class of a curve: a colour for each series, dashed from the seventh series on.
+/// The CSS class of a curve: a colour for each series; curves are dashed from the seventh series on.
 pub(crate) fn curve_class(series: usize) -> String {
     let dashed = if series % 12 >= 6 { " dashed" } else { "" };
     format!("c{}{dashed}", series % 6)
 }
 
-/// A vertical whisker; nothing if the interval is so narrow that the whisker would be a blot.
+/// Draws an estimate's interval as a vertical whisker; draws nothing if the interval is too narrow to be
+/// visible.
 pub(crate) fn upright_whisker(estimate: Estimate, x: f64, scale: &Scale) -> Markup {
     let ends = whisker(estimate, &|value| scale.at(value));
     html! { @if let Some((low, high)) = ends { (draw_whisker((x, low), (x, high), (4.0, 0.0))) } }
 }
 
-/// A horizontal whisker.
+/// Draws an estimate's interval as a horizontal whisker.
 pub(crate) fn lying_whisker(estimate: Estimate, y: f64, at: &dyn Fn(f64) -> f64) -> Markup {
     let ends = whisker(estimate, at);
     html! { @if let Some((low, high)) = ends { (draw_whisker((low, y), (high, y), (0.0, 4.0))) } }
 }
 
-/// A line between the ends of an interval, and a short one across each end; `half` is half of such a short line.
+/// Draws a line between the ends of an interval, and a short line across each end; `half` is half the length
+/// of a short line.
 pub(crate) fn draw_whisker(low: (f64, f64), high: (f64, f64), half: (f64, f64)) -> Markup {
     html! { @for class in ["whisker-halo", "whisker"] {
         (line(low, high, class))
@@ -88,14 +91,14 @@ pub(crate) fn draw_whisker(low: (f64, f64), high: (f64, f64), half: (f64, f64)) 
     } }
 }
 
-/// The positions of an interval's ends; `None` if they are so close together that a whisker would be a blot.
+/// The positions of an interval's ends; `None` if they are too close together for a visible whisker.
 pub(crate) fn whisker(estimate: Estimate, at: &dyn Fn(f64) -> f64) -> Option<(f64, f64)> {
     let (low, high) = ends(estimate)?;
     let ends = (at(low), at(high));
     ((ends.1 - ends.0).abs() >= 3.0).then_some(ends)
 }
 
-/// The cross of a failed run.
+/// Draws a cross, the mark of a failed run.
 pub(crate) fn cross(x: f64, y: f64) -> Markup {
     html! {
         (line((x - 4.0, y - 4.0), (x + 4.0, y + 4.0), "cross"))

@@ -1,4 +1,4 @@
-//! The quantity on a figure's axis: its words and its unit.
+//! The quantity on a figure's axis: its name and its unit.
 
 use linerate_bench::metric::Metric;
 use linerate_bench::record::Record;
@@ -9,18 +9,18 @@ use linerate_bench::stats::Estimate;
 pub(crate) struct Measure {
     /// The measured quantity.
     pub(crate) quantity: Metric,
-    /// Its name, with its layer.
+    /// The quantity's name, with the layer at which it is measured.
     pub(crate) name: &'static str,
-    /// Its unit as shown; empty if it has none.
+    /// The unit that is shown; empty if the quantity has none.
     pub(crate) unit: &'static str,
-    /// A description of its median, for a caption.
+    /// The meaning of the median of this quantity, for a caption.
     pub(crate) meaning: &'static str,
-    /// The factor from the stored value to the shown one.
+    /// The factor from the stored value to the shown value.
     factor: f64,
 }
 
 impl Measure {
-    /// The measure with the unit that suits values up to `largest` (in the stored unit).
+    /// The quantity in the unit that suits values up to `largest` (given in the stored unit).
     pub(crate) fn new(quantity: Metric, largest: f64) -> Self {
         let about = quantity.about();
         let (unit, factor) = match about.unit {
@@ -30,8 +30,8 @@ impl Measure {
         Self { quantity, name: about.label, unit, meaning: about.meaning, factor }
     }
 
-    /// Like [`Measure::new`]. If both ends share their processors, the CPU of either end is named as that of
-    /// both.
+    /// Like [`Measure::new`]. If both ends share their processors, the name says that the CPU is of both
+    /// ends.
     pub(crate) fn of(record: &Record, quantity: Metric, largest: f64) -> Self {
         let measure = Self::new(quantity, largest);
         if quantity != Metric::FarBusyPercent || !record.shared_processors {
@@ -46,18 +46,18 @@ impl Measure {
         if self.unit.is_empty() { self.name.to_owned() } else { format!("{} ({})", self.name, self.unit) }
     }
 
-    /// A stored value in the unit shown.
+    /// Converts a stored value to the shown unit.
     pub(crate) fn shown(&self, value: f64) -> f64 {
         value * self.factor
     }
 
-    /// A stored estimate in the unit shown.
+    /// Converts a stored estimate to the shown unit.
     pub(crate) fn scaled(&self, estimate: Estimate) -> Estimate {
         let interval = estimate.interval.map(|value| self.shown(value));
         Estimate { median: self.shown(estimate.median), interval, ..estimate }
     }
 
-    /// A text of numbers with the unit.
+    /// Adds the unit to a text of numbers.
     pub(crate) fn with_unit(&self, numbers: &str) -> String {
         match self.unit {
             "" => numbers.to_owned(),

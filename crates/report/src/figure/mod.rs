@@ -59,17 +59,18 @@ pub(crate) struct Drawn {
     pub(crate) wide: Picture,
     /// For narrow screens.
     pub(crate) narrow: Picture,
-    /// The figure in words, with all its numbers, for readers who can't see it.
+    /// The figure's contents in words, with all numbers, for readers who can't see the drawing.
     pub(crate) description: String,
-    /// Its findings, one sentence each, computed from its numbers.
+    /// The findings of the figure, one sentence each, computed from the figure's numbers.
     pub(crate) findings: Vec<String>,
-    /// The caption: the measured quantity, the place, the number of runs, and the meaning of every mark.
+    /// The caption: the measured quantity, the place of measurement, the number of runs, and the meaning of
+    /// every mark.
     pub(crate) caption: String,
-    /// Its numbers.
+    /// The figure's numbers as a table.
     pub(crate) table: Table,
-    /// The contents of the CSV, if it holds more than the table.
+    /// The table for the CSV file, if it has more contents than `table`.
     pub(crate) more: Option<Table>,
-    /// True if the table is as important as the drawing, and so isn't folded away.
+    /// Whether the table is shown unfolded, because it is as important as the drawing.
     pub(crate) table_is_open: bool,
 }
 
@@ -83,25 +84,25 @@ pub(crate) struct Picture {
 /// The width for which a layout is made.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Paper {
-    /// Its width in units.
+    /// The width of the layout, in units.
     pub(crate) width: f64,
-    /// True for a narrow screen.
+    /// Whether the layout is for a narrow screen.
     pub(crate) narrow: bool,
 }
 
 /// A figure of the record, drawn.
 pub(crate) struct Shown<'a> {
-    /// Its id in the page: "figure-1".
+    /// The figure's id in the page: "figure-1".
     pub(crate) id: String,
-    /// The name of its kind.
+    /// The name of the figure's kind.
     kind: &'static str,
-    /// Its name.
+    /// The figure's title.
     pub(crate) title: &'a str,
     /// The drawing and its texts.
     pub(crate) drawn: Drawn,
 }
 
-/// The figures that a record requests; bars if it requests none.
+/// The figures that a record requests; one figure of bars if it requests none.
 pub(crate) fn asked(record: &Record, summaries: &[Summary<'_>]) -> Vec<Figure> {
     if !record.figures.is_empty() {
         return record.figures.clone();
@@ -116,7 +117,7 @@ pub(crate) fn asked(record: &Record, summaries: &[Summary<'_>]) -> Vec<Figure> {
     }]
 }
 
-/// All figures, drawn.
+/// Draws all figures of a record.
 pub(crate) fn all<'a>(
     record: &'a Record,
     summaries: &'a [Summary<'a>],
@@ -126,19 +127,20 @@ pub(crate) fn all<'a>(
 }
 
 impl Paper {
-    /// For wide screens and paper.
+    /// The width for wide screens and paper.
     pub(crate) const WIDE: Self = Self { width: 920.0, narrow: false };
-    /// For narrow screens.
+    /// The width for narrow screens.
     pub(crate) const NARROW: Self = Self { width: 360.0, narrow: true };
 
-    /// The one of two values that belongs to the layout.
+    /// Returns `wide` or `narrow`, whichever value belongs to this layout.
     pub(crate) fn pick<T>(self, wide: T, narrow: T) -> T {
         if self.narrow { narrow } else { wide }
     }
 }
 
 impl Drawn {
-    /// Both layouts, drawn by `draw`; the other fields are empty. `draw` returns the marks and their height.
+    /// Draws both layouts with `draw`, which returns the marks and their height; other fields of the result
+    /// are empty.
     fn on_both(context: &Context<'_>, draw: impl Fn(Paper, &str) -> (Markup, f64)) -> Self {
         let picture = |paper: Paper, suffix: &str| {
             let (body, height) = draw(paper, &format!("{}-{suffix}", context.id));
@@ -156,29 +158,29 @@ impl Drawn {
         }
     }
 
-    /// The numbers as CSV.
+    /// The figure's numbers as CSV.
     pub(crate) fn csv(&self) -> String {
         self.more.as_ref().unwrap_or(&self.table).csv()
     }
 }
 
 impl Shown<'_> {
-    /// A name for files: `figure-1-scaling`.
+    /// The name for the figure's files, without an extension: `figure-1-scaling`.
     pub(crate) fn file_stem(&self) -> String {
         format!("{}-{}", self.id, self.kind)
     }
 
-    /// The wide layout, for a page that has [`STYLE`].
+    /// The wide layout as SVG, for a page that includes [`STYLE`].
     pub(crate) fn wide(&self) -> Markup {
         self.in_page("wide", &self.drawn.wide)
     }
 
-    /// The narrow layout, for a page that has [`STYLE`].
+    /// The narrow layout as SVG, for a page that includes [`STYLE`].
     pub(crate) fn narrow(&self) -> Markup {
         self.in_page("narrow", &self.drawn.narrow)
     }
 
-    /// The wide layout as a stand-alone document, with its findings and its caption below.
+    /// The wide layout as a stand-alone SVG document, with the findings and the caption below.
     pub(crate) fn stand_alone(&self) -> Markup {
         const MARGIN: f64 = 16.0;
         let Picture { body, width, height } = &self.drawn.wide;
@@ -226,7 +228,7 @@ fn shown<'a>(
     Shown { kind, title: context.title(), drawn: draw(&context), id: context.id }
 }
 
-/// The quantity of the figure for a study that requests no figure.
+/// The quantity that is shown for a study that requests no figure.
 fn main_quantity(summaries: &[Summary<'_>]) -> Metric {
     let has = |metric: &Metric| summaries.iter().any(|summary| summary.of(*metric).is_some());
     Metric::MAIN.into_iter().rev().find(has).unwrap_or_default()

@@ -28,7 +28,7 @@ const PERCENTILES: [Percentile; 4] = [
     ("p99.9", 0.001, |latency| latency.p999_us),
 ];
 
-/// Curves of the distributions.
+/// Draws a curve of the response times of each case.
 pub(crate) fn draw(context: &Context<'_>) -> Drawn {
     let chart = ResponseChart::new(context);
     let lacks = context.lacks_of("response times", |measures| measures.latency.is_some());
@@ -50,9 +50,10 @@ struct ResponseChart<'a> {
 
 struct ResponseCurve<'a> {
     summary: &'a Summary<'a>,
-    /// The histogram of all good runs together: upper bound in microseconds, and transactions.
+    /// The sum of the histograms of all good runs: each class has an upper bound in microseconds, and a
+    /// number of transactions.
     classes: Vec<(f64, u64)>,
-    /// Medians over blocks, in the order of [`PERCENTILES`], in microseconds.
+    /// The medians over blocks of the percentiles, in microseconds, in the order of [`PERCENTILES`].
     percentiles: [Option<Estimate>; 4],
     mean: Option<Estimate>,
     longest: Option<f64>,
@@ -199,7 +200,7 @@ impl<'a> ResponseChart<'a> {
         table
     }
 
-    /// Every class of the histogram, for the CSV.
+    /// The classes of all histograms, for the CSV.
     fn histograms(&self) -> Table {
         let mut table = Table::new(["Case", "Up to (µs)", "Transactions", "Share slower"]);
         for curve in &self.curves {
@@ -239,7 +240,8 @@ impl<'a> ResponseCurve<'a> {
         })
     }
 
-    /// The share of transactions that took longer than each class's bound.
+    /// For each class of the histogram, its upper bound in microseconds and the share of transactions that
+    /// took longer.
     fn slower(&self) -> Vec<(f64, f64)> {
         let all: f64 = self.classes.iter().map(|(_, count)| *count as f64).sum();
         let mut faster = 0.0;
@@ -295,7 +297,7 @@ fn is_power_of_ten(value: f64) -> bool {
     (value.log10() - value.log10().round()).abs() < 1e-6
 }
 
-/// Ticks of time that are far enough apart.
+/// The ticks of a time axis that are far enough apart for their texts.
 fn spaced(scale: &Logarithmic) -> Vec<(f64, String)> {
     let mut end = f64::NEG_INFINITY;
     let mut out = Vec::new();

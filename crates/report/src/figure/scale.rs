@@ -1,8 +1,8 @@
-//! Scales whose ticks are round numbers.
+//! Scales that map values to positions, with ticks at round numbers.
 
-/// Steps by which a reader can divide easily.
+/// The step sizes between ticks, apart from a power of ten, that are easy to read.
 const ROUND: [f64; 9] = [1.0, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0];
-/// Steps that make the simplest ticks.
+/// The step sizes that make the simplest ticks, apart from a power of ten.
 const PLAIN: [f64; 4] = [1.0, 2.0, 2.5, 5.0];
 
 /// Maps values from 0 to `max` onto `from` to `to` (in pixels; `to` may be smaller than `from`).
@@ -10,7 +10,7 @@ const PLAIN: [f64; 4] = [1.0, 2.0, 2.5, 5.0];
 pub(crate) struct Scale {
     /// The value at `to`.
     pub(crate) max: f64,
-    /// The distance of two ticks.
+    /// The distance between two ticks, as a value.
     pub(crate) step: f64,
     from: f64,
     to: f64,
@@ -51,14 +51,14 @@ impl Scale {
         self.from + (self.to - self.from) * share
     }
 
-    /// Every `every`-th tick, zero first.
+    /// The values of every `every`-th tick, beginning with zero.
     pub(crate) fn ticks(&self, every: usize) -> impl Iterator<Item = f64> + '_ {
         let ticks = (0..=10).step_by(every.max(1)).map(|index| f64::from(index) * self.step);
         ticks.filter(|tick| *tick <= self.max * (1.0 + 1e-9))
     }
 }
 
-/// Maps positive and negative values. Zero is always on the scale.
+/// A scale that maps positive and negative values. Zero is always on the scale.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Signed {
     low: f64,
@@ -98,7 +98,7 @@ impl Signed {
         self.from + (self.to - self.from) * if share.is_finite() { share } else { 0.0 }
     }
 
-    /// The scale's ticks, lowest first.
+    /// The values of the ticks, lowest first.
     pub(crate) fn ticks(&self) -> impl Iterator<Item = f64> + '_ {
         let first = (self.low / self.step).round();
         let tick = move |index: i32| (first + f64::from(index)) * self.step;

@@ -21,7 +21,7 @@ use super::{Drawn, Paper, caption};
 use crate::number::short;
 use crate::summary::Summary;
 
-/// Curves over a factor.
+/// Draws curves over a factor.
 pub(crate) fn draw(context: &Context<'_>) -> Drawn {
     let chart = ScalingChart::new(context);
     let lacks = context.lacks();
@@ -36,9 +36,9 @@ pub(crate) fn draw(context: &Context<'_>) -> Drawn {
 
 struct ScalingChart<'a> {
     measure: Measure,
-    /// The factor along the axis.
+    /// The name of the factor along the x axis.
     x: String,
-    /// Its levels; numbers are sorted by size.
+    /// The levels of the factor along the x axis; levels that are numbers are sorted by size.
     levels: Vec<String>,
     /// The levels as numbers, if all of them are numbers.
     numbers: Option<Vec<f64>>,
@@ -49,9 +49,9 @@ struct ScalingChart<'a> {
 }
 
 struct ScalingCurve<'a> {
-    /// The curve's level of the series.
+    /// The level of the series factor that this curve shows.
     level: String,
-    /// The curve's name in words.
+    /// The curve's name in the legend.
     name: String,
     points: Vec<Point<'a>>,
 }
@@ -71,8 +71,8 @@ impl<'a> ScalingChart<'a> {
         let level = |s: &Summary<'a>| {
             found(s, &x).or_else(|| context.level(s.case, &x)).unwrap_or_else(|| "–".to_owned())
         };
-        // A case that searched for its level and has no value has no position on the axis. A line below the
-        // figure names it.
+        // A case that searched for its level and found none has no position on the axis. A line below the
+        // figure names that case.
         let placed =
             |s: &&&Summary<'a>| level(s) != tool::AUTO || s.quantity(context.asked.quantity).is_some();
         let (levels, numbers) = sorted(context.cases.iter().filter(placed).map(|s| level(s)));
@@ -203,7 +203,8 @@ impl<'a> ScalingChart<'a> {
         piece.iter().filter_map(place).collect()
     }
 
-    /// The number at a point. It is above the point and doesn't touch the curve, which rises to the right.
+    /// Draws the value of a point as text above the point, where it doesn't touch a curve that rises to the
+    /// right.
     fn label(
         &self,
         frame: &Frame,
@@ -257,7 +258,7 @@ impl<'a> ScalingChart<'a> {
         }
     }
 
-    /// The first points of the curves, through which the straight lines go.
+    /// The first point of each curve, which determines its line of perfect scaling.
     fn references(&self) -> impl Iterator<Item = (f64, f64)> {
         let first = |curve: &ScalingCurve<'a>| {
             let numbers = self.numbers.as_ref()?;
@@ -268,7 +269,7 @@ impl<'a> ScalingChart<'a> {
         self.curves.iter().filter_map(first)
     }
 
-    /// The straight line through zero and the first point, up to the frame.
+    /// Draws the line of perfect scaling: from zero through the first point, up to the frame.
     fn reference(&self, frame: &Frame, scale: &Scale, (x, y): (f64, f64)) -> Markup {
         const STEPS: u32 = 60;
         let last = self.numbers.iter().flatten().copied().fold(x, f64::max);
@@ -304,7 +305,8 @@ impl<'a> ScalingChart<'a> {
         }
     }
 
-    /// The levels with their positions. A level whose text would touch the previous one is left out.
+    /// The levels that have a tick, with their positions. A level whose text would touch the previous text is
+    /// left out.
     fn ticks(&self, frame: &Frame) -> Vec<(f64, &str)> {
         let mut end = f64::NEG_INFINITY;
         let mut ticks = Vec::new();
@@ -403,20 +405,22 @@ impl<'a> ScalingChart<'a> {
     }
 }
 
-/// The position of a case whose level was searched: the level that was found.
+/// The level that a case's search found, which is the case's position on the axis.
 fn found(summary: &Summary<'_>, factor: &str) -> Option<String> {
     let number = summary.of(Metric::Found).filter(|_| summary.figures.searched.as_deref() == Some(factor))?;
     Some(number.median.to_string())
 }
 
-/// The name of a case's curve: its level of the series, or an empty text if there is only one curve.
+/// The name of the curve to which a case belongs: its level of the series factor, or an empty text if there
+/// is only one curve.
 fn series(context: &Context<'_>, summary: &Summary<'_>) -> String {
     let factor = context.asked.series.as_deref();
     let case = context.cases.iter().find(|s| s.case.id == summary.case.id).map(|s| s.case);
     factor.zip(case).and_then(|(factor, case)| context.level(case, factor)).unwrap_or_default()
 }
 
-/// The levels without repetition: sorted by size if all are numbers, otherwise in the study's order.
+/// The levels without repetition, and their numbers: sorted by size if all are numbers, otherwise in the
+/// study's order.
 fn sorted(levels: impl Iterator<Item = String>) -> (Vec<String>, Option<Vec<f64>>) {
     let mut all: Vec<String> = Vec::new();
     for level in levels {
@@ -435,7 +439,7 @@ fn sorted(levels: impl Iterator<Item = String>) -> (Vec<String>, Option<Vec<f64>
     (levels, Some(numbers))
 }
 
-/// The range in which points are drawn. It excludes the axis itself.
+/// The range of x in which points are drawn, without the value axis itself.
 fn inner(frame: &Frame) -> (f64, f64) {
     (frame.left + 26.0, frame.right - 16.0)
 }

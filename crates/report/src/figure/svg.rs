@@ -3,19 +3,20 @@
 
 use maud::{Markup, html};
 
-/// A position or a length, rounded to a tenth of a unit. A value that isn't finite becomes 0.
+/// A position or a length as text, rounded to a tenth of a unit. A value that isn't finite becomes 0.
 pub(crate) fn px(value: f64) -> String {
     let rounded = if value.is_finite() { (value * 10.0).round() / 10.0 } else { 0.0 };
-    // -0.0 + 0.0 is 0.0: no "-0" in the output.
+    // Adding 0.0 turns -0.0 into 0.0, so that the output never contains "-0".
     format!("{}", rounded + 0.0)
 }
 
-/// A text whose baseline begins, is centred or ends at the point, as `class` says.
+/// A text element. Its CSS class decides whether the point is the start, the centre or the end of the
+/// baseline.
 pub(crate) fn text(x: f64, y: f64, class: &str, content: &str) -> Markup {
     html! { text x=(px(x)) y=(px(y)) class=(class) { (content) } }
 }
 
-/// A text that runs upwards from the point.
+/// A text element that is rotated, so that it is read from bottom to top.
 pub(crate) fn upward_text(x: f64, y: f64, class: &str, content: &str) -> Markup {
     html! { text transform=(format!("translate({} {}) rotate(-90)", px(x), px(y))) class=(class) { (content) } }
 }
@@ -25,7 +26,7 @@ pub(crate) fn line(from: (f64, f64), to: (f64, f64), class: &str) -> Markup {
     html! { line x1=(px(from.0)) y1=(px(from.1)) x2=(px(to.0)) y2=(px(to.1)) class=(class) {} }
 }
 
-/// A rectangle by its upper left corner and its size.
+/// A rectangle, given by its upper left corner and its size.
 pub(crate) fn rect(x: f64, y: f64, width: f64, height: f64, class: &str) -> Markup {
     html! { rect x=(px(x)) y=(px(y)) width=(px(width.max(0.0))) height=(px(height.max(0.0))) class=(class) {} }
 }
@@ -61,12 +62,13 @@ pub(crate) struct Drawing<'a> {
     pub(crate) height: f64,
     /// The name of the figure.
     pub(crate) title: &'a str,
-    /// Its contents, in words.
+    /// The contents of the drawing in words, for readers who can't see it.
     pub(crate) description: &'a str,
 }
 
 impl Drawing<'_> {
-    /// The element around `body`. A stand-alone document also gets `style`.
+    /// The SVG element around `body`. If `style` is given, the element is a stand-alone document with that
+    /// style.
     pub(crate) fn around(&self, style: Option<&str>, body: &Markup) -> Markup {
         let Self { id, width, height, title, description } = self;
         html! {

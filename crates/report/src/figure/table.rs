@@ -7,14 +7,14 @@ use crate::export;
 use crate::number::{fine, grouped, tick};
 use crate::summary::ends;
 
-/// Columns and rows, all rows as long as the head.
+/// A table: the heads of its columns, and rows of the same length.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Table {
     head: Vec<String>,
     rows: Vec<Vec<Cell>>,
 }
 
-/// One value.
+/// The value of a cell.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Cell {
     /// A text.
@@ -27,23 +27,23 @@ pub(crate) enum Cell {
     Count(usize),
     /// A median with its interval; three columns in CSV.
     Estimate(Estimate),
-    /// Nothing was measured.
+    /// An empty cell: no value was measured.
     Blank,
 }
 
 impl Table {
-    /// An empty table with these columns; the names contain units.
+    /// An empty table with the given column heads, which contain the units.
     pub(crate) fn new<S: Into<String>>(head: impl IntoIterator<Item = S>) -> Self {
         Self { head: head.into_iter().map(Into::into).collect(), rows: Vec::new() }
     }
 
-    /// Adds a row; missing cells are blank.
+    /// Adds a row. Missing cells at its end are blank.
     pub(crate) fn push(&mut self, mut row: Vec<Cell>) {
         row.resize(self.head.len(), Cell::Blank);
         self.rows.push(row);
     }
 
-    /// The table for a page, without columns that hold nothing.
+    /// The table as HTML, without columns that are empty in every row.
     pub(crate) fn html(&self) -> Markup {
         let shown: Vec<usize> = (0..self.head.len()).filter(|at| *at == 0 || !self.is_empty(*at)).collect();
         html! {
@@ -59,8 +59,8 @@ impl Table {
         }
     }
 
-    /// The table as RFC 4180 CSV. After a column of estimates come two columns with the ends of their
-    /// intervals.
+    /// The table as CSV (RFC 4180). A column of estimates is followed by two columns with the lower and upper
+    /// ends of the intervals.
     pub(crate) fn csv(&self) -> String {
         let estimates: Vec<bool> = (0..self.head.len()).map(|at| self.has_estimates(at)).collect();
         let head = self.head.iter().zip(&estimates).flat_map(|(name, is_estimate)| {
@@ -122,7 +122,7 @@ impl Cell {
         }
     }
 
-    /// The fields of the value: three in a column of estimates.
+    /// The CSV fields of the cell: three fields in a column of estimates, otherwise one.
     fn exact(&self, in_estimates: bool) -> Vec<String> {
         let number = |value: f64| if value.is_finite() { value.to_string() } else { String::new() };
         let mut fields = match self {

@@ -11,13 +11,13 @@ const ADVANCE: [u16; 95] = [
     556, 556, 333, 500, 278, 556, 500, 722, 500, 500, 500, 334, 260, 334, 584, // p to ~
 ];
 
-/// The width of a text in the units of `size`, in the regular weight. Bold text is about 6 % wider.
+/// The width of a text in regular weight, in the units of `size`. Bold text is about 6 % wider.
 pub(crate) fn width(text: &str, size: f64) -> f64 {
     text.chars().map(advance).sum::<f64>() * size / 1000.0
 }
 
-/// The text in lines no wider than `limit`, broken at spaces if possible and otherwise inside a word. Text
-/// that doesn't fit in `lines` lines is cut off with an ellipsis.
+/// Breaks a text into lines no wider than `limit`: at spaces if possible, otherwise inside words. A text that
+/// needs more than `lines` lines is cut off with an ellipsis.
 pub(crate) fn wrap(text: &str, size: f64, limit: f64, lines: usize) -> Vec<String> {
     let mut out: Vec<String> = Vec::new();
     for word in text.split_whitespace() {

@@ -13,15 +13,16 @@ use super::text::fit;
 use super::{Drawn, Paper, caption};
 use crate::number::{count, short, tick};
 
-/// The number of points of a curve. With more points, means of neighbours are drawn.
+/// The greatest number of points of a drawn curve. If a series has more points, means of neighbouring points
+/// are drawn.
 const MOST_POINTS: usize = 1200;
-/// The largest number of lines in a panel. A panel with more lines is split by their subjects.
+/// The greatest number of lines in a panel. A panel with more lines is split by the names of the series.
 const MOST_LINES: usize = 6;
-/// The number of cases that are drawn. More cases are only in the table.
+/// The greatest number of cases that are drawn. All cases are in the table.
 const MOST_CASES: usize = 6;
 const WHAT: &str = "series of the samplers";
 
-/// Panels of the samplers' series.
+/// Draws panels of the series that samplers recorded.
 pub(crate) fn draw(context: &Context<'_>) -> Drawn {
     let lacks = context.lacks_of(WHAT, has_series);
     let runs = runs(context);
@@ -34,17 +35,17 @@ pub(crate) fn draw(context: &Context<'_>) -> Drawn {
     }
 }
 
-/// The run of a case that is drawn.
+/// A case's run that is drawn.
 struct Chosen<'a> {
     name: &'a str,
     block: u32,
     seconds: f64,
-    /// The time in which the tool counted, if it had a ramp before that time.
+    /// The start and the end of the interval that the tool measured, if a ramp-up preceded it.
     counted: Option<(f64, f64)>,
     panels: Vec<SeriesPanel<'a>>,
 }
 
-/// Lines of one unit.
+/// A panel: series with the same unit.
 struct SeriesPanel<'a> {
     unit: &'a str,
     lines: Vec<&'a Series>,
@@ -65,7 +66,7 @@ fn runs<'a>(context: &Context<'a>) -> Vec<Chosen<'a>> {
     context.cases.iter().filter_map(chosen).collect()
 }
 
-/// The series grouped by unit, in the order of the record; also grouped by name if a unit has many series.
+/// Groups the series by unit, in the order of the record; also by name if a unit has many series.
 fn panels(all: &[Series]) -> Vec<SeriesPanel<'_>> {
     let mut panels: Vec<SeriesPanel<'_>> = Vec::new();
     for series in all.iter().filter(|series| !series.points.is_empty()) {
@@ -99,7 +100,7 @@ fn on_paper(runs: &[Chosen<'_>], paper: Paper, id: &str, lacks: &[String]) -> (M
 }
 
 impl Chosen<'_> {
-    /// Draws the panels of a run over a common time axis. Returns the y of their end.
+    /// Draws the panels of a run over a common time axis. Returns the y of their lower end.
     fn draw(&self, paper: Paper, id: &str, y: f64) -> (Markup, f64) {
         let title = format!("{} (block {})", self.name, u64::from(self.block) + 1);
         let mut y = y + 18.0;
@@ -132,7 +133,8 @@ impl SeriesPanel<'_> {
         std::iter::once(head).chain(self.lines.iter().enumerate().map(entry)).collect()
     }
 
-    /// The class of a line: a colour for each host, and a dash pattern for each further line of the host.
+    /// The CSS class of a line: a colour for each host, and a dash pattern for each further line of the same
+    /// host.
     fn class(&self, at: usize) -> String {
         let mut hosts: Vec<&str> = self.lines.iter().map(|line| line.host.as_str()).collect();
         hosts.sort_unstable();
@@ -169,8 +171,8 @@ fn thinned(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
     points.chunks(size).map(mean).filter(|(at, value)| at.is_finite() && value.is_finite()).collect()
 }
 
-/// Mean, minimum and maximum of a series, over the intervals that are completely inside the time in which the tool
-/// counted; over all intervals if there are none.
+/// Mean, minimum and maximum of a series over the samples that lie completely inside the measured interval
+/// `counted`; over all samples if none does.
 fn extent(series: &Series, counted: Option<(f64, f64)>) -> Option<[f64; 3]> {
     let before = |at: usize| at.checked_sub(1).map_or(0.0, |before| series.points[before].0);
     let inside = counted.map(|(begin, end)| {
@@ -250,7 +252,7 @@ fn table(runs: &[Chosen<'_>]) -> Table {
     table
 }
 
-/// Every point, for the CSV.
+/// All points of all series, for the CSV.
 fn points(runs: &[Chosen<'_>]) -> Table {
     let mut table = Table::new(["Case", "Block", "Host", "Series", "Unit", "Seconds", "Value"]);
     for (run, series) in all_lines(runs) {

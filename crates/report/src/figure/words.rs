@@ -5,7 +5,7 @@ use linerate_bench::stats::Estimate;
 use crate::number::short;
 use crate::summary::{State, Summary, ends};
 
-/// The reason why a case has no value, in words, and true if that is a failure.
+/// The reason why a case has no value, in words; true if the reason is a failure.
 pub(crate) fn lack_text(state: State<'_>) -> (String, bool) {
     match state {
         State::Measured => (String::new(), false),
@@ -15,7 +15,7 @@ pub(crate) fn lack_text(state: State<'_>) -> (String, bool) {
     }
 }
 
-/// `9.39 [9.37, 9.40]`, or only the median if there is no interval.
+/// An estimate as text: `9.39 [9.37, 9.40]`, or only the median if it has no interval.
 pub(crate) fn with_interval(estimate: Option<Estimate>) -> String {
     match estimate.map(|estimate| (estimate.median, ends(estimate))) {
         None => "–".to_owned(),
@@ -24,14 +24,14 @@ pub(crate) fn with_interval(estimate: Option<Estimate>) -> String {
     }
 }
 
-/// The signs of a summary: † if a run was disturbed, ‡ if a run failed, and § if a run was at the limit of
-/// the test bed.
+/// The footnote signs of a case: † if a run was disturbed, ‡ if a run failed, and § if a run was at the limit
+/// of the test bed.
 pub(crate) fn signs(summary: &Summary<'_>) -> String {
     let signs = [("†", &summary.disturbed), ("‡", &summary.failed), ("§", &summary.limited_by_bed)];
     signs.into_iter().filter(|(_, notes)| !notes.is_empty()).map(|(sign, _)| sign).collect()
 }
 
-/// The reason why a case has no value, or the meaning of its signs; empty if there is neither.
+/// The reason why a case has no value, or the meaning of its footnote signs; empty if neither applies.
 pub(crate) fn remark(summary: &Summary<'_>, state: State<'_>) -> String {
     let (lack, _) = lack_text(state);
     if !lack.is_empty() {
@@ -46,7 +46,7 @@ pub(crate) fn remark(summary: &Summary<'_>, state: State<'_>) -> String {
     signs.map(|(what, count)| format!("{count} {what}")).collect::<Vec<_>>().join(", ")
 }
 
-/// A level of a factor in words: "4 queues" instead of only a number.
+/// A factor's level in words, for example "4 queues" instead of only "4".
 pub(crate) fn level_words(factor: Option<&str>, level: &str) -> String {
     const COUNTED: [&str; 7] = ["links", "queues", "guests", "streams", "users", "workers", "tiles"];
     let Some(factor) = factor.filter(|_| level.parse::<f64>().is_ok()) else { return level.to_owned() };

@@ -1,4 +1,4 @@
-//! The bounds that the study must reach, and the rows that it only compares.
+//! The section about the study's bounds: the values that results must reach, and comparisons without a bound.
 
 use linerate_bench::record::{Bound, Record, Relation};
 use linerate_bench::stats::{BoundRow, BoundVerdict, Estimate, bound_rows, outcome};
@@ -8,7 +8,7 @@ use super::scrolling;
 use crate::number::{bytes, short, tick};
 use crate::summary::ends;
 
-/// The rows of the study with the results; empty if it has none.
+/// The study's bounds and comparisons with their results, as a section; empty if the study has none.
 pub(crate) fn section(record: &Record) -> Markup {
     if record.bounds.is_empty() {
         return html! {};

@@ -1,4 +1,4 @@
-//! The table of cases, and their failures.
+//! The section with the table of cases, and with their failures.
 
 use linerate_bench::metric::Metric;
 use linerate_bench::record::Record;
@@ -9,7 +9,7 @@ use super::scrolling;
 use crate::figure::{lack_text, streams_text};
 use crate::summary::{Note, State, Summary, cipher_words, data_words};
 
-/// Cases by metrics.
+/// The table with a row for each case and a column for each metric, as a section.
 pub(crate) fn section(record: &Record, summaries: &[Summary<'_>]) -> Markup {
     html! {
         section {
@@ -33,7 +33,8 @@ pub(crate) fn section(record: &Record, summaries: &[Summary<'_>]) -> Markup {
     }
 }
 
-/// The failed, missing and disturbed runs and the warnings, with their reasons; empty if there are none.
+/// The failed, missing and disturbed runs and the tools' warnings, with their reasons; empty if there are
+/// none.
 pub(crate) fn troubles(summaries: &[Summary<'_>]) -> Markup {
     let lists = [
         ("Failed", "bad", collect(summaries, |s| &s.failed)),
@@ -101,7 +102,7 @@ fn has_streams(record: &Record) -> bool {
     record.cases.iter().any(|case| case.streams.is_some())
 }
 
-/// True if the cases ran on more than one link, so that the table must name it.
+/// Whether the cases ran on more than one link, so that the table needs a column for the link.
 fn has_links(record: &Record) -> bool {
     record.cases.windows(2).any(|pair| pair[0].link != pair[1].link)
 }
@@ -126,10 +127,10 @@ fn lack(summary: &Summary<'_>, columns: usize) -> Markup {
     }
 }
 
-/// The rows of one kind of trouble: the case's label, and the runs with a common reason.
+/// The rows of one kind of trouble: each has a case's label and the runs with the same reason.
 type Rows<'a> = Vec<(&'a str, Trouble<'a>)>;
 
-/// Runs of a case with the same reason.
+/// The runs of a case that have the same reason.
 struct Trouble<'a> {
     reason: &'a str,
     blocks: Vec<u32>,
@@ -171,7 +172,7 @@ fn trouble_table(lists: &[(&str, &str, Rows<'_>)]) -> Markup {
     }
 }
 
-/// The numbers of blocks, counted from 1.
+/// The numbers of blocks as text, counted from 1.
 fn block_list(blocks: &[u32]) -> String {
     let names: Vec<_> = blocks.iter().map(|block| (u64::from(*block) + 1).to_string()).collect();
     names.join(", ")

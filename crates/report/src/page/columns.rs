@@ -9,12 +9,12 @@ use crate::link::Ceiling;
 use crate::number::{bytes, grouped, plain};
 use crate::summary::{Summary, case_name, ends};
 
-/// A column.
+/// A column of the table of cases.
 pub(crate) struct Column {
-    /// Its name, in lines.
+    /// The column's name, split into lines.
     head: Vec<String>,
     numeric: bool,
-    /// Its cell for a case; `None` if the case has no such value.
+    /// The function that makes a case's cell; it returns `None` if the case has no such value.
     content: Box<Content>,
 }
 
@@ -27,7 +27,7 @@ pub(crate) fn present(record: &Record, summaries: &[Summary<'_>]) -> Vec<Column>
     all(record).into_iter().filter(filled).collect()
 }
 
-/// The name of the case with which the others are compared.
+/// The name of the baseline, the case with which other cases are compared.
 pub(crate) fn baseline(record: &Record) -> Option<String> {
     let id = record.baseline.as_deref()?;
     record.cases.iter().find(|case| case.id == id).map(|case| case_name(record, case))
@@ -39,7 +39,7 @@ impl Column {
         Self { head, numeric: true, content: Box::new(content) }
     }
 
-    /// The cell at the column's head.
+    /// The cell at the head of the column.
     pub(crate) fn head(&self) -> Markup {
         html! {
             th scope="col" class=[self.class()] {
@@ -48,7 +48,7 @@ impl Column {
         }
     }
 
-    /// The cell of a case.
+    /// The column's cell for a case.
     pub(crate) fn cell(&self, record: &Record, summary: &Summary<'_>) -> Markup {
         let content = (self.content)(record, summary).unwrap_or_else(|| html! { "–" });
         html! { td class=[self.class()] { (content) } }
@@ -94,7 +94,7 @@ fn of_metric(record: &Record, metric: Metric) -> Column {
     Column::new(head, move |_, summary| match metric {
         Metric::Found => Some(found(summary.figures.searched.as_deref()?, summary.of(metric)?)),
         Metric::PeakRss => summary.figures.peak_rss_bytes.map(|peak| html! { (bytes(peak)) }),
-        // These two follow from the metric beside them, which has its interval.
+        // These two metrics follow from the metric in the neighbouring column, which shows the interval.
         Metric::CommandRate | Metric::Seconds => {
             summary.of(metric).map(|estimate| html! { (metric.text(estimate.median)) })
         }
@@ -102,7 +102,7 @@ fn of_metric(record: &Record, metric: Metric) -> Column {
     })
 }
 
-/// True if the tool reports the payload's time separately from that of the login.
+/// Whether the tool reports the time of the payload separately from the time of the login.
 fn has_payload_time(run: &Run) -> bool {
     matches!(&run.outcome, Outcome::Measured(m) if m.payload_seconds.is_some())
 }
@@ -116,7 +116,7 @@ fn value(text: impl Fn(f64) -> String, estimate: Estimate) -> Markup {
     }
 }
 
-/// The level that a search found, such as a number of users.
+/// The level that a search found, such as the number of users, as a cell.
 fn found(parameter: &str, number: Estimate) -> Markup {
     html! {
         (number.median) " " (parameter)
@@ -132,8 +132,8 @@ fn connections([attempted, made, failed]: [u64; 3]) -> Markup {
     }
 }
 
-/// The rate as a share of the link's ceiling. If a run is above the ceiling, that is an error of the
-/// measurement, and is shown as an error.
+/// The rate as a share of the link's ceiling. A run above the ceiling is an error of the measurement, and is
+/// marked as an error.
 fn share_of_ceiling(record: &Record, summary: &Summary<'_>) -> Option<Markup> {
     let ceiling = Ceiling::named(record, &summary.case.link)?;
     let share = 100.0 * summary.of(Metric::PayloadRate)?.median / ceiling.payload;

@@ -28,7 +28,7 @@ pub(crate) fn section(record: &Record) -> Markup {
     }
 }
 
-/// The link's rate, if it has one.
+/// The task for which the doctor judges the hosts: the link's rate, if it is known.
 fn need(record: &Record) -> Need {
     let rates = record.links.iter().map(|named| &named.link).chain(&record.link);
     let fastest = rates.filter_map(|link| link.bits_per_second).max();

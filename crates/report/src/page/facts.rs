@@ -1,4 +1,4 @@
-//! The hosts' facts, side by side.
+//! The section with the hosts' facts, side by side.
 
 use linerate_bench::record::{Host, Measures, Record};
 use linerate_bench::stats::good_runs;
@@ -21,7 +21,7 @@ pub(crate) fn section(record: &Record) -> Markup {
     }
 }
 
-/// A row: its name, and the text of its value.
+/// A row of the table: its name, and the function that makes its cells.
 type FactRow = (&'static str, fn(&Profile) -> Markup);
 
 const ROWS: [FactRow; 12] = [
@@ -61,7 +61,8 @@ fn table(hosts: &[Host], roles: [&str; 2]) -> Markup {
     }
 }
 
-/// The roles of the first and of the second host; empty if they differ between cases.
+/// The roles of the first and of the second host (sender or receiver); empty if the roles differ between
+/// cases.
 fn roles(record: &Record) -> [&'static str; 2] {
     let asks = |m: &Measures| m.transactions.is_some() || m.score.is_some();
     let good = || record.cases.iter().flat_map(|case| good_runs(record, &case.id)).map(|(_, run)| run);
@@ -85,7 +86,7 @@ fn fact<T>(fact: &Fact<T>, show: impl Fn(&T) -> String) -> Markup {
     }
 }
 
-/// Minimum, default and maximum of a buffer.
+/// The minimum, default and maximum size of a buffer, as text.
 fn buffer(sizes: &[u64; 3]) -> String {
     sizes.map(grouped).join(" / ")
 }
@@ -103,7 +104,7 @@ fn interfaces(all: &[Interface]) -> Markup {
     }
 }
 
-/// The reason why only the name of an interface is known, if one reason holds for all its facts.
+/// If nothing but the name of an interface is known, and for a single reason: that reason.
 fn unseen(interface: &Interface) -> Option<&str> {
     let Interface { driver, speed_mbps, mtu, rx_queues, tx_queues, .. } = interface;
     let reasons = [reason(driver), reason(speed_mbps), reason(mtu), reason(rx_queues), reason(tx_queues)];

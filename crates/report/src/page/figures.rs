@@ -1,4 +1,4 @@
-//! The figures of the page, each with its caption, its numbers and its files.
+//! The section of each figure: the drawing, its caption, its numbers and its files.
 
 use linerate_bench::record::Record;
 use maud::{Markup, html};
@@ -7,7 +7,7 @@ use super::{file_stem, scrolling};
 use crate::export;
 use crate::figure::Shown;
 
-/// Links to the figures, if there are several.
+/// A list of links to the figures, if there are several.
 pub(crate) fn contents(figures: &[Shown<'_>]) -> Markup {
     if figures.len() < 2 {
         return html! {};
@@ -44,12 +44,12 @@ pub(crate) fn section(record: &Record, figure: &Shown<'_>, at: usize, heading: b
     }
 }
 
-/// The text with non-breaking spaces between numbers and percent signs.
+/// The text with non-breaking spaces between numbers and their percent signs.
 fn unbroken(words: &str) -> String {
     words.replace(" %", "\u{a0}%")
 }
 
-/// Downloads of the figure. The button for a PNG is shown only if its script runs.
+/// Links for downloading the figure's files. The button for a PNG is only visible if the page's script runs.
 fn files(record: &Record, figure: &Shown<'_>) -> Markup {
     let name = format!("{}-{}", file_stem(&record.study), figure.file_stem());
     let svg = export::valid_characters(&figure.stand_alone().into_string());

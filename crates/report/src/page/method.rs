@@ -1,11 +1,11 @@
-//! The method of the measurement, in enough detail to repeat it.
+//! The section about the method of the measurement, with everything that is needed to repeat it.
 
 use linerate_bench::record::{Dataset, Link, Record};
 use maud::{Markup, html};
 
 use crate::number::{bits_per_second, bytes, count};
 
-/// The study, its order, its layer, its link, its data and the tools' versions.
+/// The study, the order of its runs, the layer, the link, the data and the tools' versions, as a section.
 pub(crate) fn section(record: &Record) -> Markup {
     html! {
         section {
@@ -48,7 +48,7 @@ fn links(record: &Record) -> Markup {
     }
 }
 
-/// The rates of the generators and of the path, each measured by itself before the study.
+/// The rates of the load generators and of the path, each measured separately before the study.
 fn capacities(record: &Record) -> Markup {
     html! {
         @for alone in &record.capacity {

@@ -1,4 +1,4 @@
-//! The page: a finding, the figures, and all data behind them.
+//! The page: a finding, the figures, and all data from which they were made.
 
 mod bounds;
 mod cases;
@@ -18,14 +18,14 @@ use crate::summary::{Summary, summaries};
 use crate::{export, figure, finding};
 
 const STYLE: &str = include_str!("style.css");
-/// Offers each figure as PNG. Nothing else on the page needs it.
+/// The script that offers each figure as PNG. Nothing else on the page needs a script.
 const SCRIPT: &str = include_str!("png.js");
-/// With this policy, the browser fetches nothing, and runs only the script with this digest, so a script that
-/// a record smuggled in wouldn't run. Images can only be the page's own figures.
+/// The content security policy: the browser fetches nothing, and runs only the script with this digest, so a
+/// script injected through a record wouldn't run. Images can only be the page's own figures.
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'; \
                       script-src 'sha256-xPfZDDz5cj3Frk8+vRUieB3pn+sEPp3lRS8ybFuax9s='";
 
-/// The whole page.
+/// Renders the whole page.
 pub(crate) fn render(record: &Record) -> Markup {
     let summaries = summaries(record);
     let asked = figure::asked(record, &summaries);
@@ -130,7 +130,7 @@ fn downloads(record: &Record) -> Markup {
     }
 }
 
-/// The study's name as a file name.
+/// The study's name in a form for file names.
 pub(crate) fn file_stem(study: &str) -> String {
     let safe: String =
         study.chars().filter(|c| c.is_ascii_alphanumeric() || *c == '-' || *c == '_').take(40).collect();
@@ -151,7 +151,7 @@ mod tests {
         );
     }
 
-    /// RFC 4648, section 4.
+    /// Encodes bytes in base64 (RFC 4648, section 4).
     fn base64(bytes: &[u8]) -> String {
         const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
         let letter = |chunk: &[u8], at: usize| {

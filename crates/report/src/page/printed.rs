@@ -1,4 +1,4 @@
-//! The numbers that papers printed, beside the measured ones.
+//! The section with values that papers printed, beside the measured values.
 
 use linerate_bench::record::Record;
 use linerate_bench::stats::{CaseSummary, PrintedRow};
@@ -12,7 +12,7 @@ fn measured(row: &PrintedRow) -> String {
     row.measured.map_or("–".to_owned(), |_| row.measured_text())
 }
 
-/// Every printed number with its source; empty if there are none.
+/// Every value that a paper printed, with its source, as a section; empty if there are none.
 pub(crate) fn section(record: &Record, summaries: &[Summary<'_>]) -> Markup {
     let figures: Vec<CaseSummary> = summaries.iter().map(|summary| summary.figures.clone()).collect();
     let rows = PrintedRow::all(record, &figures);

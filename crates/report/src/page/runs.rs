@@ -1,4 +1,4 @@
-//! Every run behind the figures.
+//! The section with all runs.
 
 use linerate_bench::metric::Metric;
 use linerate_bench::record::{Measures, Outcome, Record, Run};
@@ -8,7 +8,7 @@ use super::scrolling;
 use crate::number::count;
 use crate::summary::case_name;
 
-/// All runs, folded away until the reader opens them.
+/// All runs as a section that is folded until the reader opens it.
 pub(crate) fn section(record: &Record) -> Markup {
     html! {
         section {
@@ -21,13 +21,13 @@ pub(crate) fn section(record: &Record) -> Markup {
     }
 }
 
-/// The metrics that any run has.
+/// The metrics for which any run has a value.
 fn present(record: &Record) -> Vec<Metric> {
     let any = |metric: &Metric| record.runs.iter().any(|run| cell(record, run, *metric).is_some());
     Metric::all().filter(any).collect()
 }
 
-/// The cell of a metric of a run.
+/// The cell with a run's value of a metric.
 fn cell(record: &Record, run: &Run, metric: Metric) -> Option<String> {
     let Outcome::Measured(measures) = &run.outcome else { return None };
     let text = metric.text(metric.shown(measures, record.counts_cpu_once())?);

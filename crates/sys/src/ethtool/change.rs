@@ -1,20 +1,20 @@
-//! Changes of a driver's settings. They need CAP_NET_ADMIN.
+//! Changes settings of network drivers. All changes need CAP_NET_ADMIN.
 
 use std::io;
 
 use super::settings::{FEATURE_NAMES, MOST_SLOTS};
 use super::{Ethtool, Question};
 
-/// ETHTOOL_SFEATURES and SRXFHINDIR.
+/// The commands ETHTOOL_SFEATURES and ETHTOOL_SRXFHINDIR.
 const SET_FEATURES: u32 = 0x3b;
 const SET_INDIRECTION: u32 = 0x39;
 
 impl Ethtool {
-    /// Changes some numbers of a group, by their names; the other numbers stay as they are.
+    /// Changes the named numbers of a group; the group's other numbers stay unchanged.
     ///
     /// # Errors
-    /// `EOPNOTSUPP` if the driver can't change them, `EINVAL` if it refuses a value, `InvalidInput` for a name that the
-    /// group lacks.
+    /// `EOPNOTSUPP` if the driver can't change them, `EINVAL` if it refuses a value, `InvalidInput` for a
+    /// name that the group lacks.
     pub fn set_numbers(
         &mut self,
         interface: &str,
@@ -33,28 +33,30 @@ impl Ethtool {
         self.ask(interface)
     }
 
-    /// Requests a feature, or withdraws the request. The kernel may not grant it: see [`Ethtool::features`].
+    /// Requests that a feature is switched on or off. The kernel may not do so: see [`Ethtool::features`].
     ///
     /// # Errors
-    /// `InvalidInput` if the interface has no such feature; those of [`Ethtool::numbers`].
+    /// `InvalidInput` if the interface has no such feature; the errors of [`Ethtool::numbers`].
     pub fn set_feature(&mut self, interface: &str, feature: &str, on: bool) -> io::Result<()> {
         let names = self.set(interface, FEATURE_NAMES)?;
         let bit = names.iter().position(|name| name == feature);
         let bit = bit.ok_or_else(|| io::Error::from(io::ErrorKind::InvalidInput))?;
         self.clear();
         self.put([SET_FEATURES, u32::try_from(names.len().div_ceil(32)).unwrap_or(0), 0]);
-        // For each word of features: a mask of the bits to change, then their values.
+        // Each word of features is represented by a mask of the bits to change and by the values of these
+        // bits.
         let (at, mask) = (8 + bit / 32 * 8, 1 << (bit % 32));
         self.set_word(at, mask);
         self.set_word(at + 4, if on { mask } else { 0 });
         self.ask(interface)
     }
 
-    /// Sets the ring of each slot by which received packets are distributed over queues; without slots, the driver's own
-    /// distribution, which it adapts to its number of queues.
+    /// Sets the ring of each slot of the indirection table, which distributes received packets over queues.
+    /// If `slots` is empty, restores the driver's default distribution, which adapts to the number of queues.
     ///
     /// # Errors
-    /// `EINVAL` if the driver has another number of slots or no such ring; those of [`Ethtool::numbers`].
+    /// `EINVAL` if the driver has another number of slots or no such ring; the errors of
+    /// [`Ethtool::numbers`].
     pub fn set_slots(&mut self, interface: &str, slots: &[u32]) -> io::Result<()> {
         if slots.len() > MOST_SLOTS as usize {
             return Err(io::Error::from_raw_os_error(libc::EINVAL));

@@ -1,5 +1,5 @@
-//! Queries of network drivers, and changes of their settings (include/uapi/linux/ethtool.h). This file: drivers' statistics, by queue and in
-//! total, as `ethtool -S` shows them (`ETHTOOL_GSTATS`).
+//! Queries network drivers, and changes their settings (include/uapi/linux/ethtool.h). This file reads
+//! drivers' statistics, for each queue and in total, as `ethtool -S` shows them (`ETHTOOL_GSTATS`).
 
 mod change;
 mod module;
@@ -14,24 +14,25 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
 
 pub use settings::{CHANNELS, COALESCING, Driver, Feature, PAUSE, PortLink, Question, RINGS, Spread};
 
-/// ETHTOOL_GSTRINGS, ETHTOOL_GSTATS and ETHTOOL_GSSET_INFO.
+/// The commands ETHTOOL_GSTRINGS, ETHTOOL_GSTATS and ETHTOOL_GSSET_INFO.
 const STRINGS: u32 = 0x1b;
 const STATISTICS: u32 = 0x1d;
 const SET_INFO: u32 = 0x37;
 /// ETH_SS_STATS: the set of strings that names statistics.
 const SET: u32 = 1;
-/// ETH_GSTRING_LEN.
+/// ETH_GSTRING_LEN: the bytes of a name.
 const NAME: usize = 32;
-/// The most statistics that are read; the largest drivers have a few thousand.
+/// The most statistics that are read from a driver. The largest drivers have a few thousand.
 const MOST: usize = 1 << 15;
-/// The kernel writes all of the driver's values, whatever number was requested. The buffer overflows only if a driver
-/// gains more than this number between two system calls.
+/// The number of values for which the buffer has room. The kernel writes all values of the driver, even if
+/// fewer were requested. So the buffer would overflow only if a driver gained more than `MOST` values between
+/// two system calls.
 const ROOM: usize = 2 * MOST;
 
 /// A socket for queries of this network namespace's drivers.
 pub struct Ethtool {
     socket: OwnedFd,
-    // Most of the buffer is never touched, so it costs no memory.
+    // Most pages of the buffer are never touched, so they take no memory.
     buffer: Vec<u8>,
 }
 
@@ -48,7 +49,7 @@ impl Ethtool {
     /// The names of an interface's statistics, in the order of their values.
     ///
     /// # Errors
-    /// `EOPNOTSUPP` if its driver has none, `ENODEV` if there is no such interface.
+    /// `EOPNOTSUPP` if the interface's driver has no statistics, `ENODEV` if there is no such interface.
     pub fn names(&mut self, interface: &str) -> io::Result<Vec<String>> {
         self.set(interface, SET)
     }
@@ -66,7 +67,7 @@ impl Ethtool {
         Ok(values.map(|bytes| u64::from_ne_bytes(*bytes)).collect())
     }
 
-    /// The strings of a set.
+    /// The names of the strings in a set of the driver.
     fn set(&mut self, interface: &str, set: u32) -> io::Result<Vec<String>> {
         let count = self.count(interface, set)?;
         self.put([STRINGS, set, u32::try_from(count).unwrap_or(0)]);
@@ -75,10 +76,11 @@ impl Ethtool {
         Ok(self.buffer[12..12 + told * NAME].chunks(NAME).map(name).collect())
     }
 
-    /// The number of strings that the driver has in a set now.
+    /// The number of strings that a set of the driver has now.
     fn count(&mut self, interface: &str, set: u32) -> io::Result<usize> {
         self.put([SET_INFO, 0, 0]);
-        // struct ethtool_sset_info: the mask of sets (64 bits), then one count for each set that the driver has.
+        // The layout of struct ethtool_sset_info: a mask of the requested sets (64 bits), and then one count
+        // for each set that the driver has.
         self.buffer[8..16].copy_from_slice(&(1u64 << set).to_ne_bytes());
         self.ask(interface)?;
         let mask = u64::from(self.word(8)) | u64::from(self.word(12));
@@ -106,7 +108,7 @@ impl Ethtool {
         // SAFETY: ifreq consists of integers, arrays and a pointer, for which zero is a value.
         let mut request: libc::ifreq = unsafe { mem::zeroed() };
         let name = interface.as_bytes();
-        // The last byte stays zero.
+        // The last byte must stay zero.
         if name.len() >= request.ifr_name.len() || name.contains(&0) {
             return Err(io::Error::from_raw_os_error(libc::ENODEV));
         }
@@ -122,7 +124,7 @@ impl Ethtool {
         // names. The kernel never reads more than that from a request that changes something.
         let result =
             unsafe { libc::ioctl(self.socket.as_raw_fd(), libc::SIOCETHTOOL as _, &raw mut request) };
-        // A change of features returns flags, which are positive.
+        // A change of features returns flags, which are positive numbers.
         if result >= 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
     }
 }

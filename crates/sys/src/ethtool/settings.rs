@@ -1,4 +1,4 @@
-//! Further queries of a driver: its name, queues, rings, features and interrupt coalescing.
+//! Further queries of a driver: its identity, queues, rings, features and interrupt coalescing.
 //!
 //! Every answer is a structure of 32-bit words that begins with the request's number. None of these requests
 //! needs a privilege.
@@ -7,7 +7,7 @@ use std::io;
 
 use super::{Ethtool, NAME, name};
 
-/// ETHTOOL_GDRVINFO, GFEATURES, GRXRINGS, GRXFHINDIR and GLINKSETTINGS.
+/// The commands ETHTOOL_GDRVINFO, GFEATURES, GRXRINGS, GRXFHINDIR and GLINKSETTINGS.
 const DRIVER: u32 = 0x03;
 const FEATURES: u32 = 0x3a;
 const RX_RINGS: u32 = 0x2d;
@@ -15,31 +15,31 @@ const INDIRECTION: u32 = 0x38;
 const LINK: u32 = 0x4c;
 /// ETH_SS_FEATURES: the set of strings that names features.
 pub(super) const FEATURE_NAMES: u32 = 4;
-/// The most slots of an indirection table that are read; the largest drivers have a few thousand.
+/// The most slots of an indirection table that are read. The largest drivers have a few thousand.
 pub(super) const MOST_SLOTS: u32 = 1 << 16;
-/// The most words of link modes; the kernel has three or four.
+/// The most words of link modes that are read. The kernel has three or four.
 const MOST_MODES: usize = 32;
-/// Bytes of struct ethtool_link_settings before its link modes.
+/// The length of struct ethtool_link_settings before its link modes.
 const LINK_HEADER: usize = 48;
 
-/// A group of numbers in a driver's answer: each number's name, and the index of its word.
+/// A group of numbers that a driver returns in one answer: each number's name, and the index of its word.
 #[derive(Clone, Copy, Debug)]
 pub struct Question {
     pub(super) command: u32,
     pub(super) fields: &'static [(&'static str, usize)],
 }
 
-/// Queues (`ETHTOOL_GCHANNELS`).
+/// The numbers of queues (`ETHTOOL_GCHANNELS`).
 pub const CHANNELS: Question = Question {
     command: 0x3c,
     fields: &[("max_rx", 1), ("max_tx", 2), ("max_combined", 4), ("rx", 5), ("tx", 6), ("combined", 8)],
 };
 
-/// Rings (`ETHTOOL_GRINGPARAM`).
+/// The sizes of rings (`ETHTOOL_GRINGPARAM`).
 pub const RINGS: Question =
     Question { command: 0x10, fields: &[("max_rx", 1), ("max_tx", 4), ("rx", 5), ("tx", 8)] };
 
-/// Coalescing (`ETHTOOL_GCOALESCE`).
+/// The settings of interrupt coalescing (`ETHTOOL_GCOALESCE`).
 pub const COALESCING: Question = Question {
     command: 0x0e,
     fields: &[
@@ -52,63 +52,64 @@ pub const COALESCING: Question = Question {
     ],
 };
 
-/// Flow control (`ETHTOOL_GPAUSEPARAM`).
+/// The settings of flow control (`ETHTOOL_GPAUSEPARAM`).
 pub const PAUSE: Question = Question { command: 0x12, fields: &[("autoneg", 1), ("rx", 2), ("tx", 3)] };
 
 /// A driver's identity.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Driver {
-    /// Its name.
+    /// The driver's name.
     pub name: String,
-    /// Its version.
+    /// The driver's version.
     pub version: String,
-    /// Its device's firmware version; empty if it is unknown.
+    /// The firmware version of the driver's device; empty if it is unknown.
     pub firmware: String,
-    /// Its device's address on a bus, usually a PCI address.
+    /// The bus address of the driver's device, usually a PCI address.
     pub bus: String,
 }
 
-/// One feature.
+/// A feature of an interface, such as an offload.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Feature {
-    /// Its name.
+    /// The feature's name.
     pub name: String,
-    /// True if it is on.
+    /// True if the feature is on.
     pub on: bool,
-    /// True if it was requested. A requested feature is on unless it depends on another feature that is off.
+    /// True if the feature was requested. A requested feature is on unless it depends on another feature that
+    /// is off.
     pub wanted: bool,
-    /// True if it can't be changed.
+    /// True if the feature can't be changed.
     pub fixed: bool,
 }
 
-/// How received packets are distributed over queues.
+/// How received packets are distributed over queues (RSS).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Spread {
-    /// Receive rings.
+    /// The number of receive rings.
     pub rings: u32,
-    /// The ring of each slot; empty if there is no table.
+    /// The ring of each slot of the indirection table; empty if the driver has no such table.
     pub slots: Vec<u32>,
 }
 
-/// A port's link.
+/// The link of a port.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PortLink {
-    /// The kind of connector, by the kernel's number (`PORT_TP` 0, `PORT_FIBRE` 3, `PORT_DA` 5 ...).
+    /// The kind of connector, as the kernel's number (`PORT_TP` 0, `PORT_FIBRE` 3, `PORT_DA` 5 and so on).
     pub media: u8,
-    /// True if its mode is negotiated with the other end.
+    /// True if the link's mode is negotiated with the other end.
     pub autoneg: bool,
     /// The current speed in Mbit/s; `None` if the driver doesn't know it.
     pub mbps: Option<u32>,
-    /// Modes that the port supports, by the kernel's numbers (`ETHTOOL_LINK_MODE_..._BIT`).
+    /// The modes that the port supports, as the kernel's numbers (`ETHTOOL_LINK_MODE_..._BIT`).
     pub supported: Vec<u32>,
-    /// Modes that the port offers to the other end.
+    /// The modes that the port offers to the other end, as the kernel's numbers.
     pub offered: Vec<u32>,
-    /// Modes that the other end offers; empty if the driver doesn't report them.
+    /// The modes that the other end offers, as the kernel's numbers; empty if the driver doesn't report them.
     pub partner: Vec<u32>,
 }
 
 impl Ethtool {
-    /// Reads a group of numbers, with their names.
+    /// Reads the group of numbers `question`; returns each number with its name.
     ///
     /// # Errors
     /// `EOPNOTSUPP` if the driver doesn't support the request, `ENODEV` if there is no such interface.
@@ -180,7 +181,8 @@ impl Ethtool {
         self.clear();
         self.put([LINK, 0, 0]);
         self.ask(interface)?;
-        // The first answer is the negative of the number of words that the second request needs for link modes.
+        // The first answer contains, as a negative number, the number of words that the second request needs
+        // for link modes.
         let words = (self.buffer[15] as i8).unsigned_abs();
         if usize::from(words) > MOST_MODES {
             return Err(io::Error::other(format!("{interface} has {words} words of link modes")));
@@ -224,7 +226,8 @@ mod tests {
         let mut ethtool = Ethtool::open().unwrap();
         let features = ethtool.features("lo").unwrap();
         let find = |name: &str| features.iter().find(|feature| feature.name == name);
-        // The kernel's loopback_dev: its checksum features are fixed, segmentation can be switched.
+        // The loopback interface of the kernel: its checksum features are fixed, and segmentation can be
+        // switched.
         assert!(find("highdma").is_some_and(|feature| feature.on && feature.fixed), "{features:?}");
         assert!(find("tx-tcp-segmentation").is_some_and(|feature| !feature.fixed), "{features:?}");
         let refused = ethtool.numbers("lo", RINGS).unwrap_err();

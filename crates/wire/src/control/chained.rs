@@ -1,14 +1,15 @@
 //! Messages of a transfer to several hosts that forward the data that they receive to other hosts.
 //!
-//! The hosts have positions from 0. In a chain each host forwards to the host at the next position; in a tree it forwards
-//! to two hosts. Only the client knows which: an agent forwards to the hosts that it gets.
+//! The hosts have positions from 0. In a chain each host forwards to the host at the next position; in a tree
+//! it forwards to two hosts. Only the client knows the shape: an agent forwards to the hosts that the client
+//! names.
 
 use super::Cookie;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::net::SocketAddr;
 
-/// A host's position, and the secrets that it needs there.
+/// A host's position in a chain or tree, and the secrets that the host needs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ChainLink {
     /// DER of the SubjectPublicKeyInfo of the end that opens the data connections to this host: the client, or the
@@ -30,19 +31,19 @@ pub const MAX_NEXT: usize = 2;
 /// A host to which an agent forwards.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ChainNext {
-    /// Its position.
+    /// The host's position.
     pub place: u8,
-    /// DER of the SubjectPublicKeyInfo of its agent.
+    /// DER of the SubjectPublicKeyInfo of the host's agent.
     pub public_key: Vec<u8>,
     /// The cookie that connections to the agent send in their preface.
     pub cookie: Cookie,
-    /// The addresses at which it listens, best first.
+    /// The addresses at which the host's agent listens, best first.
     pub candidates: Vec<SocketAddr>,
-    /// The most hosts, one behind the other, to which the data goes through it.
+    /// The largest number of hosts that get their data through this host, one after the other.
     pub behind: u8,
 }
 
-/// A host to which an agent forwards nothing more.
+/// A host to which an agent has stopped forwarding.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LostNext {
     /// The host's position.

@@ -1,4 +1,4 @@
-//! Changes that the receiver makes, for the user's output.
+//! Changes that the receiver makes, to be printed for the user.
 
 use crate::path::RelPath;
 use serde::{Deserialize, Serialize};
@@ -9,22 +9,22 @@ pub const MAX_CHANGES: usize = 1024;
 /// The change of one entry at the receiver.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Change {
-    /// The change, as rsync's `--itemize-changes` writes it.
+    /// The change in the form of rsync's `--itemize-changes`.
     pub item: [u8; 11],
     /// The entry's path below its source.
     pub path: RelPath,
     /// The entry is, or was, a directory.
     pub directory: bool,
-    /// The target that is printed after the name.
+    /// The target that is printed after the path.
     pub link: Option<Link>,
     /// Properties of the sender's entry, if [`Sync::facts`](super::Sync::facts) requests them.
     pub facts: Option<EntryFacts>,
 }
 
-/// Properties of an entry that are printed with its change if the user asks for them.
+/// Properties of an entry that are printed with its change if the user requests them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EntryFacts {
-    /// Bytes of a file or of a symbolic link's text; 0 for other entries.
+    /// The bytes of a file or of a symbolic link's text; 0 for other entries.
     pub size: u64,
     /// The modification time in seconds since 1970.
     pub mtime: i64,
@@ -35,29 +35,29 @@ pub struct EntryFacts {
 }
 
 impl Change {
-    /// The item of an entry that is deleted. Its path is the entry's.
+    /// The item for an entry that is deleted; `path` is its path.
     pub const DELETED: [u8; 11] = *b"*deleting  ";
-    /// The item of the destination itself, if it is created for the sources and [`Sync::into`](super::Sync::into) is set;
-    /// its path is empty.
+    /// The item for the destination itself, if it is created for the sources and
+    /// [`Sync::into`](super::Sync::into) is set; `path` is empty.
     pub const MADE: [u8; 11] = *b"*creating  ";
-    /// The item of an entry that is skipped because the existing entry is newer. Items of skipped entries are sent if
-    /// [`Sync::unchanged`](super::Sync::unchanged) is set.
+    /// The item for an entry that is skipped because the existing entry is newer. Items for skipped entries
+    /// are only sent if [`Sync::unchanged`](super::Sync::unchanged) is set.
     pub const NEWER: [u8; 11] = *b"*newer     ";
-    /// The item of an entry that is skipped because an entry exists.
+    /// The item for an entry that is skipped because it exists at the receiver.
     pub const EXISTS: [u8; 11] = *b"*exists    ";
-    /// The item of an entry that is skipped because no entry exists.
+    /// The item for an entry that is skipped because it doesn't exist at the receiver.
     pub const MISSING: [u8; 11] = *b"*missing   ";
-    /// The item of a file that is skipped because it has too many bytes.
+    /// The item for a file that is skipped because it is larger than the user's limit.
     pub const OVER: [u8; 11] = *b"*over      ";
-    /// The item of a file that is skipped because it has too few bytes.
+    /// The item for a file that is skipped because it is smaller than the user's limit.
     pub const UNDER: [u8; 11] = *b"*under     ";
 }
 
-/// The target of a changed link, in addition to its name.
+/// The target of a link whose change is printed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Link {
-    /// A symbolic link's text.
+    /// The text of a symbolic link.
     Target(Vec<u8>),
-    /// The path below its source of the entry to which it is a hard link.
+    /// The entry to which a hard link leads, as its path below its source.
     SameAs(RelPath),
 }

@@ -1,10 +1,10 @@
-//! Messages on a channel: each follows its length.
+//! Reads and writes messages on a channel. Each message is preceded by its length.
 
 use std::io::{self, Read, Write};
 
 use super::{MAX_MESSAGE, Message};
 
-/// Why a control message can't be exchanged.
+/// The reason why a control message can't be exchanged.
 #[derive(Debug, thiserror::Error)]
 pub enum ControlError {
     /// The other end has closed the channel.
@@ -53,7 +53,8 @@ pub fn write_from(
 /// Reads one message.
 ///
 /// # Errors
-/// [`ControlError::Closed`] at the channel's end, even inside a message; else if the bytes aren't a message.
+/// [`ControlError::Closed`] at the end of the channel, even in the middle of a message; other errors if
+/// reading fails or the bytes aren't a message.
 pub fn read(channel: &mut impl Read) -> Result<Message, ControlError> {
     let mut length = [0; 4];
     fill(channel, &mut length)?;

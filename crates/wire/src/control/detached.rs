@@ -1,4 +1,4 @@
-//! Messages of a transfer that continues without its client, and of programs that look at it later.
+//! Messages of a transfer that continues without its client, and of later commands that report about it.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -8,9 +8,9 @@ use std::fmt;
 pub struct DetachedJob {
     /// The job's name at both hosts.
     pub id: JobId,
-    /// The host of the sources, as the user wrote it, for people.
+    /// The host of the sources as the user wrote it, for display.
     pub from: String,
-    /// The host of the destination, as the user wrote it, for people.
+    /// The host of the destination as the user wrote it, for display.
     pub to: String,
 }
 
@@ -19,7 +19,7 @@ pub struct DetachedJob {
 pub struct JobId(pub [u8; 4]);
 
 impl JobId {
-    /// Reads a name as it is shown: eight lower-case hexadecimal digits.
+    /// Parses a name in the form in which it is displayed: eight lower-case hexadecimal digits.
     pub fn parse(text: &str) -> Option<Self> {
         let number = u32::from_str_radix(text, 16).ok().map(|number| Self(number.to_be_bytes()));
         number.filter(|id| id.to_string() == text)
@@ -35,9 +35,10 @@ impl fmt::Display for JobId {
 /// What to report about a detached job, and whether to cancel it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JobAttention {
-    /// The job's name, or its first digits. If empty: the only job that runs, or else the last one.
+    /// The job's name, or its first digits. Empty means the only running job, or the last job if none is
+    /// running.
     pub id: String,
-    /// Cancel the job, as an interrupt of its client would.
+    /// True to cancel the job, as an interrupt of its client would.
     pub cancel: bool,
 }
 

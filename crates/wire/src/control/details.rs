@@ -12,27 +12,28 @@ pub struct Details {
     pub users: Vec<IdentityRule>,
     /// Rules that map groups in the same way.
     pub groups: Vec<IdentityRule>,
-    /// Entries that aren't directories keep their access time, in whole seconds.
+    /// Access times are kept, in whole seconds, except those of directories.
     pub atimes: bool,
-    /// The sender's reading doesn't change access times, as far as the kernel permits it to ask for that.
+    /// The sender reads without changing access times, if the kernel permits this.
     pub open_noatime: bool,
     /// The receiver allocates all space of a file before it writes into it.
     pub preallocate: bool,
-    /// The receiver turns zeros into holes, whether or not the sender's file has holes there; needs
+    /// The receiver turns zeros into holes, even where the sender's file has no holes; requires
     /// [`Keep::sparse`](super::Keep::sparse).
     pub dig_holes: bool,
-    /// The receiver puts [`MUNGED`] before the text of each symbolic link.
+    /// The receiver inserts [`MUNGED`] before the text of each symbolic link, so that the link leads nowhere.
     pub munge: bool,
-    /// The sender removes [`MUNGED`] from a symbolic link's text that begins with it.
+    /// The sender removes the prefix [`MUNGED`] from the texts of symbolic links.
     pub unmunge: bool,
     /// The receiver treats an existing symbolic link to a directory as that directory.
     pub keep_dirlinks: bool,
-    /// Whether the receiver tries operations that only root may do; `None`: only if it is root.
+    /// Whether the receiver tries operations that only root may do. `None`: it tries them only if it is root.
     pub superuser: Option<bool>,
-    /// Without [`Keep::perms`](super::Keep::perms), an existing file becomes executable or not, as the sender's file
-    /// is.
+    /// Without [`Keep::perms`](super::Keep::perms), an existing file is made executable if the sender's file
+    /// is executable, and otherwise not executable.
     pub executability: bool,
-    /// The ends that store in extended attributes what only root could create, and read it back.
+    /// Which ends use `--fake-super`, that is, store properties that only root could set in extended
+    /// attributes.
     pub fakes: Fakes,
     /// How a received file gets its name.
     pub placing: Placing,
@@ -41,36 +42,37 @@ pub struct Details {
     /// Files of which this transfer sends only some pieces, at most [`MAX_DIVIDED`].
     #[serde(deserialize_with = "at_most::<MAX_DIVIDED, _, _>")]
     pub divided: Vec<DividedFile>,
-    /// The receiver seals its journal with this key; `None`: with the key of its account.
+    /// The key with which the receiver seals its journal; `None` means the key of the receiver's account.
     pub journal_key: Option<JournalKey>,
 }
 
 /// The character sets of names, by their labels in the Encoding Standard.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Charsets {
-    /// The sender's.
+    /// The sender's character set.
     pub from: String,
-    /// The receiver's.
+    /// The receiver's character set.
     pub to: String,
 }
 
-/// The ends that use `--fake-super`. Such an end keeps owners, special modes, devices, links, ACLs and foreign
+/// Which ends use `--fake-super`. Such an end stores owners, special modes, devices, links, ACLs and foreign
 /// attributes in the attributes `user.rsync.*` of ordinary files, in rsync's format.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Fakes {
-    /// Neither.
+    /// Neither end uses `--fake-super`.
     #[default]
     Neither,
-    /// Only the sender.
+    /// Only the sender uses `--fake-super`.
     Sender,
-    /// Only the receiver.
+    /// Only the receiver uses `--fake-super`.
     Receiver,
-    /// Both.
+    /// Both ends use `--fake-super`.
     Both,
 }
 
 impl Fakes {
-    /// Makes the value from whether the sender does so, and whether the receiver does.
+    /// The value for these two settings: whether the sender uses `--fake-super`, and whether the receiver
+    /// does.
     pub fn of(sender: bool, receiver: bool) -> Self {
         match (sender, receiver) {
             (false, false) => Self::Neither,
@@ -80,12 +82,12 @@ impl Fakes {
         }
     }
 
-    /// True if the sender reads the stored attributes.
+    /// True if the sender reads stored properties.
     pub fn sender(self) -> bool {
         matches!(self, Self::Sender | Self::Both)
     }
 
-    /// True if the receiver stores them.
+    /// True if the receiver stores properties.
     pub fn receiver(self) -> bool {
         matches!(self, Self::Receiver | Self::Both)
     }
@@ -94,18 +96,18 @@ impl Fakes {
 /// One rule of `--usermap` or `--groupmap`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct IdentityRule {
-    /// The users or groups that the rule applies to.
+    /// The users or groups to which the rule applies.
     pub from: IdentityFrom,
     /// The user or group at the receiver: a name, or a number in decimal digits.
     pub to: String,
 }
 
-/// The users or groups that an [`IdentityRule`] applies to.
+/// The users or groups to which an [`IdentityRule`] applies.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum IdentityFrom {
-    /// Users or groups whose numbers are in this range; both ends of the range are included.
+    /// Users or groups whose numbers are in this range, which includes both limits.
     Numbers(u32, u32),
-    /// Users or groups with this name; the empty name means those that have no name.
+    /// Users or groups with this name. The empty name means users or groups without a name.
     Name(String),
     /// Users or groups whose names match this pattern; `*` matches the empty name too.
     Pattern(String),

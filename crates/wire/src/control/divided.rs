@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 pub const MAX_DIVIDED: usize = 512;
 /// The most pieces of one file.
 pub const MAX_PIECES: u64 = 1024;
-/// Bytes of the smallest piece.
+/// The smallest number of bytes of a piece.
 pub const LEAST_PIECE: u64 = 1 << 20;
 
 /// A file of which this transfer sends some pieces, and other transfers send the rest. The transfer that brings the
@@ -17,22 +17,24 @@ pub const LEAST_PIECE: u64 = 1 << 20;
 pub struct DividedFile {
     /// The file's path below its source.
     pub path: RelPath,
-    /// Equal in all transfers that send pieces of this file, and in no other transfer.
+    /// A key that is the same in all transfers that send pieces of this file, and differs in all other
+    /// transfers.
     pub key: [u8; 16],
-    /// Its size in bytes. A file with another size, another time or another inode number isn't the file that was
-    /// divided.
+    /// The file's size in bytes. A file with another size, another time or another inode number isn't the
+    /// file that was divided.
     pub size: u64,
-    /// When its contents were modified.
+    /// The modification time of the file's contents.
     pub mtime: Timestamp,
-    /// When its inode was changed.
+    /// The change time of the file's inode.
     pub ctime: Timestamp,
-    /// Its inode number.
+    /// The file's inode number.
     pub inode: u64,
     /// Bytes of a piece, a power of two; the last piece may be shorter.
     pub piece: u64,
     /// The number of the first piece that this transfer sends.
     pub first: u32,
-    /// The number of pieces that this transfer sends. With 0 it only finishes a file whose pieces have all arrived.
+    /// The number of pieces that this transfer sends. If it is 0, the transfer only gives the file its name,
+    /// after all pieces have arrived.
     pub count: u32,
 }
 
@@ -42,12 +44,12 @@ impl DividedFile {
         self.size.div_ceil(self.piece.max(1))
     }
 
-    /// True if this transfer sends pieces of the file, and doesn't only finish it.
+    /// True if this transfer sends pieces of the file; false if it only gives the complete file its name.
     pub fn brings(&self) -> bool {
         self.count > 0
     }
 
-    /// True if the numbers are consistent.
+    /// True if the sizes and numbers of pieces are valid and fit together.
     pub fn is_consistent(&self) -> bool {
         self.piece.is_power_of_two()
             && self.piece >= LEAST_PIECE

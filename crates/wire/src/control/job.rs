@@ -1,4 +1,4 @@
-//! The job that the client gives the agent, with the user's options.
+//! The job that the client gives an agent, with the user's options.
 
 use super::{Details, JobAttention};
 use crate::entry::Kind;
@@ -12,26 +12,26 @@ pub enum Job {
     Receive {
         /// The destination, as the user wrote it; empty means the login directory.
         destination: Vec<u8>,
-        /// Options of both directions.
+        /// Options for both ends.
         options: Options,
     },
     /// Send entries.
     Send {
         /// The sources, as the user wrote them.
         sources: Vec<Vec<u8>>,
-        /// Options of both directions.
+        /// Options for both ends.
         options: Options,
     },
-    /// Report what [`Job::Send`] would send, and send nothing.
+    /// Report the entries that [`Job::Send`] would send, and send nothing.
     List {
         /// The sources, as the user wrote them.
         sources: Vec<Vec<u8>>,
-        /// Options of both directions, as for [`Job::Send`].
+        /// Receive bytes and discard them, for a measurement from memory to memory.
         options: Options,
     },
     /// Receive bytes and drop them, for a measurement from memory to memory.
     Discard {
-        /// Options of both directions.
+        /// Options for both ends.
         options: Options,
     },
     /// Answer questions about the host until the channel closes.
@@ -47,34 +47,35 @@ pub enum Job {
     Digests {
         /// A directory or a file, as the user wrote it.
         path: Vec<u8>,
-        /// Properties that are compared in addition to kinds, contents, modes and times.
+        /// The properties that are compared in addition to kinds, contents, modes and times.
         keep: Keep,
     },
-    /// Start a process that outlives this login, and forward all messages that follow to it.
+    /// Start a process that outlives this login, and forward all following messages to it.
     Background,
     /// List this account's detached jobs, in [`super::Message::JobRecord`].
     Jobs {
         /// Remove the records of jobs that have ended.
         forget: bool,
     },
-    /// Report a detached job until it ends: its events, and its record each time it changes.
+    /// Report about a detached job until it ends: its events, and its record each time that the record
+    /// changes.
     Attach(JobAttention),
 }
 
-/// Options that both ends must know.
+/// The options of a transfer that both ends must know.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Options {
     /// Include directories with their contents.
     pub recursive: bool,
     /// The properties of entries that are kept.
     pub keep: Keep,
-    /// The sender sends the BLAKE3 hash of the contents that it reads from each file.
+    /// The sender computes and sends the BLAKE3 hash of each file that it reads.
     pub digests: bool,
     /// The receiver compares these digests with the data on stable storage; needs [`Options::digests`].
     pub verify: bool,
     /// If set, only differences are sent, by these rules.
     pub sync: Option<Sync>,
-    /// The filter rules that exclude entries.
+    /// The filter rules, which exclude entries.
     pub filter: Rules,
     /// Only paths on a list of files are sent. An agent that sends gets the list in [`super::Message::Select`].
     pub listed: bool,
@@ -91,33 +92,36 @@ pub struct Options {
     pub ignore_missing: bool,
     /// The parent directories of listed paths aren't sent, unless they are listed too.
     pub no_implied: bool,
-    /// Symbolic links are followed: their targets are sent in their place.
+    /// All symbolic links are followed: their targets are sent in their place.
     pub copy_links: bool,
-    /// Symbolic links to directories are followed.
+    /// Symbolic links to directories are followed: the directories are sent in their place.
     pub copy_dirlinks: bool,
-    /// Symbolic links that point outside their source are followed.
+    /// Symbolic links that point outside their source are followed: their targets are sent in their place.
     pub copy_unsafe_links: bool,
-    /// When everything that was found is in place, the sender removes the source entries that aren't directories.
+    /// When all found entries are in place, the sender removes the source entries that aren't directories.
     pub remove_sources: bool,
-    /// Directories that would contain nothing but directories are left out.
+    /// Directories that contain no other entries than directories are left out.
     pub prune_empty: bool,
-    /// The sender changes modes by these rules, in their order. Symbolic links have no mode to change.
+    /// The rules by which the sender changes modes, in their order. They don't apply to symbolic links.
     pub modes: Vec<ModeRule>,
-    /// Encryption is off, for the data only; set by the user, never by negotiation.
+    /// The data isn't encrypted. Only the user can request this; it is never negotiated.
     pub clear: bool,
     /// How the data is compressed.
     pub compression: Compression,
     /// The number of streams; `None` lets the sender decide.
     pub streams: Option<u32>,
-    /// The highest payload rate in bytes a second.
+    /// The highest payload rate in bytes per second.
     pub rate_limit: Option<u64>,
-    /// The sender fills the path, instead of holding its rate slightly below the path's; set by the user.
+    /// The sender fills the path, instead of holding its rate slightly below the path's rate. Only the user
+    /// can request this.
     pub unpaced: bool,
-    /// The TCP ports for data connections: the first and the last.
+    /// The range of TCP ports for data connections: the first and the last port.
     pub ports: Option<(u16, u16)>,
-    /// Identifies the user's command. The receiver records what it has, so that the same command can resume from there.
+    /// A number that identifies the user's command. The receiver keeps a journal under this number, so that
+    /// the same command can resume.
     pub resume: Option<[u8; 16]>,
-    /// Seconds without a message from the other end after which an end gives up; `None`: wait for ever.
+    /// If no message of the other end arrives for this number of seconds, an end gives up; `None` means that
+    /// it never gives up.
     pub timeout: Option<u32>,
     /// Details of how entries are read and created.
     pub details: Box<Details>,
@@ -126,29 +130,30 @@ pub struct Options {
 /// How the sender compresses the data.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Compression {
-    /// When, and how hard.
+    /// When the data is compressed, and with which level.
     pub level: CompressionLevel,
     /// Files with these name extensions aren't compressed; an extension is in lower case, without its dot. `None`
     /// leaves the choice to the sender.
     pub skip: Option<Vec<Vec<u8>>>,
 }
 
-/// When and how hard the sender compresses. Data that doesn't become smaller is sent uncompressed.
+/// When the sender compresses, and with which level. Data that doesn't become smaller is sent uncompressed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum CompressionLevel {
-    /// Never; a compressed frame breaks the protocol.
+    /// Data is never compressed; a compressed frame violates the protocol.
     #[default]
     Off,
-    /// As long as compression makes the transfer faster, as hard as the path leaves time for.
+    /// Data is compressed as long as that makes the transfer faster, with the highest level for which the
+    /// path leaves time.
     Auto,
-    /// Always, as hard as the path leaves time for.
+    /// Data is always compressed, with the highest level for which the path leaves time.
     Always,
-    /// Always, with this zstd level, at most [`MAX_COMPRESSION`].
+    /// Data is always compressed with this zstd level, at most [`MAX_COMPRESSION`].
     Fixed(u8),
 }
 
 impl CompressionLevel {
-    /// True if compression is on, whatever the path.
+    /// True if data is compressed regardless of the path's rate.
     pub fn is_always(self) -> bool {
         matches!(self, Self::Always | Self::Fixed(_))
     }
@@ -157,32 +162,33 @@ impl CompressionLevel {
 /// The highest zstd level that a sender accepts.
 pub const MAX_COMPRESSION: u8 = 19;
 
-/// The metadata that each entry keeps, by rsync's names. Symbolic links are always sent as links.
+/// Which metadata of entries are kept, by rsync's names. Symbolic links are always kept as links.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Keep {
-    /// Permission bits.
+    /// Permission bits are kept.
     pub perms: bool,
-    /// Times, to the nanosecond.
+    /// Modification times are kept, to the nanosecond.
     pub times: bool,
-    /// Owners.
+    /// Owners are kept.
     pub owner: bool,
-    /// Groups.
+    /// Groups are kept.
     pub group: bool,
-    /// Owners and groups are kept by number; else by name if both ends know the name.
+    /// Owners and groups are kept by number. Otherwise they are kept by name if both ends know the name, else
+    /// by number.
     pub numeric_ids: bool,
-    /// Hard links between entries of the transfer.
+    /// Hard links between entries of the transfer are kept.
     pub hard_links: bool,
-    /// Device nodes.
+    /// Device nodes are kept.
     pub devices: bool,
-    /// Named pipes and sockets.
+    /// Named pipes and sockets are kept.
     pub specials: bool,
-    /// Extended attributes.
+    /// Extended attributes are kept.
     pub xattrs: bool,
-    /// POSIX ACLs.
+    /// POSIX ACLs are kept.
     pub acls: bool,
-    /// Setuid, setgid and sticky bits.
+    /// Setuid, setgid and sticky bits are kept.
     pub special_bits: bool,
-    /// Holes.
+    /// Holes are kept.
     pub sparse: bool,
     /// Directories don't keep their times.
     pub omit_dir_times: bool,
@@ -190,7 +196,7 @@ pub struct Keep {
     pub omit_link_times: bool,
 }
 
-/// One change of modes, as `--chmod` asks for it: bits to keep, and bits to set.
+/// One change of modes by `--chmod`: which bits are kept, and which are set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ModeRule {
     /// The rule applies to directories.
@@ -199,23 +205,23 @@ pub struct ModeRule {
     pub others: bool,
     /// Bits that keep their value; all others are cleared.
     pub keep: u32,
-    /// Bits to set.
+    /// The bits that are set.
     pub set: u32,
-    /// Execute bits are set only for directories, and for files of which an execute bit is already set.
+    /// Execute bits are set only for directories, and for files that already have an execute bit.
     pub conditional: bool,
 }
 
 impl Options {
-    /// Whether any symbolic links are followed.
+    /// Whether some symbolic links are followed.
     pub fn follows_links(&self) -> bool {
         self.copy_links || self.copy_dirlinks || self.copy_unsafe_links
     }
 }
 
 impl Keep {
-    /// scp's `-p`: modes and times.
+    /// The properties that scp's `-p` keeps: modes and times.
     pub const SCP: Self = Self { perms: true, times: true, ..Self::NOTHING };
-    /// Nothing: new files get their modes by the umask.
+    /// No properties are kept: new files get their modes by the umask.
     pub const NOTHING: Self = Self {
         perms: false,
         times: false,
@@ -233,7 +239,7 @@ impl Keep {
         omit_link_times: false,
     };
 
-    /// Whether an entry of this kind keeps its times.
+    /// Whether the times of an entry of this kind are kept.
     pub fn times_of(&self, kind: &Kind) -> bool {
         let omitted = match kind {
             Kind::Directory => self.omit_dir_times,
@@ -244,82 +250,84 @@ impl Keep {
     }
 }
 
-/// How a receiver decides what it requests, by rsync's names.
+/// By which rules a receiver decides which entries it requests, by rsync's names.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sync {
-    /// The sources are put into the destination under their own names; else the only source becomes the destination.
+    /// True if the sources land in the destination under their own names; false if the only source becomes
+    /// the destination itself.
     pub into: bool,
-    /// Compare contents, not size and modification time.
+    /// Files are compared by their contents, and not by size and modification time.
     pub checksum: bool,
-    /// Compare only sizes.
+    /// Files are compared only by their sizes.
     pub size_only: bool,
-    /// Send each file, whatever the destination has.
+    /// All files are sent, even if the destination has the same.
     pub ignore_times: bool,
-    /// Skip entries that are newer at the receiver.
+    /// Entries that are newer at the receiver are skipped.
     pub update: bool,
-    /// Skip entries that exist at the receiver.
+    /// Entries that exist at the receiver are skipped.
     pub ignore_existing: bool,
-    /// Create nothing new at the receiver.
+    /// Entries that don't exist at the receiver are skipped.
     pub existing: bool,
-    /// Skip files with fewer bytes.
+    /// Files with fewer bytes than this are skipped.
     pub least: Option<u64>,
-    /// Skip files with more bytes.
+    /// Files with more bytes than this are skipped.
     pub most: Option<u64>,
-    /// Changed files are sent whole, instead of only the chunks that differ.
+    /// Changed files are sent whole, and not only the chunks that differ.
     pub whole: bool,
-    /// Where in a changed file the sender looks for blocks that the receiver has.
+    /// At which offsets of a changed file the sender looks for blocks that the receiver has.
     pub search: BlockSearch,
-    /// Write into the existing file, instead of into a copy that then takes its name.
+    /// Existing files are written into, and not replaced by a new file.
     pub inplace: bool,
-    /// Delete entries that the sender doesn't have.
+    /// Entries that the sender doesn't have are deleted.
     pub delete: bool,
-    /// A directory that isn't empty is deleted if an entry of another kind takes its name, even without `delete`.
+    /// A directory that isn't empty is deleted if an entry of another kind takes its name, even without
+    /// `delete`.
     pub force: bool,
-    /// Delete even if the source could not be read completely.
+    /// Entries are deleted even if the source could not be read completely.
     pub ignore_errors: bool,
-    /// Whole seconds by which times may differ and still count as equal; `None`: compare as precisely as the
-    /// destination stores them.
+    /// Times that differ by at most this number of whole seconds count as equal. `None`: times are compared
+    /// as precisely as the destination stores them.
     pub window: Option<u32>,
-    /// Whether entries that are replaced or deleted are kept, and where.
+    /// Set if entries that are replaced or deleted are kept as backups; states where.
     pub backup: Option<Backup>,
-    /// Trees at the receiver that may have entries that the destination lacks.
+    /// Other trees at the receiver, which may have entries that the destination lacks.
     pub others: Option<OtherTrees>,
     /// The most entries that may be deleted.
     pub max_delete: Option<u64>,
     /// Missing parent directories of the destination are created.
     pub make_path: bool,
-    /// Report each change, but change nothing.
+    /// Each change is reported, but nothing is changed (dry run).
     pub dry_run: bool,
-    /// Report each change.
+    /// Each change is reported.
     pub itemize: bool,
-    /// Also report entries that stay unchanged, and entries that are skipped, with the reason.
+    /// Unchanged entries are reported too, as are skipped entries, with the reason.
     pub unchanged: bool,
-    /// Report the entry's properties with each change.
+    /// With each change, the entry's properties are reported.
     pub facts: bool,
 }
 
-/// Where the sender looks in the new version for contents of the older version.
+/// At which offsets of the new version the sender looks for contents of the older version.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum BlockSearch {
-    /// At the offsets that they had in the older version.
+    /// Only at their offsets in the older version.
     #[default]
     SamePlaces,
-    /// Anywhere, as long as the search is faster than the path.
+    /// At any offset, as long as the search is faster than the path.
     Measured,
-    /// Anywhere.
+    /// At any offset.
     Everywhere,
 }
 
-/// Where a receiver keeps entries that are replaced or deleted.
+/// Where a receiver keeps entries that are replaced or deleted, as backups.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Backup {
     /// A directory, relative to the destination. `None`: a backup stays in the directory of the entry that replaces it.
     pub directory: Option<Vec<u8>>,
-    /// The bytes that are appended to the name of a backup.
+    /// The bytes that are appended to the entry's name to form the name of its backup.
     pub suffix: Vec<u8>,
 }
 
-/// Other trees at the receiver, and what happens to an entry that is equal in one of them.
+/// Other trees at the receiver, and what happens to an entry that one of them has unchanged.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OtherTrees {
     /// Directories, relative to the destination, at most [`MAX_OTHER_TREES`]; the first that has the entry is used.
@@ -328,7 +336,7 @@ pub struct OtherTrees {
     pub used: OtherUse,
 }
 
-/// What happens to an entry that one of the [`OtherTrees`] has.
+/// What happens to an entry that one of the [`OtherTrees`] has unchanged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum OtherUse {
     /// The entry isn't created.

@@ -8,7 +8,7 @@ use std::fmt;
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JournalKey(pub [u8; 32]);
 
-/// Secrets aren't printed.
+/// The debug output doesn't contain the secret.
 impl fmt::Debug for JournalKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("JournalKey(..)")

@@ -1,4 +1,5 @@
-//! Estimates how much memory a message takes. An end that keeps messages for later limits the sum.
+//! Estimates how much memory a message takes. An end that keeps messages for later limits the sum of these
+//! estimates.
 
 use super::{
     Change, DeliveredContents, Delivery, Digested, IdentityFrom, IdentityRule, Job, Link, ListedPath,
@@ -8,11 +9,11 @@ use crate::entry::{AclEntry, AclTag, Entry, Extra, Kind};
 use crate::filter::Rule;
 use crate::path::RelPath;
 
-/// Bytes that an allocation takes in addition to its contents.
+/// The bytes that a memory allocation takes in addition to its contents.
 const AROUND: usize = 16;
 
 impl Message {
-    /// The approximate number of bytes in memory, rather too high than too low.
+    /// The approximate number of bytes that the message takes in memory; rather too high than too low.
     #[expect(clippy::too_many_lines, reason = "a table of all messages")]
     pub fn memory(&self) -> usize {
         let lists = match self {
@@ -56,7 +57,7 @@ impl Message {
             }
             Self::AskFacts(paths) => all(paths, |path| path.len() + AROUND),
             Self::StartSampling(asked) => sampling(asked),
-            // These messages own no further memory.
+            // These messages own no memory on the heap.
             Self::UseTunnel
             | Self::Between
             | Self::Chained

@@ -1,4 +1,4 @@
-//! Entries that could be sent, and the receiver's answers.
+//! Offers of entries that the sender could send, and the receiver's answers.
 
 use super::Digest;
 use crate::entry::{Entry, Timestamp};
@@ -21,23 +21,24 @@ pub struct Offered {
     /// The file's inode number. Together with `ctime` it distinguishes the file from another file of equal size and
     /// times that has replaced it.
     pub inode: u64,
-    /// When the inode last changed.
+    /// The time of the inode's last change.
     pub ctime: Timestamp,
-    /// BLAKE3 of its contents, if the receiver compares by contents ([`Sync::checksum`](super::Sync::checksum)).
+    /// BLAKE3 of the file's contents, if the receiver compares files by contents
+    /// ([`Sync::checksum`](super::Sync::checksum)).
     pub digest: Option<Digest>,
-    /// False for a directory that is sent only because a listed path is inside it. Everything in any other directory is
-    /// offered.
+    /// False for a directory that is only sent because a listed path is inside it. For any other directory,
+    /// all its contents are offered.
     pub whole: bool,
 }
 
-/// The receiver's answer to an offered entry.
+/// What the receiver requests of an offered entry.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Want {
-    /// Nothing: the receiver has it.
+    /// Send nothing, since the receiver has the entry.
     Nothing,
-    /// All of it.
+    /// Send the whole entry.
     Whole,
-    /// A large file, except for the chunks that an earlier run brought.
+    /// Send a large file without the chunks that an earlier run has received.
     Missing {
         /// Bytes of a chunk; the last chunk may be shorter.
         chunk: u64,
@@ -45,39 +46,41 @@ pub enum Want {
         /// the chunk.
         present: Vec<u8>,
     },
-    /// A large file, except for the chunks that have these digests: the receiver has an older version.
+    /// Send a large file without the chunks that have these digests, since the receiver's older version
+    /// contains them.
     Differing {
         /// Bytes of a chunk; the last chunk may be shorter.
         chunk: u64,
         /// BLAKE3 of each chunk that lies completely in the old file, in order.
         digests: Vec<Digest>,
     },
-    /// Only the digest of the contents at the sender, since the receiver has all of the contents.
+    /// Send only the digest of the contents, since the receiver has the contents.
     Digest,
-    /// Nothing: the user wants the existing entry left unchanged, and it doesn't count as a name of this file.
+    /// Send nothing, since the user's options leave the existing entry unchanged. That entry can't serve as
+    /// the first name of a hard link.
     LeftAlone,
-    /// A large file, except for blocks that an older version has, at any offset. Those blocks were described in
-    /// [`super::Message::Blocks`].
+    /// Send a large file without the blocks that an older version contains at any offset. These blocks were
+    /// listed in [`super::Message::Blocks`].
     Blocks {
         /// Bytes of a block.
         block: u64,
         /// The number of blocks, counted from the beginning of the older version.
         count: u32,
     },
-    /// The rest of the file: the receiver has the first bytes.
+    /// Send the rest of a file, since the receiver has its first bytes.
     Rest {
-        /// The number of first bytes that the receiver has.
+        /// The number of bytes that the receiver has.
         from: u64,
         /// BLAKE3 of those bytes. If the sender's first bytes differ, it sends the whole file.
         digest: Option<Digest>,
     },
 }
 
-/// The two sums of a block of an older version.
+/// The rolling sum and the digest of a block of an older version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BlockSum {
-    /// Its rolling sum.
+    /// The block's rolling sum.
     pub rolling: [u8; 4],
-    /// The first half of its BLAKE3.
+    /// The first half of the block's BLAKE3 hash.
     pub digest: [u8; 16],
 }

@@ -1,22 +1,23 @@
-//! Messages of a transfer between two agents. Their client forwards the messages between them.
+//! Messages of a transfer between two agents, which exchange messages through their client.
 
 use super::{Cookie, Digest, MAX_SOURCES, Totals};
 use crate::bounded::at_most;
 use crate::path::RelPath;
 use serde::{Deserialize, Serialize};
 
-/// The other end of an agent's data, if that isn't its client.
+/// The other end of an agent's data, if that end isn't the client.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Partner {
-    /// DER of the SubjectPublicKeyInfo of the key pair that it made for this transfer.
+    /// DER of the SubjectPublicKeyInfo of the key pair that the partner has made for this transfer.
     pub public_key: Vec<u8>,
     /// The cookie that connections between the two agents send in their preface, in place of the agents' own cookies.
     pub cookie: Cookie,
-    /// For an agent that receives: the sources that its client has requested from the partner.
+    /// For an agent that receives: the sources that the client has requested from the partner. `None` for an
+    /// agent that sends.
     pub asked: Option<AskedSources>,
 }
 
-/// The client's own request to the agent that sends, in addition to the options of the job.
+/// The client's request to the sending agent, in addition to the options of the job.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AskedSources {
     /// The sources, as the user wrote them.
@@ -29,15 +30,15 @@ pub struct AskedSources {
 /// A report about the contents of a file that is in place.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Delivery {
-    /// The number of its source.
+    /// The number of the file's source.
     pub source: u32,
     /// The file's path below that source.
     pub path: RelPath,
-    /// The digest of the contents, or its replacement.
+    /// The digest of the contents, or a statement in its place.
     pub contents: DeliveredContents,
 }
 
-/// The digest of a file's contents, or its replacement.
+/// The digest of a file's contents, or a statement in its place.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum DeliveredContents {
     /// BLAKE3 of the contents.
@@ -51,9 +52,9 @@ pub enum DeliveredContents {
 /// The figures that an agent reports at the end of a transfer with another agent.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tally {
-    /// The cipher of the data; `None` if it isn't encrypted.
+    /// The cipher of the data; `None` if the data isn't encrypted.
     pub cipher: Option<String>,
-    /// Connections to its data port that were rejected; `None` if it didn't listen.
+    /// The number of rejected connections to the agent's data port; `None` if the agent didn't listen.
     pub turned_away: Option<u64>,
     /// Entries that the receiver already had.
     pub unchanged: Totals,

@@ -1,32 +1,34 @@
-//! How a received file gets its name, by rsync's names.
+//! Where a received file is stored until it gets its name, by rsync's names for the options.
 
 use serde::{Deserialize, Serialize};
 
-/// How a received file gets its name, by rsync's names.
+/// Where a received file is stored until it gets its name, by rsync's names for the options.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Placing {
-    /// The directory of temporary files, relative to the destination; `None`: the directory of the final file.
+    /// The directory of temporary files, relative to the destination; `None` means the directory of the final
+    /// file.
     pub temporary: Option<Vec<u8>>,
     /// The directory that keeps an incomplete file if a transfer ends early, relative to the file's own directory.
     pub partial: Option<Vec<u8>>,
-    /// Complete files wait in that directory, and get their names when all files have arrived; needs
-    /// [`Placing::partial`].
+    /// Complete files wait in the directory `partial`, and get their names when all files have arrived;
+    /// requires [`Placing::partial`].
     pub delayed: bool,
     /// A file that is shorter at the receiver gets the missing bytes appended.
     pub append: Appending,
-    /// A new file is compared with a file of a similar name in its directory; from 2 on, also in the same directory of
-    /// each of [`OtherTrees`](super::OtherTrees).
+    /// The level of `--fuzzy`. From 1 on, a new file is compared with a file of a similar name in its
+    /// directory; from 2 on, also with files in the same directory of each of
+    /// [`OtherTrees`](super::OtherTrees).
     pub fuzzy: u8,
 }
 
 /// Whether missing bytes are appended to a file that is shorter at the receiver.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Appending {
-    /// No: the file is replaced like other files.
+    /// Bytes aren't appended: the file is replaced like other files.
     #[default]
     Never,
-    /// Yes, without comparing the existing bytes.
+    /// Bytes are appended without comparing the existing bytes.
     Trusting,
-    /// Yes, if the existing bytes equal the beginning of the sender's file.
+    /// Bytes are appended if the existing bytes equal the beginning of the sender's file.
     Comparing,
 }

@@ -1,4 +1,4 @@
-//! One configuration file: TOML, whose errors name the file and the line.
+//! Reads a configuration file, which is TOML. Error messages name the file and the line.
 
 use clap::Command;
 use rustix::fs::OFlags;
@@ -14,33 +14,33 @@ use super::keys::{ConfigKey, KEYS, KeyKind, KeyUse, find};
 use super::pattern::HostPattern;
 use super::shown;
 
-/// The most bytes of a file that are read: more than anybody writes.
+/// The most bytes of a configuration file that are read; nobody writes a longer one.
 const MOST_BYTES: u64 = 1 << 20;
-/// Similarity from which a name counts as a typing error of another name.
+/// If an unknown name has at least this similarity to a known name, it is probably a typing error.
 const SLIP: f64 = 0.75;
 
-/// The owner of a configuration file.
+/// Who owns a configuration file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ConfigOwner {
-    /// This user's.
+    /// The file is this user's.
     User,
-    /// The system's.
+    /// The file is the system's.
     System,
 }
 
-/// A file that was read.
+/// A configuration file that was read.
 #[derive(Debug)]
 pub struct ConfigFile {
-    /// Where it is.
+    /// The file's path.
     pub path: PathBuf,
-    /// The sections of host patterns, in the file's order; after them the section for every host.
+    /// The sections: first those with host patterns in the file's order, then the section for all hosts.
     pub sections: Vec<ConfigSection>,
 }
 
-/// The section of a file for some hosts, or for all.
+/// A section of a configuration file, for some hosts or for all.
 #[derive(Debug)]
 pub struct ConfigSection {
-    /// The hosts; none for all.
+    /// The pattern of the hosts; `None` for all hosts.
     pub pattern: Option<HostPattern>,
     /// The keys of the section, with their values.
     pub entries: Vec<ConfigEntry>,
@@ -49,16 +49,17 @@ pub struct ConfigSection {
 /// One key and its value.
 #[derive(Debug)]
 pub struct ConfigEntry {
-    /// The key.
+    /// The key of the entry.
     pub key: &'static ConfigKey,
-    /// One text, or the texts of a list.
+    /// The value: one text, or the texts of a list.
     pub values: Vec<String>,
-    /// Its line, from 1.
+    /// The number of the entry's line, from 1.
     pub line: usize,
 }
 
 impl ConfigFile {
-    /// Reads a file; `None` if it doesn't exist. Refuses a file that users other than root and this user may write.
+    /// Reads a file; `None` if it doesn't exist. A file that users other than root and this user may write is
+    /// refused.
     ///
     /// # Errors
     /// A message with the file and the line.
@@ -71,10 +72,10 @@ impl ConfigFile {
 }
 
 fn text(path: &Path, owner: ConfigOwner) -> Result<Option<String>, String> {
-    // This doesn't wait for a fifo's writer.
+    // With this flag, opening a fifo doesn't wait for a writer.
     let flags = OFlags::NONBLOCK.bits().cast_signed();
     let file = match File::options().read(true).custom_flags(flags).open(path) {
-        // A link that leads nowhere has a file that is missing.
+        // If the name is a link to a missing file, that is an error, since the user meant a file to be there.
         Err(error) if error.kind() == io::ErrorKind::NotFound && !path.is_symlink() => return Ok(None),
         Err(_) if owner == ConfigOwner::User && is_out_of_reach(path) => return Ok(None),
         opened => opened.map_err(|error| format!("it can't be read: {error}"))?,
@@ -94,17 +95,19 @@ fn text(path: &Path, owner: ConfigOwner) -> Result<Option<String>, String> {
     String::from_utf8(bytes).map(Some).map_err(|_| "it isn't UTF-8".into())
 }
 
-/// Whether this user may not even see if there is such a file. `sudo -u` can leave `HOME` as that of the user who called it.
+/// Whether this user isn't allowed to check if the file exists. After `sudo -u`, `HOME` may still be the
+/// directory of the user who called sudo.
 fn is_out_of_reach(path: &Path) -> bool {
     path.symlink_metadata().is_err_and(|error| error.kind() == io::ErrorKind::PermissionDenied)
 }
 
-/// The file names programs that are run; every user, and root, runs those of the system's file. The rule is that of ssh for
-/// `~/.ssh/config`: owner and mode of the opened file. The directory isn't checked, since a file that a
-/// stranger puts there belongs to the stranger.
+/// Returns an error if the file may be written by an untrusted user. This is necessary because the file names
+/// programs to run; those in the system's file are run by every user, including root. The rule is that of ssh
+/// for `~/.ssh/config`: it checks the owner and mode of the opened file. The directory isn't checked, since a
+/// file that another user puts there belongs to that user.
 fn refuse_strangers(metadata: &Metadata, owner: ConfigOwner) -> Result<(), String> {
     let may_own = |uid: u32| {
-        // If a user namespace has no number for root, root's file has the same owner as `/`.
+        // If a user namespace has no number for root, root's files have the same owner as `/`.
         let root = || std::fs::metadata("/").is_ok_and(|root| root.uid() == uid);
         uid == 0 || uid == rustix::process::geteuid().as_raw() || owner == ConfigOwner::System && root()
     };
@@ -120,7 +123,7 @@ fn refuse_strangers(metadata: &Metadata, owner: ConfigOwner) -> Result<(), Strin
     Ok(())
 }
 
-/// A file that is being read.
+/// The state of reading a configuration file.
 struct ConfigReader<'a> {
     path: &'a Path,
     text: &'a str,
@@ -213,7 +216,7 @@ impl ConfigReader<'_> {
         Ok(ConfigEntry { key, values, line: self.line(&span) })
     }
 
-    /// The message for a name that is no key.
+    /// The error message for a name that isn't a key.
     fn unknown(&self, name: &str) -> String {
         if name == "no-encrypt" {
             return "no-encrypt is only for the command line: data must never travel in clear unless the user asks \
@@ -246,11 +249,11 @@ impl ConfigReader<'_> {
     }
 }
 
-/// A string, or a number in decimal digits.
+/// The value if it is a string, or a number in decimal digits; otherwise `None`.
 fn plain(value: &DeValue<'_>) -> Option<String> {
     match value {
         DeValue::String(text) => Some(text.as_ref().to_owned()),
-        // The option itself refuses a number that is too large.
+        // A number that is too large is refused later, by the option itself.
         DeValue::Integer(number) => Some(
             i64::from_str_radix(number.as_str(), number.radix())
                 .map_or_else(|_| number.as_str().to_owned(), |number| number.to_string()),
@@ -263,7 +266,7 @@ fn is_path(key: &ConfigKey) -> bool {
     ["identity", "ssh-config"].contains(&key.name)
 }
 
-/// The path with `~/` replaced by the home directory, as a shell would do it.
+/// The path with a leading `~/` replaced by the home directory, as a shell does.
 pub fn at_home(path: String) -> String {
     let home = || std::env::home_dir()?.into_os_string().into_string().ok();
     match path.strip_prefix("~/").and_then(|rest| Some(format!("{}/{rest}", home()?))) {

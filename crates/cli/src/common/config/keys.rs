@@ -1,5 +1,5 @@
-//! The options that a configuration file may have: those that a host or the way to it needs, and none that changes what a
-//! command does to files.
+//! The options that a configuration file may contain. They concern a host or the way to it; none of them
+//! changes what a command does to files.
 
 use clap::builder::ValueParser;
 use clap::{Arg, ArgAction, Command};
@@ -9,18 +9,18 @@ use crate::common::numbers;
 use crate::common::reach::shell_words;
 use crate::units::interface_names;
 
-/// An option that a configuration file may have.
+/// An option that a configuration file may contain.
 #[derive(Debug, PartialEq, Eq)]
 pub struct ConfigKey {
-    /// Its name in a file: the option's name, or a word if the option is only a letter.
+    /// The key in the file: the option's name, or a word if the option has only a letter.
     pub name: &'static str,
-    /// The option's name inside of this program.
+    /// The ID that clap uses for the option.
     pub id: &'static str,
-    /// The kind of its values.
+    /// The kind of values that the key takes.
     pub kind: KeyKind,
     /// The part of a command to which the option applies.
     pub use_: KeyUse,
-    /// The value if nothing is configured.
+    /// The value if none is configured, for display.
     pub builtin: &'static str,
 }
 
@@ -31,18 +31,18 @@ pub enum KeyKind {
     Value,
     /// True or false.
     Flag,
-    /// Strings; those of several sections add up.
+    /// A list of strings; the lists of several sections are joined.
     List,
 }
 
-/// The part of a command to which an option applies.
+/// To which part of a command an option applies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KeyUse {
-    /// The data: once for a command.
+    /// The option applies to the data, once for each command.
     Data,
-    /// ssh: once for each login.
+    /// The option applies to ssh, for each login.
     Ssh,
-    /// The login, by ssh or by another program.
+    /// The option applies to the login, by ssh or by another program.
     Login,
 }
 
@@ -56,7 +56,7 @@ const fn key(
     ConfigKey { name, id, kind, use_, builtin }
 }
 
-/// All keys, in the order in which they are shown.
+/// All keys, in the order in which they are displayed.
 pub const KEYS: [ConfigKey; 18] = {
     use KeyKind::{Flag, List, Value};
     use KeyUse::{Data, Login, Ssh};
@@ -82,7 +82,7 @@ pub const KEYS: [ConfigKey; 18] = {
     ]
 };
 
-/// Options of ssh that change which hosts a login trusts; the first one may be made stricter.
+/// ssh's options that change which hosts a login trusts. The first of them may only be made stricter.
 const HOST_KEYS: [&str; 8] = [
     "stricthostkeychecking",
     "userknownhostsfile",
@@ -94,26 +94,27 @@ const HOST_KEYS: [&str; 8] = [
     "verifyhostkeydns",
 ];
 
-/// The key of this name.
+/// The key with this name.
 pub fn find(name: &str) -> Option<&'static ConfigKey> {
     KEYS.iter().find(|key| key.name == name)
 }
 
 impl ConfigKey {
-    /// The option of `command` for this key, if it has that.
+    /// The option of `command` that belongs to this key, if the command has it.
     pub fn option<'a>(&self, command: &'a Command) -> Option<&'a Arg> {
         command.get_arguments().find(|arg| arg.get_id() == self.id)
     }
 
-    /// Checks a value that may be meant for another host, or another machine. `cp` is the command that has all options.
+    /// Checks a value that may be for another host or another machine. `cp` is a command that has all
+    /// options.
     ///
     /// # Errors
-    /// A message about it.
+    /// A message that states why the value is invalid.
     pub fn check(&self, value: &str, cp: &Command) -> Result<(), String> {
         match self.name {
             "option" => refuse_host_keys(value)?,
             "rsh" => check_shell(value)?,
-            // The file may be that of several machines.
+            // The interfaces may be those of another machine, if several machines share the file.
             "interfaces" => return interface_names(value).map(drop),
             _ => {}
         }
@@ -124,7 +125,7 @@ impl ConfigKey {
     /// Checks a value as the command line of `command` does.
     ///
     /// # Errors
-    /// A message about it.
+    /// A message that states why the value is invalid.
     pub fn check_here(&self, value: &str, command: &Command) -> Result<(), String> {
         if self.kind == KeyKind::Flag {
             return Ok(());
@@ -134,8 +135,7 @@ impl ConfigKey {
     }
 }
 
-/// Reads the value as if this were the only option, since the options that it conflicts with aren't
-/// there.
+/// Parses the value as if no other option were given, since options that conflict with it may be given.
 fn parse(parser: ValueParser, value: &str) -> Result<(), String> {
     let arg = Arg::new("value").long("value").action(ArgAction::Set).value_parser(parser);
     let command = Command::new("configuration").no_binary_name(true).disable_help_flag(true).arg(arg);
@@ -149,13 +149,13 @@ fn parse(parser: ValueParser, value: &str) -> Result<(), String> {
     })
 }
 
-/// The name in lower case with which an option of ssh begins; empty if it begins with something else.
+/// The name with which a text for ssh's -o begins, in lower case; empty if it begins with something else.
 pub fn ssh_option_name(option: &str) -> String {
     option.chars().take_while(char::is_ascii_alphanumeric).collect::<String>().to_ascii_lowercase()
 }
 
 fn refuse_host_keys(option: &str) -> Result<(), String> {
-    // ssh ignores blanks, quotes and a '=' before the name: with them it could be any name.
+    // ssh ignores blanks, quotes and a '=' before the name, so the name must be compared without them.
     let name = ssh_option_name(option);
     let value = option[name.len()..].to_ascii_lowercase();
     if name.is_empty() {
@@ -173,8 +173,9 @@ fn refuse_host_keys(option: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// Refuses a remote shell whose words name an option that changes which hosts ssh trusts. The name may stand anywhere in
-/// a word: `-vCoNAME=no`, or in a line that another shell splits once more.
+/// Returns an error if a word of the remote shell's command names an option that changes which hosts ssh
+/// trusts. The name may be anywhere in a word: as in `-vCoNAME=no`, or in a text that another shell splits
+/// again.
 fn check_shell(shell: &str) -> Result<(), String> {
     for word in shell_words(shell)? {
         let plain = word.to_ascii_lowercase().replace(['\'', '"', '\\'], "");

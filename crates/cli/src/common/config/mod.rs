@@ -1,4 +1,5 @@
-//! The configuration files: defaults, and by host. docs/guide/configuration.md specifies them.
+//! Reads the configuration files, which contain defaults and values for hosts. docs/guide/configuration.md
+//! specifies them.
 
 mod file;
 pub mod keys;
@@ -19,58 +20,58 @@ use file::{ConfigFile, ConfigOwner, ConfigSection};
 use keys::ConfigKey;
 use pattern::bare;
 
-/// The environment variable that switches all configuration files off, if it isn't empty.
+/// The environment variable that disables all configuration files unless it is empty.
 pub const OFF: &str = "LINERATE_NO_CONFIG";
-/// The environment variable that names the system's file.
+/// The environment variable that names the system's configuration file.
 const SYSTEM: &str = "LINERATE_SYSTEM_CONFIG";
 const USUAL_SYSTEM: &str = "/etc/linerate/config.toml";
 
-/// The configuration of this process; not set for a command that doesn't read it.
+/// The configuration of this process. It isn't set for commands that don't read it.
 static CURRENT: OnceLock<Configuration> = OnceLock::new();
 
 /// The configuration files that were read.
 #[derive(Debug, Default)]
 pub struct Configuration {
-    /// The user's file and the system's: the earlier one takes precedence.
+    /// The files: the user's and then the system's. An earlier file has precedence.
     files: Vec<ConfigFile>,
 }
 
-/// The place at which a value was found.
+/// The place where a configured value was found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConfigOrigin<'a> {
-    /// The file.
+    /// The configuration file.
     pub file: &'a Path,
-    /// Its line.
+    /// The number of the line.
     pub line: usize,
-    /// The number of places that take precedence over this one.
+    /// The number of places that have precedence over this one.
     pub rank: usize,
 }
 
 impl ConfigOrigin<'_> {
-    /// `FILE:LINE`.
+    /// The place as text: `FILE:LINE`.
     pub fn place(&self) -> String {
         format!("{}:{}", shown(self.file), self.line)
     }
 
-    /// A message about what is written here.
+    /// An error message about the value at this place.
     pub fn error(&self, why: &str) -> String {
         format!("{}: {why}", self.place())
     }
 }
 
-/// A value and where it was found.
+/// A configured value, and the place where it was found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConfiguredValue<'a> {
-    /// The text, as the command line takes it; `true` or `false` for a flag.
+    /// The value in the form that the command line accepts; `true` or `false` for a flag.
     pub value: &'a str,
-    /// Its place.
+    /// The place where the value was found.
     pub origin: ConfigOrigin<'a>,
 }
 
 /// The paths of the configuration files, the user's first.
 pub fn paths() -> Vec<PathBuf> {
     let variable = |name| std::env::var_os(name).filter(|value: &OsString| !value.is_empty());
-    // The XDG Base Directory Specification says to ignore a relative path.
+    // A relative path is ignored, as the XDG Base Directory Specification says.
     let above = variable("XDG_CONFIG_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
     let above = above.or_else(|| Some(std::env::home_dir()?.join(".config")));
     let user = above.map(|above| above.join("linerate/config.toml"));
@@ -78,27 +79,27 @@ pub fn paths() -> Vec<PathBuf> {
     user.into_iter().chain([system]).collect()
 }
 
-/// The path of a file as messages name it.
+/// The path of a file as messages show it.
 pub fn shown(path: &Path) -> String {
     printable(path.as_os_str().as_bytes())
 }
 
-/// True if the environment switches the configuration files off.
+/// True if the environment disables the configuration files.
 pub fn is_off() -> bool {
     std::env::var_os(OFF).is_some_and(|value| !value.is_empty())
 }
 
-/// The configuration of this process; an empty one for commands that don't read it.
+/// The configuration of this process, which is empty for commands that don't read it.
 pub fn current() -> &'static Configuration {
     static NONE: Configuration = Configuration { files: Vec::new() };
     CURRENT.get().unwrap_or(&NONE)
 }
 
-/// Reads the configuration if `command`, with these arguments, uses it, and returns the words that it adds to them. `cp` is the
-/// command that has all options.
+/// Reads the configuration if `command`, with the arguments `given`, uses it. Returns the words that the
+/// configuration adds to the arguments. `cp` is a command that has all options.
 ///
 /// # Errors
-/// If a file can't be read, or has an error, or if this host can't do what one says.
+/// If a file can't be read, or has an error, or if this host can't apply a value.
 pub fn apply(given: &ArgMatches, command: &Command, cp: &Command) -> Result<Vec<OsString>, Failure> {
     let is_wanted = matches!(given.try_get_one::<bool>("no_config"), Ok(Some(false)));
     if !is_wanted || is_off() {
@@ -106,25 +107,26 @@ pub fn apply(given: &ArgMatches, command: &Command, cp: &Command) -> Result<Vec<
     }
     let configuration = Configuration::load(cp)?;
     let words = words::added(&configuration, given, command).map_err(Failure::usage)?;
-    // There is one command line.
+    // A process has only one command line, so this is set only once.
     let _ = CURRENT.set(configuration);
     Ok(words)
 }
 
-/// Reads the configuration for a command that finishes a line of another one. `cp` is the command that has all options.
+/// Reads the configuration for a command that completes the command line of another command. `cp` is a
+/// command that has all options.
 ///
 /// # Errors
 /// If a file can't be read, or has an error.
 pub fn apply_to_login(cp: &Command) -> Result<(), Failure> {
     if !is_off() {
-        // There is one command line.
+        // A process has only one command line, so this is set only once.
         let _ = CURRENT.set(Configuration::load(cp)?);
     }
     Ok(())
 }
 
 impl Configuration {
-    /// Reads the files. `cp` is the command that has all options.
+    /// Reads the configuration files. `cp` is a command that has all options.
     ///
     /// # Errors
     /// If a file can't be read, or has an error: a message with the file and the line.
@@ -132,7 +134,8 @@ impl Configuration {
         Self::of(&paths(), cp).map_err(Failure::usage)
     }
 
-    /// Reads these files, the last of which is the system's. `cp` is the command that has all options.
+    /// Reads these configuration files, of which the last is the system's. `cp` is a command that has all
+    /// options.
     ///
     /// # Errors
     /// A message with the file and the line.
@@ -144,12 +147,12 @@ impl Configuration {
         Ok(Self { files: paths.iter().enumerate().filter_map(read).collect::<Result<_, _>>()? })
     }
 
-    /// The files that exist.
+    /// The paths of the files that exist.
     pub fn files(&self) -> impl Iterator<Item = &Path> {
         self.files.iter().map(|file| file.path.as_path())
     }
 
-    /// The sections for a host, the one that takes precedence first; without a host, those for all hosts.
+    /// The sections for `host`, in order of precedence; without a host, the sections for all hosts.
     fn sections(&self, host: Option<&OsStr>) -> impl Iterator<Item = (usize, &Path, &ConfigSection)> {
         let host = host.map(bare);
         let fits = move |section: &ConfigSection| match (&section.pattern, &host) {
@@ -163,7 +166,8 @@ impl Configuration {
         fitting.enumerate().map(|(rank, (path, section))| (rank, path, section))
     }
 
-    /// The values of a key: for a list the values of all sections, otherwise the one that takes precedence.
+    /// The values of a key for a host. For a list, the values of all sections are joined; otherwise the value
+    /// with the highest precedence is used.
     pub fn values(&self, key: &ConfigKey, host: Option<&OsStr>) -> Vec<ConfiguredValue<'_>> {
         let mut found = Vec::new();
         for (rank, file, section) in self.sections(host) {
@@ -179,7 +183,7 @@ impl Configuration {
         found
     }
 
-    /// The one value of the key `name`, if it is configured.
+    /// The value of the key `name` for a host, if it is configured.
     pub fn value(&self, name: &str, host: Option<&OsStr>) -> Option<ConfiguredValue<'_>> {
         self.values(keys::find(name)?, host).into_iter().next()
     }

@@ -1,18 +1,18 @@
-//! Patterns of hosts: `*` is any text, `?` any character, as in ssh's configuration.
+//! Patterns of hosts, in which `*` matches any text and `?` any character, as in ssh's configuration.
 
 use linerate_wire::path::printable;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 
-/// A pattern, in small letters.
+/// A pattern of hosts, in lower case.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HostPattern(String);
 
 impl HostPattern {
-    /// Reads a pattern.
+    /// Parses a pattern.
     ///
     /// # Errors
-    /// A message if no host can have such a name.
+    /// A message if no host can match the pattern.
     pub fn parse(text: &str) -> Result<Self, String> {
         if text.is_empty() || text.contains(|c: char| c.is_whitespace() || "@/[],!".contains(c)) {
             return Err(format!(
@@ -27,7 +27,8 @@ impl HostPattern {
     /// [bare]: bare
     pub fn fits(&self, host: &str) -> bool {
         let (pattern, host): (Vec<char>, Vec<char>) = (self.0.chars().collect(), host.chars().collect());
-        // For each number of the host's first characters: whether the pattern so far matches them.
+        // For each number of the host's first characters: whether the part of the pattern before this point
+        // matches them.
         let mut reached = vec![false; host.len() + 1];
         reached[0] = true;
         for c in pattern {
@@ -45,7 +46,7 @@ impl HostPattern {
     }
 }
 
-/// A host without its user and brackets, in small letters.
+/// The host's name without user and brackets, in lower case.
 pub fn bare(host: &OsStr) -> String {
     let shown = printable(host.as_bytes()).to_lowercase();
     let bare = shown.rsplit_once('@').map_or(&*shown, |(_, host)| host);
@@ -67,7 +68,7 @@ mod tests {
         for wrong in ["", "u@h", "a b", "a/b", "[::1]", "a,b", "!a"] {
             assert!(HostPattern::parse(wrong).is_err(), "{wrong}");
         }
-        // Many stars take no time.
+        // Even a pattern with many stars is matched in little time.
         assert!(!fits(&"*a".repeat(60), &"a".repeat(50)));
     }
 }

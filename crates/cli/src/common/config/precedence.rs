@@ -1,5 +1,5 @@
-//! Options of the login that exclude each other: the one from the earlier source is used. Commands and `config show` both ask
-//! here.
+//! Decides between options for a login that exclude each other: the option from the source with the highest
+//! precedence is used. Both commands and `config show` use this module.
 
 use std::ffi::OsStr;
 
@@ -7,7 +7,8 @@ use super::Configuration;
 use super::keys::{ConfigKey, KEYS, KeyUse, find, ssh_option_name};
 
 impl Configuration {
-    /// The key whose value is used for the host instead of that of `key`; `None` if both are used, or `key` has no value.
+    /// The key whose value is used for the host instead of the value of `key`; `None` if both values are
+    /// used, or if `key` has no value.
     pub fn instead_of(&self, key: &ConfigKey, host: Option<&OsStr>) -> Option<&'static ConfigKey> {
         self.rank(key.name, host)?;
         match key.use_ {
@@ -19,12 +20,12 @@ impl Configuration {
         }
     }
 
-    /// The option of ssh because of which the configured remote shell isn't used.
+    /// The option for ssh because of which the configured remote shell isn't used.
     pub fn ssh_instead_of_rsh(&self, host: Option<&OsStr>) -> Option<&'static ConfigKey> {
         let rsh = self.rank("rsh", host)?;
         let of_ssh = KEYS.iter().filter(|key| key.use_ == KeyUse::Ssh);
         let ranked = of_ssh.filter_map(|key| Some((self.rank(key.name, host)?, key)));
-        // Keys have no order.
+        // If no key has a value, there is no rank.
         let first = ranked.min_by_key(|(rank, _)| *rank)?;
         (first.0 <= rsh).then_some(first.1)
     }
@@ -33,7 +34,7 @@ impl Configuration {
         self.rank("rsh", host).is_some() && self.ssh_instead_of_rsh(host).is_none()
     }
 
-    /// The option of ssh that is used instead of another one, if the remote shell is ssh.
+    /// The option for ssh that is used instead of another one, if the remote shell is ssh.
     pub fn ssh_instead_of(&self, name: &str, host: Option<&OsStr>) -> Option<&'static ConfigKey> {
         let option = find("option")?;
         let same = long_names(name);
@@ -52,13 +53,14 @@ impl Configuration {
         (is_on(name) && is_on(other) && is_before).then(|| find(other)).flatten()
     }
 
-    /// The number of sections that have precedence over the first one with this key.
+    /// The number of sections that have precedence over the first section with this key.
     fn rank(&self, name: &str, host: Option<&OsStr>) -> Option<usize> {
         Some(self.value(name, host)?.origin.rank)
     }
 }
 
-/// The options of `-o`, in small letters, that set the same as this key. ssh would let the key's option of one letter win.
+/// The names, in lower case, of options for `-o` that have the same effect as this key. If both were given,
+/// ssh would use the one-letter option of the key.
 pub fn long_names(name: &str) -> &'static [&'static str] {
     match name {
         "port" => &["port"],

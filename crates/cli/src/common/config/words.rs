@@ -1,4 +1,4 @@
-//! The options of a command's data that the configuration adds to its words. Those of logins are looked up by
+//! Adds the configured options of a command's data to its command line. Options for logins are looked up by
 //! [`crate::common::reach`], for each host of a command.
 
 use clap::parser::ValueSource;
@@ -12,15 +12,16 @@ use super::keys::{ConfigKey, KEYS, KeyKind, KeyUse};
 use super::{Configuration, ConfiguredValue};
 use crate::common::spec::{Spec, listed};
 
-/// A configured value, or none, and the destinations' hosts that have it from the same place.
+/// A configured value (`None` if there is none), and the destinations' hosts for which it comes from the same
+/// place.
 type HostGroup<'a> = (Option<ConfiguredValue<'a>>, Vec<String>);
 
-/// Words for the options of `command` that neither are given nor conflict with a given one. A command within this host gets
-/// none.
+/// The words for the configured options of `command`, without options that are given or that conflict with a
+/// given one. Empty for a command within this host.
 ///
 /// # Errors
-/// If this host can't do what a value says, or if the values for several destinations differ. The message names the file and
-/// the line.
+/// If this host can't apply a value, or if the values for several destinations differ. The message names the
+/// file and the line.
 pub fn added(
     configuration: &Configuration,
     given: &ArgMatches,
@@ -29,7 +30,8 @@ pub fn added(
     let hosts = far_hosts(given);
     let mut words = Vec::new();
     for key in KEYS.iter().filter(|key| key.use_ == KeyUse::Data) {
-        // The matches can't be asked whether the command has the option: without debug assertions clap says yes to all.
+        // `is_free` can't find out whether the command has the option: without debug assertions, clap answers
+        // yes for every option.
         if !key.option(command).is_some_and(|option| is_free(option, given, command)) {
             continue;
         }
@@ -44,10 +46,10 @@ pub fn added(
     Ok(words)
 }
 
-/// The value that all hosts have.
+/// The configured value, if it is the same for all hosts.
 ///
 /// # Errors
-/// If not all have the same: a copy has one value for all of its destinations.
+/// If the values differ, since a copy has one value for all its destinations.
 fn agreed<'a>(
     key: &ConfigKey,
     hosts: &[OsString],
@@ -90,7 +92,7 @@ fn differing(key: &ConfigKey, groups: &[HostGroup<'_>]) -> String {
     )
 }
 
-/// True if the option isn't given, nor one that it conflicts with.
+/// True if neither the option nor an option that it conflicts with is given.
 fn is_free(option: &Arg, given: &ArgMatches, command: &Command) -> bool {
     let is_given = |other: &&Arg| {
         let source = given.value_source(other.get_id().as_str());
@@ -105,7 +107,8 @@ fn is_free(option: &Arg, given: &ArgMatches, command: &Command) -> bool {
         .any(|other| option.get_id() == other.get_id() || forbids(option, other) || forbids(other, option))
 }
 
-/// True for all interfaces where data goes in clear, which must go only where the user says.
+/// True for the value "all interfaces" if the data isn't encrypted. Such data must use only interfaces that
+/// the user names.
 fn is_in_clear_anywhere(key: &ConfigKey, value: &str, given: &ArgMatches) -> bool {
     let is_clear = matches!(given.try_get_one::<bool>("no_encrypt"), Ok(Some(true)));
     key.name == "interfaces" && value == "all" && is_clear
@@ -122,11 +125,11 @@ fn word(key: &ConfigKey, found: &ConfiguredValue<'_>, command: &Command) -> Resu
     Ok(Some(format!("--{}={value}", key.name).into()))
 }
 
-/// The hosts of several destinations; otherwise the host of the destination, else that of the sources; none for a command
-/// within this host.
+/// The hosts of several destinations; for a single destination, its host, or else the host of the sources.
+/// Empty for a command within this host.
 fn far_hosts(given: &ArgMatches) -> Vec<OsString> {
     let words = |id: &str| given.try_get_raw(id).ok().flatten().into_iter().flatten();
-    // A file that can't be read is reported by the command itself.
+    // If the file can't be read, the command itself reports that.
     let files = words("to_file").flat_map(|file| listed(Path::new(file)).unwrap_or_default());
     let several = words("to").map(OsStr::to_owned).chain(files);
     let several: Vec<_> = several.filter_map(|place| of_spec(&place)).collect();

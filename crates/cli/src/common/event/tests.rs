@@ -39,7 +39,7 @@ fn copied(synced: Option<SyncFields>) -> Event {
     }))
 }
 
-/// One of each. A new event fails to compile in `page` until it is documented.
+/// One event of each kind. For a new kind, `page` doesn't compile until the kind is documented.
 fn events() -> Vec<Event> {
     let text = String::new;
     let synced =
@@ -98,7 +98,7 @@ fn events() -> Vec<Event> {
     ]
 }
 
-/// The place of an event's documentation.
+/// The page that documents an event.
 fn page(event: &Event) -> &'static str {
     let (page, heading) = match event {
         Event::Progress(_) | Event::Problem { .. } | Event::Note { .. } | Event::Entry { .. } => {
@@ -118,7 +118,7 @@ fn page(event: &Event) -> &'static str {
     section.split("\n## ").next().unwrap_or(section)
 }
 
-/// The text between backquotes.
+/// The texts between backquotes.
 fn quoted(text: &str) -> BTreeSet<&str> {
     text.split('`').skip(1).step_by(2).collect()
 }
@@ -146,7 +146,7 @@ fn every_event_has_a_row_with_its_fields_and_no_others() {
         if last == "see below" {
             continue;
         }
-        // Fields come first; what they may hold follows in parentheses.
+        // The documented text begins with the fields; their possible values follow in parentheses.
         let documented: String = last.split('(').map(|part| part.rsplit(')').next().unwrap_or("")).collect();
         let documented: BTreeSet<String> = quoted(&documented).into_iter().map(str::to_owned).collect();
         assert_eq!(documented, fields, "`{name}`: documented, and printed");

@@ -1,4 +1,4 @@
-//! The events of a run, for a log and for systemd's journal. docs/formats.md specifies both.
+//! The events of a run, for a log file and for systemd's journal. docs/formats.md specifies both.
 
 use linerate_transfer::differences::Aspect;
 use linerate_wire::control::{Change, ProblemKind};
@@ -12,18 +12,18 @@ use crate::exit::Code;
 /// A field of the journal that is specific to this program.
 type LoggedField = (Cow<'static, str>, String);
 
-/// An event of a run. Its texts are safe to print.
+/// An event of a run. Its texts are safe to print on a terminal.
 #[derive(Debug)]
 pub struct LoggedEvent {
-    /// Its kind.
+    /// The kind of event.
     pub kind: LoggedKind,
-    /// Its line in a log.
+    /// The event's line in a log file.
     pub line: String,
-    /// Its message for the journal; the fields hold the rest.
+    /// The message for the journal, without the values that the fields contain.
     pub message: String,
-    /// Its priority, as in syslog(3).
+    /// The priority, as in syslog(3).
     pub priority: LoggedPriority,
-    /// Further fields.
+    /// Further fields for the journal.
     pub fields: Vec<LoggedField>,
 }
 
@@ -32,19 +32,19 @@ pub struct LoggedEvent {
 pub enum LoggedKind {
     /// The run begins.
     Start,
-    /// Something is wrong with one entry.
+    /// One entry has a problem.
     Problem,
-    /// Entries lost the same for the same reason.
+    /// Several entries lost the same metadata for the same reason.
     Loss,
-    /// An entry differs between two trees.
+    /// An entry differs between the two trees.
     Difference,
     /// The copy to one of several destinations has ended.
     Destination,
-    /// A step that the user should know of.
+    /// A step that the user should know about.
     Note,
     /// The reason why the run failed as a whole.
     Error,
-    /// The result, for people.
+    /// The result of the run, as text.
     Summary,
     /// The run has ended.
     End,
@@ -60,7 +60,7 @@ pub enum LoggedPriority {
 }
 
 impl LoggedKind {
-    /// The word that begins its lines.
+    /// The word that begins lines of this kind.
     pub fn name(self) -> &'static str {
         match self {
             Self::Start => "start",
@@ -75,7 +75,7 @@ impl LoggedKind {
         }
     }
 
-    /// The journal's identifier of such messages, if they have one.
+    /// The journal's ID for messages of this kind, if they have one.
     pub fn message_id(self) -> Option<&'static str> {
         match self {
             Self::Start => Some("bdbff75657594891bba993ac077714f4"),
@@ -97,7 +97,7 @@ impl LoggedPriority {
         }
     }
 
-    /// The priority of the end of a run with this code.
+    /// The priority of the event that ends a run with this exit code.
     pub fn of_code(code: Code) -> Self {
         match code {
             Code::Done | Code::Command(0) => Self::Info,
@@ -108,12 +108,12 @@ impl LoggedPriority {
 }
 
 impl LoggedEvent {
-    /// An event without fields, whose text is complete.
+    /// An event without fields. `text` is the whole message.
     pub fn plain(kind: LoggedKind, priority: LoggedPriority, text: &str) -> Self {
         Self { kind, line: text.to_owned(), message: text.to_owned(), priority, fields: Vec::new() }
     }
 
-    /// A problem with the entry at `path`.
+    /// The event for a problem with the entry at `path`.
     pub fn problem(path: &str, message: &str, kind: ProblemKind) -> Self {
         let (kind, priority) = (problem_name(kind), LoggedPriority::of_problem(kind));
         Self {
@@ -128,7 +128,8 @@ impl LoggedEvent {
         }
     }
 
-    /// A difference at `path`; `word` is its kind, and `aspects` names the attributes that differ.
+    /// The event for a difference at `path`. `word` is the kind of difference, and `aspects` names the
+    /// properties that differ.
     pub fn difference(word: &str, path: &str, aspects: &str) -> Self {
         let more = if aspects.is_empty() { String::new() } else { format!(" ({aspects})") };
         Self {
@@ -143,7 +144,7 @@ impl LoggedEvent {
         }
     }
 
-    /// The difference that a change would remove.
+    /// The event for the difference that a change would remove.
     pub fn of_change(change: &Change) -> Self {
         let path = if change.path.is_root() { ".".into() } else { printable_path(change.path.as_bytes()) };
         match change.item[2] {
@@ -152,7 +153,7 @@ impl LoggedEvent {
         }
     }
 
-    /// The end of the copy to one of several destinations.
+    /// The event that the copy to one of several destinations has ended.
     pub fn destination(name: &str, text: &str, code: Code) -> Self {
         Self {
             kind: LoggedKind::Destination,
@@ -166,7 +167,7 @@ impl LoggedEvent {
         }
     }
 
-    /// The event with the name of one of several copies.
+    /// This event with the name of one of several copies.
     pub fn at(mut self, member: &MemberOutput) -> Self {
         let (name, line) = (&member.name, self.line);
         let (line, field) = match member.kind {
@@ -181,7 +182,7 @@ impl LoggedEvent {
         self
     }
 
-    /// The event with the name of its copy, if that is one of several.
+    /// This event; with the name of the copy if it is one of several.
     pub fn at_member(self, member: Option<&MemberOutput>) -> Self {
         match member {
             Some(member) => self.at(member),
@@ -190,7 +191,7 @@ impl LoggedEvent {
     }
 }
 
-/// Names of the attributes that differ, from an item of rsync's `--itemize-changes`.
+/// The names of the properties that differ, from an item of rsync's `--itemize-changes`.
 fn aspects(item: &[u8; 11]) -> Vec<&'static str> {
     let of_contents = if item[1] == b'L' { Aspect::Target } else { Aspect::Contents };
     let of_letter = |letter: &u8| match letter {
@@ -210,7 +211,7 @@ fn aspects(item: &[u8; 11]) -> Vec<&'static str> {
     names
 }
 
-/// A text in quotes, so that its end is visible.
+/// The text in quotes, so that its beginning and end are visible.
 pub fn quoted(text: &str) -> String {
     format!("\"{}\"", text.replace('"', "\\\""))
 }

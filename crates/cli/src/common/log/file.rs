@@ -1,4 +1,4 @@
-//! A file that grows by whole lines, even if other processes write to it at the same time.
+//! A file to which whole lines are appended, even if other processes append to it at the same time.
 
 use linerate_sys::replace::duplicate;
 use linerate_transfer::bounds::append_trusted;
@@ -8,21 +8,21 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-/// A file to whose end lines are written.
+/// A file to which whole lines are appended.
 #[derive(Debug)]
 pub struct LineFile {
     file: File,
-    /// The file ends within a line, because its disk was full.
+    /// True if the file ends within a line, for example because its disk was full.
     is_torn: bool,
 }
 
 impl LineFile {
-    /// Opens a file to append to it, or creates it. A link of another user's is not followed: it could lead to a
-    /// file that only this user may write. This doesn't wait for a fifo's reader. A descriptor of this process is written
-    /// as it is.
+    /// Opens a file for appending, and creates it if it is missing. A link that belongs to another user isn't
+    /// followed, since it could lead to a file that only this user may write. Opening a fifo doesn't wait for
+    /// a reader. If the path names a descriptor of this process, that descriptor is used.
     ///
     /// # Errors
-    /// If it can't be opened.
+    /// If the file can't be opened.
     pub fn open(path: &Path) -> io::Result<Self> {
         let file = match duplicate(path)? {
             Some(file) => file,
@@ -36,17 +36,18 @@ impl LineFile {
         &self.file
     }
 
-    /// The first `most` bytes of a regular file; none if it isn't one, or can't be read.
+    /// The first `most` bytes of the file; `None` if it isn't a regular file or can't be read.
     pub fn beginning(&self, most: usize) -> Option<Vec<u8>> {
         let mut bytes = Vec::new();
         read_again(&self.file)?.take(most as u64).read_to_end(&mut bytes).ok()?;
         Some(bytes)
     }
 
-    /// Writes a line, which includes its newline, in one call, so that two programs may write to one file.
+    /// Appends a line, which ends in a newline, with one call, so that several programs may write to the same
+    /// file.
     ///
     /// # Errors
-    /// If the line isn't written whole. The next line then begins after a newline.
+    /// If the line isn't written completely. A newline is then written before the next line.
     pub fn write(&mut self, line: &[u8]) -> io::Result<()> {
         let whole = if self.is_torn { [b"\n", line].concat() } else { line.to_vec() };
         let mut left = &whole[..];
@@ -63,7 +64,7 @@ impl LineFile {
     }
 }
 
-/// True for a file whose last byte can be read, and isn't a newline.
+/// True if the last byte of the file can be read and isn't a newline.
 fn ends_within_a_line(file: &File) -> bool {
     let last = || {
         let again = read_again(file)?;
@@ -74,7 +75,7 @@ fn ends_within_a_line(file: &File) -> bool {
     last().is_some_and(|last| last != b'\n')
 }
 
-/// A regular file, opened again, since the open descriptor is only for writing.
+/// The same regular file, opened for reading, since the existing descriptor is only for writing.
 fn read_again(file: &File) -> Option<File> {
     file.metadata().ok().filter(std::fs::Metadata::is_file)?;
     File::open(format!("/proc/self/fd/{}", file.as_raw_fd())).ok()

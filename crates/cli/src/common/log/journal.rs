@@ -1,5 +1,6 @@
-//! systemd's journal, in its native protocol <https://systemd.io/JOURNAL_NATIVE_PROTOCOL/>: a datagram for each entry, with
-//! fields of its own. An entry that doesn't fit into a datagram isn't sent.
+//! Sends entries to systemd's journal in its native protocol <https://systemd.io/JOURNAL_NATIVE_PROTOCOL/>:
+//! one datagram for each entry, with fields specific to this program. An entry that doesn't fit into a
+//! datagram isn't sent.
 
 use rustix::fs::fstat;
 use std::io;
@@ -7,27 +8,28 @@ use std::os::fd::AsFd;
 use std::os::unix::net::UnixDatagram;
 use std::time::Duration;
 
-/// The socket at which the journal takes entries.
+/// The socket on which the journal receives entries.
 const SOCKET: &str = "/run/systemd/journal/socket";
-/// The most bytes of a value: more than a path has, and several such values fit into a datagram.
+/// The most bytes of a field's value: more than a path has, but few enough that several such values fit into
+/// a datagram.
 const MOST: usize = 16 << 10;
-/// The time after which an entry that the journal doesn't take is given up.
+/// How long to try to send an entry. Then the entry is given up.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// A field's name, and its value.
+/// The name of a field, and its value.
 pub type JournalField<'a> = (&'a str, &'a str);
 
-/// A connection to the journal.
+/// A connection to systemd's journal.
 #[derive(Debug)]
 pub struct JournalSocket {
     socket: UnixDatagram,
-    /// Standard output goes to the journal too.
+    /// True if standard output goes to the journal too.
     pub has_stdout: bool,
 }
 
 impl JournalSocket {
-    /// The journal, if standard error is connected to it: then JOURNAL_STREAM has the numbers of its device and inode, as
-    /// systemd.exec(5) says.
+    /// The journal, if standard error is connected to it. This is the case if the variable JOURNAL_STREAM
+    /// contains the device and inode numbers of standard error (systemd.exec(5)).
     pub fn of_stderr() -> Option<Self> {
         let stream = std::env::var("JOURNAL_STREAM").ok()?;
         if !is_stream(&stream, io::stderr()) {
@@ -38,7 +40,7 @@ impl JournalSocket {
         Some(Self { socket, has_stdout: is_stream(&stream, io::stdout()) })
     }
 
-    /// Sends an entry; false if the journal doesn't take it.
+    /// Sends an entry; false if the journal doesn't accept it.
     pub fn send<'a>(&self, fields: impl IntoIterator<Item = JournalField<'a>>) -> bool {
         let mut datagram = Vec::new();
         fields.into_iter().for_each(|field| put(&mut datagram, field));
@@ -50,7 +52,7 @@ fn is_stream(stream: &str, file: impl AsFd) -> bool {
     fstat(file).is_ok_and(|stat| stream == format!("{}:{}", stat.st_dev, stat.st_ino))
 }
 
-/// Before a value with newlines comes its length.
+/// Appends a field to a datagram. If the value contains newlines, its length is written before it.
 fn put(datagram: &mut Vec<u8>, (name, value): JournalField<'_>) {
     let value = &value[..value.floor_char_boundary(MOST)];
     datagram.extend_from_slice(name.as_bytes());

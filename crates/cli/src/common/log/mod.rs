@@ -1,5 +1,5 @@
-//! `--log-file FILE`: the events of a run, a line each; and systemd's journal, which gets the lines for standard error, with
-//! fields of its own. docs/formats.md specifies both.
+//! Logs the events of a run: with `--log-file FILE`, one line per event; and in systemd's journal, which gets
+//! the lines for standard error with fields of their own. docs/formats.md specifies both.
 
 mod event;
 mod file;
@@ -29,13 +29,13 @@ pub use event::{LoggedEvent, LoggedKind, LoggedPriority, quoted};
 pub use file::LineFile;
 use journal::JournalSocket;
 
-/// The most sources, and the most destinations, that an entry of the journal names.
+/// The most sources, and the most destinations, that an entry in the journal names.
 const MOST_NAMED: usize = 32;
 
-/// More bytes than the beginning of a log's first line has, by which a log is known.
+/// An upper limit for the bytes at the beginning of a log by which it is recognised.
 const BEGINNING: usize = 64;
 
-/// The log of this process's run.
+/// The log of the run of this process.
 static CURRENT: OnceLock<RunLog> = OnceLock::new();
 
 /// The option of commands that change nothing.
@@ -52,28 +52,28 @@ pub struct LogArgs {
 /// The command, sources and destinations of a run.
 #[derive(Debug)]
 pub struct RunNames {
-    /// The command's name.
+    /// The name of the command.
     pub command: String,
-    /// As the user wrote them.
+    /// The sources as the user wrote them.
     pub sources: Vec<OsString>,
-    /// As the user wrote them.
+    /// The destinations as the user wrote them.
     pub destinations: Vec<OsString>,
-    /// The amount of output.
+    /// The style of the output.
     pub style: Style,
-    /// Nothing is changed.
+    /// True if nothing is changed (dry run).
     pub is_dry_run: bool,
 }
 
-/// The result of a run, if it has one.
+/// The result of a run.
 #[derive(Debug, Default)]
 pub struct RunFigures {
-    /// For people.
+    /// The result as a sentence.
     pub text: String,
-    /// By their names.
+    /// Numbers of the result, with their names.
     pub numbers: Vec<(&'static str, u64)>,
 }
 
-/// The log of one run.
+/// The log of a run.
 struct RunLog {
     file: Option<LoggedFile>,
     journal: Option<JournalSocket>,
@@ -90,33 +90,34 @@ struct LoggedFile {
 }
 
 impl RunNames {
-    /// Names of a run whose output has this style.
+    /// The names of a run whose output has this style.
     pub fn new(command: &str, sources: Vec<OsString>, destinations: Vec<OsString>, style: Style) -> Self {
         Self { command: command.to_owned(), sources, destinations, style, is_dry_run: false }
     }
 
-    /// The same; if `is_dry_run` is set, for a run that changes nothing.
+    /// Sets whether this is a dry run.
     pub fn dry(self, is_dry_run: bool) -> Self {
         Self { is_dry_run, ..self }
     }
 
-    /// Only errors are printed on standard error.
+    /// True if only errors are printed on standard error.
     fn is_quiet(&self) -> bool {
         matches!(self.style, Style::Quiet | Style::Json)
     }
 }
 
-/// Begins the log of this process's run, in `file` if one is named, and in the journal if standard error goes there.
+/// Begins the log of the run of this process: in `file`, if one is given, and in the journal, if standard
+/// error is connected to it.
 ///
 /// # Errors
-/// A usage error if the file can't be written.
+/// A usage error if the file can't be written to.
 pub fn begin(file: Option<&Path>, names: RunNames) -> Result<(), Failure> {
     let file = file.map(LoggedFile::open).transpose()?;
     let journal = JournalSocket::of_stderr();
     if file.is_some() || journal.is_some() {
         let (begun, figures, is_ended) = (Instant::now(), Mutex::default(), AtomicBool::new(false));
         let log = RunLog { file, journal, names, begun, figures, is_ended };
-        // A process has one run.
+        // A process has only one run, so this is set only once.
         let log = CURRENT.get_or_init(|| log);
         if log.journal.is_some() {
             aside_to(tell);
@@ -126,42 +127,44 @@ pub fn begin(file: Option<&Path>, names: RunNames) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Keeps a log from being deleted or replaced by the run that writes it; if its name is a link, also the file there.
+/// Protects a log from being deleted or replaced by its own run. If its name is a link, the link's target is
+/// protected too.
 pub fn keep_own(file: &Path) {
     let there = file.canonicalize().ok();
     for file in [Some(file), there.as_deref()].into_iter().flatten() {
-        // If another option names the same file, the file is kept as well.
+        // If another option names the same file, the file is protected already.
         let _ = own_files::keep(file, "--log-file");
     }
 }
 
-/// True if there is a file for the events.
+/// True if events are logged to a file.
 pub fn has_file() -> bool {
     CURRENT.get().is_some_and(|log| log.file.is_some())
 }
 
-/// Writes an event into the file.
+/// Writes an event to the log file, if there is one.
 pub fn record(event: &LoggedEvent) {
     if let Some(file) = CURRENT.get().and_then(|log| log.file.as_ref()) {
         file.write(event.kind, &event.line);
     }
 }
 
-/// Sends an event to the journal, in place of a line on standard error; false if there is no journal.
+/// Sends an event to the journal in place of a line on standard error; false if there is no journal.
 pub fn to_journal(event: &LoggedEvent) -> bool {
     CURRENT.get().is_some_and(|log| log.send(event))
 }
 
-/// Sends an event to the journal, in place of a line on standard output; false if that doesn't go there.
+/// Sends an event to the journal in place of a line on standard output; false if standard output doesn't go
+/// to the journal.
 pub fn to_journal_as_output(event: &LoggedEvent) -> bool {
     let goes_there = |log: &&RunLog| log.journal.as_ref().is_some_and(|journal| journal.has_stdout);
     CURRENT.get().filter(goes_there).is_some_and(|log| log.send(event))
 }
 
-/// Sends a line to the journal, in place of standard error; false if there is no journal.
+/// Sends a line to the journal in place of standard error; false if there is no journal.
 fn tell(text: &str, weight: LineWeight) -> bool {
     let Some(log) = CURRENT.get().filter(|log| log.journal.is_some()) else { return false };
-    // The journal has the program's name in a field.
+    // The program's name is in a field of the journal, so it is removed from the text.
     let text = text.strip_prefix("linerate: ").unwrap_or(text);
     let priority = match weight {
         LineWeight::Warning => LoggedPriority::Warning,
@@ -170,31 +173,31 @@ fn tell(text: &str, weight: LineWeight) -> bool {
     log.send(&LoggedEvent::plain(LoggedKind::Note, priority, text))
 }
 
-/// Takes the run's result, which is written at the run's end.
+/// Stores the run's result, which is written when the run ends.
 pub fn sum_up(figures: RunFigures) {
     if let Some(log) = CURRENT.get() {
         *lock(&log.figures) = figures;
     }
 }
 
-/// True if the journal gets the text of the result with the run's end; then the text isn't printed.
+/// True if the journal gets the text of the result with the end of the run, so that the text isn't printed.
 pub fn takes_result() -> bool {
     CURRENT.get().is_some_and(|log| log.journal.is_some() && !log.names.is_quiet())
 }
 
-/// Ends the log of a run, which failed as a whole if there is a message.
+/// Ends the log of a run. If there is a `message`, the run has failed as a whole.
 pub fn end(message: Option<&str>, code: Code) {
     let Some(log) = CURRENT.get().filter(|log| !log.is_ended.swap(true, Ordering::Relaxed)) else { return };
     if let Some(file) = &log.file {
         log.end_file(file, message, code);
     }
-    // A failure's message is printed by `main`, or sent in its place.
+    // The message of a failure is printed by `main`, or sent to the journal in its place.
     if message.is_none() && (!log.names.is_quiet() || code.number() != 0) && !log.end_journal(None, code) {
         log.print_result();
     }
 }
 
-/// Sends the end of a run that failed to the journal; false if there is no journal.
+/// Sends the end of a failed run to the journal; false if there is no journal.
 pub fn tell_failure(message: &str, code: Code) -> bool {
     CURRENT.get().is_some_and(|log| log.end_journal(Some(message), code))
 }
@@ -252,7 +255,7 @@ impl RunLog {
         self.send(&event)
     }
 
-    /// Prints the result that was kept for the journal, if the journal doesn't take it.
+    /// Prints the result that was kept for the journal, if the journal doesn't accept it.
     fn print_result(&self) {
         let text = lock(&self.figures).text.clone();
         if self.journal.is_some() && !self.names.is_quiet() && !text.is_empty() {
@@ -302,7 +305,7 @@ impl LoggedFile {
         Ok(Self { lines: Mutex::new(lines), shown, is_faulty: AtomicBool::new(false) })
     }
 
-    /// Nothing in `text` ends the line.
+    /// Writes a line to the file. `text` contains no newline.
     fn write(&self, kind: LoggedKind, text: &str) {
         let (kind, text) = (kind.name(), printable(text.as_bytes()));
         let line = format!("{} [{}] {kind}: {text}\n", now(), std::process::id());
@@ -332,8 +335,8 @@ fn opened(path: &Path) -> Result<LineFile, String> {
     }
 }
 
-/// True for the beginning of a log: its first line has the form of [`LoggedFile::write`], or a full disk has cut it off within its
-/// time. A file without any data is one.
+/// True if `beginning` is the beginning of a log: its first line has the form that [`LoggedFile::write`]
+/// writes, or was cut off within its time because the disk was full. An empty file counts as a log.
 fn begins_log(beginning: &[u8]) -> bool {
     const FORM: &[u8] = b"0000-00-00T00:00:00.000Z [0";
     const DATE: usize = 11;
@@ -347,7 +350,7 @@ fn begins_log(beginning: &[u8]) -> bool {
     beginning.is_empty() || is_formed && line.len() > DATE && (event.is_empty() || event.starts_with(b"] "))
 }
 
-/// The time by RFC 3339, UTC, with milliseconds.
+/// The current time in UTC with milliseconds (RFC 3339).
 fn now() -> String {
     let mut shown = String::new();
     // humantime panics for a time before 1970, and fails for a time after the year 9999.
@@ -365,7 +368,7 @@ mod tests {
     #[test]
     fn a_log_is_known_by_its_first_line() {
         let line = "2026-11-26T04:40:50.965Z [6819] start: linerate 0.1.0 sync \"a\" -> \"b\"\n";
-        // A full disk may cut the line off.
+        // A full disk may cut the line off at any place.
         for whole in [line, "", &line[..12], &line[..24], &line[..29], &line[..33]] {
             assert!(begins_log(whole.as_bytes()), "{whole:?}");
         }

@@ -1,4 +1,4 @@
-//! The text: version 0.0.4 of Prometheus' exposition format
+//! The text of metrics: version 0.0.4 of Prometheus' exposition format
 //! <https://prometheus.io/docs/instrumenting/exposition_formats/>, without timestamps, which the collector refuses.
 
 use std::collections::BTreeMap;
@@ -6,7 +6,7 @@ use std::fmt::Write;
 
 use super::gauge::Gauge;
 
-/// One value with its labels.
+/// A value of a metric, with its labels.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ExposedSample {
     gauge: Gauge,
@@ -28,17 +28,17 @@ impl ExposedSample {
     }
 }
 
-/// All samples, grouped by gauge. If several have the same labels, the last one counts.
+/// The text of all samples, grouped by gauge. If several samples have the same labels, the last one is used.
 pub fn text(task: &str, samples: &[ExposedSample]) -> String {
     let mut gauges: BTreeMap<Gauge, BTreeMap<String, f64>> = BTreeMap::new();
-    // A value that isn't finite has no meaning, and would spoil every sum that includes it.
+    // A value that isn't finite has no meaning, and would make every sum that includes it useless.
     for sample in samples.iter().filter(|sample| sample.value.is_finite()) {
         gauges.entry(sample.gauge).or_default().insert(sample.labels(task), sample.value);
     }
     let mut text = String::new();
     for (gauge, values) in gauges {
         let name = gauge.name();
-        // Writing to a String doesn't fail.
+        // Writing to a String can't fail.
         let _ = writeln!(text, "# HELP {name} {}\n# TYPE {name} gauge", gauge.help());
         for (labels, value) in values {
             let _ = writeln!(text, "{name}{{{labels}}} {value}");
@@ -47,12 +47,12 @@ pub fn text(task: &str, samples: &[ExposedSample]) -> String {
     text
 }
 
-/// True for the beginning of such a text.
+/// True if `beginning` is the beginning of such a text.
 pub fn has_metrics(beginning: &[u8]) -> bool {
     beginning.starts_with(b"# HELP linerate_")
 }
 
-/// The first value of a gauge in an earlier text; `None` if no value can be read.
+/// The first value of a gauge in the text of an earlier run; `None` if no value can be read.
 pub fn earlier_value(text: &str, gauge: Gauge) -> Option<f64> {
     let begin = format!("{}{{", gauge.name());
     let line = text.lines().find(|line| line.starts_with(&begin))?;

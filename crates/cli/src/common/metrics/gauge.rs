@@ -1,6 +1,7 @@
-//! The metrics by name. All are gauges of the last run: a file isn't a process whose counters grow.
+//! The metrics by name. All are gauges that describe the last run, since a file isn't a process whose
+//! counters could grow.
 
-/// A gauge for each line: its variant, its name, and its help.
+/// Defines a gauge for each line, which consists of its variant, its name and its help text.
 macro_rules! gauges {
     ($($variant:ident $name:literal $help:literal;)*) => {
         /// A metric of a run.
@@ -10,16 +11,16 @@ macro_rules! gauges {
         }
 
         impl Gauge {
-            /// All gauges.
+            /// All metrics.
             #[cfg(test)]
             pub const ALL: &[Self] = &[$(Self::$variant),*];
 
-            /// The gauge's name, with its unit at the end.
+            /// The metric's name, with its unit at the end.
             pub fn name(self) -> &'static str {
                 match self { $(Self::$variant => $name),* }
             }
 
-            /// A sentence about the gauge.
+            /// The metric's help text, a sentence.
             pub fn help(self) -> &'static str {
                 match self { $(Self::$variant => $help),* }
             }
@@ -71,7 +72,7 @@ mod tests {
     const FORMATS: &str = include_str!("../../../../../docs/formats.md");
     const DASHBOARD: &str = include_str!("../../../../../contrib/grafana/linerate.json");
 
-    /// All names of gauges in a text.
+    /// The names of all metrics in a text.
     fn named(text: &str) -> BTreeSet<&str> {
         let words = text.split(|c: char| !c.is_ascii_lowercase() && c != '_');
         words.filter(|word| word.starts_with("linerate_") && *word != "linerate_").collect()

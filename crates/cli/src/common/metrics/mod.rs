@@ -26,15 +26,15 @@ use crate::units::named_file;
 use exposition::{ExposedSample, earlier_value, has_metrics, text};
 pub use gauge::Gauge;
 
-/// The end of the names that the collector reads.
+/// The extension of file names that the collector reads.
 const COLLECTED: &str = "prom";
-/// More bytes than such a file has; another file of that name may have any length.
+/// An upper limit for the bytes of such a file. If the file is longer, it isn't one.
 const MOST_BYTES: u64 = 1 << 20;
 
-/// The files of metrics.
+/// Metrics files, as a kind of files that runs may replace.
 pub const METRICS: ReplacedKind = ReplacedKind { name: "a file of linerate's metrics", begins: has_metrics };
 
-/// The run whose file is written if the program must end at once.
+/// The run whose metrics are written if the program must end immediately.
 static CURRENT: Mutex<Weak<RunMetrics>> = Mutex::new(Weak::new());
 
 /// The option, for commands that never change anything.
@@ -47,7 +47,7 @@ pub struct MetricsArgs {
     pub metrics: Option<PathBuf>,
 }
 
-/// Gathers the metrics of one run, if the user wants them.
+/// Collects the metrics of a run, if the user wants them.
 #[derive(Default)]
 pub struct RunMetrics {
     wanted: Option<WantedMetrics>,
@@ -57,13 +57,13 @@ struct WantedMetrics {
     file: PathBuf,
     command: String,
     begun: SystemTime,
-    /// The reason why the file can't be written.
+    /// The reason why the file can't be written, if that is known.
     fault: Option<String>,
     samples: Mutex<Vec<ExposedSample>>,
     is_written: AtomicBool,
 }
 
-/// Does `work`, and writes its metrics to `file`, if one is named, whether or not the work failed.
+/// Runs `work`, and writes its metrics to `file`, if one is given, even if `work` fails.
 ///
 /// # Errors
 /// The error of `work`, or a message that the metrics can't be written.
@@ -76,20 +76,20 @@ pub fn recording(
     *lock(&CURRENT) = Arc::downgrade(&metrics);
     let outcome = work(&metrics);
     let code = outcome.as_ref().map_or_else(|failure| failure.1, |code| *code);
-    // Output that could not be written is a failure too.
+    // If output could not be written, that is a failure too.
     let code = if outcome.is_ok() && is_lost() { Code::Failed } else { code };
     let written = metrics.write(code);
     if let (Err(_), Err(Failure(message, _))) = (&outcome, &written) {
-        // The run's own failure is the one that counts.
+        // The run has already failed for another reason, which the caller reports.
         tell!("linerate: {message}");
     }
     outcome.and_then(|code| written.map(|()| code))
 }
 
-/// Writes the metrics so far, since the program ends with this code at once.
+/// Writes the metrics so far, since the program is about to end with this exit code.
 pub fn end_at_once(code: u8) {
     let current = lock(&CURRENT).upgrade();
-    // The program ends now, and can't report that this failed.
+    // The program ends now, so an error can't be reported.
     current.into_iter().for_each(|metrics| drop(metrics.write(Code::Command(code))));
 }
 
@@ -102,7 +102,7 @@ impl RunMetrics {
     /// Checks that the file can be written, before the work.
     ///
     /// # Errors
-    /// If it can't be written: a usage error with the reason.
+    /// A usage error with the reason, if the file can't be written.
     pub fn check(&self) -> Result<(), Failure> {
         let Some((wanted, fault)) = self.wanted.as_ref().and_then(|it| Some((it, it.fault.as_ref()?))) else {
             return Ok(());
@@ -110,14 +110,14 @@ impl RunMetrics {
         Err(Failure::usage(format!("--metrics {}: {fault}", wanted.shown())))
     }
 
-    /// A note if the node exporter won't collect the file.
+    /// A note for the user, if the node exporter wouldn't collect the file.
     pub fn note(&self) -> Option<String> {
         let wanted = self.wanted.as_ref().filter(|wanted| !wanted.is_collected())?;
         let shown = wanted.shown();
         Some(format!("--metrics {shown}: the node exporter reads only files whose names end in .{COLLECTED}"))
     }
 
-    /// Sets a metric.
+    /// Sets the value of a metric with these labels.
     pub fn set(&self, gauge: Gauge, labels: &[(&'static str, &str)], value: f64) {
         if let Some(wanted) = &self.wanted {
             lock(&wanted.samples).push(ExposedSample::new(gauge, labels, value));
@@ -154,13 +154,14 @@ impl WantedMetrics {
         printable(self.file.as_os_str().as_bytes())
     }
 
-    /// The label that differs between the files of one directory: the collector refuses two equal names with
-    /// equal labels.
+    /// The label that distinguishes the metrics of several files in one directory, since the collector
+    /// refuses equal names with equal labels.
     fn task(&self) -> String {
         printable(self.file.file_stem().unwrap_or_default().as_bytes())
     }
 
-    /// False for a file that Prometheus' collector ignores because of its name. A device, such as /dev/stdout, isn't meant for it.
+    /// False if Prometheus' collector ignores the file because of its name. A device, such as /dev/stdout,
+    /// isn't meant for the collector.
     fn is_collected(&self) -> bool {
         self.file.extension().is_some_and(|end| end == COLLECTED)
             || self.file.parent() == Some(Path::new("/dev"))
@@ -175,16 +176,17 @@ impl WantedMetrics {
         set(Gauge::RunStart, &[], begun);
         set(Gauge::RunEnd, &[], now);
         set(Gauge::RunDuration, &[], (now - begun).max(0.0));
-        // A tree in use has files that change, which the next run brings.
+        // A run in which only sources have changed counts as a success, since the next run copies the
+        // changes.
         let is_success = code.number() == 0 || code == Code::Changed;
         let success = if is_success { Some(now) } else { self.earlier_success() };
         success.into_iter().for_each(|seconds| set(Gauge::RunLastSuccess, &[], seconds));
         text(&self.task(), &samples)
     }
 
-    /// The time of the last success, as an earlier run has written it.
+    /// The time of the last successful run, which an earlier run has written to the file.
     fn earlier_success(&self) -> Option<f64> {
-        // The directory may belong to another user, who puts a link or a fifo there.
+        // The directory may belong to another user, who could put a link or a fifo there.
         let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let file = File::from(rustix::fs::open(&self.file, flags, Mode::empty()).ok()?);
         if !file.metadata().ok()?.is_file() {
@@ -196,7 +198,7 @@ impl WantedMetrics {
     }
 }
 
-/// Rounded to milliseconds; a clock before 1970 is at 0.
+/// The time in seconds since 1970, rounded to milliseconds; 0 for a time before 1970.
 fn unix_seconds(time: SystemTime) -> f64 {
     let seconds = time.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64();
     (seconds * 1e3).round() / 1e3
@@ -235,7 +237,7 @@ mod tests {
             assert_eq!(value(&done, Gauge::RunLastSuccess), value(&done, Gauge::RunEnd), "{code:?}");
         }
         let done = run(&file, Code::Done);
-        // The 4 of a command that was measured is that command's own.
+        // This exit code 4 is that of the measured command, and not of linerate.
         let failed = run(&file, Code::Command(4));
         assert_eq!(value(&failed, Gauge::RunLastSuccess), value(&done, Gauge::RunEnd));
     }

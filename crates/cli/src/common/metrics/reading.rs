@@ -1,4 +1,4 @@
-//! The metrics of a transfer.
+//! Computes the metrics of a transfer.
 
 use linerate_doctor::limiter::Verdict;
 use linerate_transfer::session::Meters;
@@ -11,7 +11,7 @@ use crate::common::event::problem_name;
 use crate::common::summary::Summary;
 
 impl RunMetrics {
-    /// Sets the metrics of a transfer that completed.
+    /// Sets the metrics of a transfer that succeeded.
     pub fn transfer(&self, summary: &Summary, limiter: &Verdict) {
         let (moved, landed) = (summary.moved(), summary.landed);
         self.set(Gauge::TransferBytes, &[], moved.bytes as f64);
@@ -43,7 +43,7 @@ impl RunMetrics {
         self.set(Gauge::TransferPeakMemory, &[("end", end)], usage.peak_rss_bytes as f64);
     }
 
-    /// Sets the problems of a transfer, whether or not it completed.
+    /// Sets the metrics about problems of a transfer, even if it failed.
     pub fn problems(&self, meters: &Meters) {
         let of = &meters.local;
         let kinds = [
@@ -55,7 +55,7 @@ impl RunMetrics {
         self.by_kind(Gauge::TransferProblems, kinds.map(|(kind, count)| (problem_name(kind), load(count))));
     }
 
-    /// Sets a gauge for each kind.
+    /// Sets a gauge for each kind of entry.
     pub fn by_kind<'a>(&self, gauge: Gauge, kinds: impl IntoIterator<Item = (&'a str, u64)>) {
         kinds.into_iter().for_each(|(kind, count)| self.set(gauge, &[("kind", kind)], count as f64));
     }

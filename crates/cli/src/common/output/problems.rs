@@ -1,4 +1,4 @@
-//! Problems, losses and notes: a line for people, an event of `--json`, and an event of the log.
+//! Prints problems, losses and notes: as a line of text, as an event of `--json`, and as an event of the log.
 
 use linerate_transfer::lock::lock;
 use linerate_transfer::problem::Observer;
@@ -11,7 +11,7 @@ use crate::common::event::{Event, problem_name};
 use crate::common::log::{self, LoggedEvent, LoggedKind, LoggedPriority, quoted};
 
 impl Output {
-    /// A problem whose texts are safe to print.
+    /// Prints a problem whose texts are safe to print.
     pub fn shown_problem(&self, path: String, message: String, kind: ProblemKind) {
         let is_loss = kind == ProblemKind::NotKept && self.style != Style::Verbose;
         let event = LoggedEvent::problem(&path, &message, kind).at_member(self.member());
@@ -29,7 +29,7 @@ impl Output {
         }
     }
 
-    /// Prints once a loss that several entries share.
+    /// Prints each loss that several entries share once.
     pub fn losses(&self) {
         let losses = std::mem::take(&mut *lock(&self.losses));
         losses.lines(str::to_owned).zip(losses.lines(quoted)).for_each(|(line, logged)| {

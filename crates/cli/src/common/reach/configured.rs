@@ -1,4 +1,4 @@
-//! Fills in the configured values for a login that the command line doesn't set.
+//! Completes the options of a login by the configured values.
 
 use linerate_remote::command::AgentCommand;
 use linerate_wire::path::printable;
@@ -11,10 +11,10 @@ use crate::common::config::keys::{find, ssh_option_name};
 use crate::common::config::precedence::long_names;
 use crate::common::config::{Configuration, ConfiguredValue};
 
-/// `given`, with the values that are configured for the host.
+/// The options `given`, completed by the values that are configured for the host.
 ///
 /// # Errors
-/// A message if a value is wrong; the files were checked when they were read.
+/// A message if a value is invalid for this login. The files themselves were checked when they were read.
 pub fn fill(given: &Reach, configuration: &Configuration, host: &OsStr) -> Result<Reach, String> {
     let host = Some(host);
     let value = |name: &str| configuration.value(name, host).map(|found| found.value.to_owned());
@@ -25,7 +25,7 @@ pub fn fill(given: &Reach, configuration: &Configuration, host: &OsStr) -> Resul
         own.agent_command = Some(AgentCommand::parse(&line, None)?);
     }
     if given.rsh.is_some() {
-        // Another remote shell doesn't take ssh's options.
+        // Remote shells other than ssh don't accept ssh's options.
         return Ok(own);
     }
     let is_ssh = given.has_ssh_options() || given.program.is_some();
@@ -44,7 +44,7 @@ fn fill_ssh(
     configuration: &Configuration,
     host: Option<&OsStr>,
 ) -> Result<(), String> {
-    // ssh would let its options of one letter win over those of -o.
+    // If both were given, ssh would use its one-letter options and not those of -o.
     let is_given =
         |name: &str| given.option.iter().any(|option| long_names(name).contains(&&*name_of(option)));
     let value = |name: &str| {
@@ -63,7 +63,7 @@ fn fill_ssh(
         own.config = Some(ssh_config(&file, host)?);
     }
     own.jump = own.jump.take().or_else(|| value("jump").map(|found| found.value.into()));
-    // If an option of ssh is given twice, the first one counts, and keys are tried in order.
+    // If an option of ssh is given several times, the first is used; several identities are tried in order.
     own.identity.extend(values("identity"));
     own.option.extend(values("option"));
     if !own.ipv4 && !own.ipv6 {
@@ -73,9 +73,10 @@ fn fill_ssh(
     Ok(())
 }
 
-/// The configured file of ssh, which must be there: ssh names neither the file nor the line that it comes from.
+/// The path of the configured ssh configuration file. The file must exist, since ssh's error would name
+/// neither the file nor the line of the configuration.
 fn ssh_config(found: &ConfiguredValue<'_>, host: Option<&OsStr>) -> Result<OsString, String> {
-    // ssh's word for no file.
+    // In ssh, the word `none` means that no file is read.
     if found.value != "none" {
         let opened = File::open(found.value).map(drop);
         opened.map_err(|error| {
@@ -86,7 +87,7 @@ fn ssh_config(found: &ConfiguredValue<'_>, host: Option<&OsStr>) -> Result<OsStr
     Ok(found.value.into())
 }
 
-/// The name of an option as ssh reads it: blanks, quotes and a '=' before the name don't count.
+/// The name of an option as ssh reads it, without blanks, quotes and a '=' before it.
 fn name_of(option: &OsStr) -> String {
     let shown = option.to_string_lossy();
     ssh_option_name(shown.trim_start_matches(|c: char| !c.is_ascii_alphanumeric()))

@@ -1,30 +1,32 @@
-//! Connections that several logins share (ssh's `ControlMaster`). Where such a connection has the user's ssh agent, the server
-//! gives the agent to each of its logins, whatever options a login has.
+//! Connections that several logins share (ssh's `ControlMaster`). If the user's ssh agent is forwarded over
+//! such a connection, all logins that share it can use the agent, whatever options they have.
 
 use std::ffi::{OsStr, OsString};
 use std::process::{Command, Stdio};
 
 use super::{Reach, bare_host};
 
-/// These options; a login that keeps the user's agent has a connection of its own if one that it could share may have the agent.
+/// These options. If the connection that this login could share may forward the user's agent, and the login
+/// must not use the agent, a separate connection is requested.
 pub fn not_with_an_agent(reach: Reach, host: &OsStr) -> Reach {
     if !reach.keeps_agent || reach.rsh.is_some() || !may_share_an_agent(&reach, host) {
         return reach;
     }
     let mut reach = reach;
-    // Of several options the first one counts.
+    // Of several options with the same name, ssh uses the first.
     reach.option.insert(0, "ControlPath=none".into());
     reach
 }
 
-/// Whether ssh's configuration names a connection to share and forwards the agent; true if ssh doesn't say.
+/// True if ssh's configuration for the host names a connection to share and forwards the agent; also true if
+/// that can't be determined.
 fn may_share_an_agent(reach: &Reach, host: &OsStr) -> bool {
     let plain = Reach { keeps_agent: false, ..reach.clone() };
     let settings = plain.ssh().and_then(|words| settings(&words, &bare_host(host)));
     settings.is_none_or(|settings| !settings.contains("forwardagent ") || shares_agent(&settings))
 }
 
-/// The output of `ssh -G`: the configuration of a host, for ssh's words.
+/// The output of `ssh -G` for a host: the configuration that these words and files result in.
 pub fn settings(words: &[OsString], host: &OsStr) -> Option<String> {
     let (program, options) = words.split_first()?;
     let mut command = Command::new(program);
@@ -33,7 +35,7 @@ pub fn settings(words: &[OsString], host: &OsStr) -> Option<String> {
     String::from_utf8(output.stdout).ok()
 }
 
-/// By the output of `ssh -G`.
+/// True if the settings (the output of `ssh -G`) share a connection that forwards the agent.
 fn shares_agent(settings: &str) -> bool {
     let of = |name: &str| settings.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
     let forwards = of("forwardagent").is_none_or(|value| value != "no");

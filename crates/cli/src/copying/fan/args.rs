@@ -1,4 +1,4 @@
-//! The options for several destinations, and the options that exclude them.
+//! The options for several destinations, and the options that conflict with them.
 
 use clap::{Args, ValueEnum};
 use linerate_wire::path::printable;
@@ -11,7 +11,7 @@ use crate::common::failure::Failure;
 use crate::common::spec::{Spec, check_destination, check_places, listed};
 use crate::copying::task::Task;
 
-/// The most logins that are made at the same time.
+/// The most destinations, and so the most logins at the same time.
 const MOST: usize = 64;
 
 /// Options of commands that copy to several hosts.
@@ -55,17 +55,17 @@ pub enum FanShape {
     Auto,
 }
 
-/// The shape in which hosts hand on what comes to them.
+/// The shape in which the hosts forward the data to each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HandingOn {
-    /// Each to one.
+    /// Each host forwards to one host.
     Chain,
-    /// Each to two.
+    /// Each host forwards to two hosts.
     Tree,
 }
 
 impl HandingOn {
-    /// As messages and `--fan-out` call it.
+    /// The shape's name in messages and in `--fan-out`.
     pub fn name(self) -> &'static str {
         match self {
             Self::Chain => "chain",
@@ -73,7 +73,7 @@ impl HandingOn {
         }
     }
 
-    /// The most hosts to which one of them hands on.
+    /// The most hosts to which one host forwards.
     pub fn branches(self) -> usize {
         match self {
             Self::Chain => 1,
@@ -82,19 +82,19 @@ impl HandingOn {
     }
 }
 
-/// Several destinations.
+/// Several destinations, and how the data gets to them.
 #[derive(Debug, PartialEq, Eq)]
 pub struct FanPlaces {
-    /// As the user wrote them.
+    /// The destinations as the user wrote them.
     pub places: Vec<OsString>,
-    /// How the data gets there.
+    /// The shape in which the data is sent.
     pub shape: FanShape,
 }
 
 impl FanPlaces {
-    /// The shape in which they pass the data on to each other; `None` for a star. With two, a star uses this host's link
-    /// twice, but a chain would use the first host's link twice; with three and more, this host's link is the one that a star
-    /// uses most.
+    /// The shape in which the hosts forward the data to each other; `None` for a star, in which this host
+    /// sends to all. With two hosts, a star uses this host's link twice, but a chain would use the first
+    /// host's link twice. From three hosts on, a star uses this host's link most.
     pub fn handing_on(&self) -> Option<HandingOn> {
         match self.shape {
             FanShape::Star => None,
@@ -108,14 +108,14 @@ impl FanPlaces {
 /// The destinations of a command.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Destinations {
-    /// To one place.
+    /// A single destination.
     One(OsString),
-    /// To several hosts.
+    /// Several destinations on other hosts.
     Several(FanPlaces),
 }
 
 impl Destinations {
-    /// The destination of a single copy, or the first of several, and these.
+    /// The only destination, or the first of several; in the latter case also all of them.
     pub fn split(self) -> (OsString, Option<FanPlaces>) {
         match self {
             Self::One(place) => (place, None),
@@ -125,8 +125,8 @@ impl Destinations {
 }
 
 impl FanArgs {
-    /// A command's sources and destinations as a log names them, whether or not they are valid; a file of destinations by
-    /// its name.
+    /// A command's sources and destinations for a log, even if they aren't valid. A file of destinations is
+    /// represented by its name.
     pub fn named(&self, places: &[OsString]) -> (Vec<OsString>, Vec<OsString>) {
         let mut sources = places.to_vec();
         let mut to = self.to.clone();
@@ -137,10 +137,10 @@ impl FanArgs {
         (sources, to)
     }
 
-    /// Divides a command's arguments into its sources and destinations.
+    /// Separates a command's arguments into sources and destinations.
     ///
     /// # Errors
-    /// If one of the two is missing or empty, or a file of destinations can't be read.
+    /// If the sources or the destinations are missing or empty, or a file of destinations can't be read.
     pub fn divide(&self, mut places: Vec<OsString>) -> Result<(Vec<OsString>, Destinations), Failure> {
         check_places(places.iter().chain(&self.to)).map_err(Failure::usage)?;
         let mut to = self.to.clone();
@@ -167,7 +167,7 @@ impl FanArgs {
     }
 }
 
-/// Refuses options of a task that are for a single destination.
+/// Returns an error for options of a task that only work with a single destination.
 ///
 /// # Errors
 /// The message names the option, and what to do instead.

@@ -1,5 +1,5 @@
-//! A copy to one host of a chain or tree: the host gets the data from the host before it, and the messages about it from
-//! here.
+//! A copy to one host of a chain or tree. The host gets the data from the host before it, and the messages
+//! from this host.
 
 use linerate_remote::far_end::FarEnd;
 use linerate_transfer::ahead::scan_ahead;
@@ -22,36 +22,37 @@ use crate::copying::copy::{Copy, Moved};
 use crate::copying::manifest::Landed;
 use crate::exit::Code;
 
-/// The reason why a host gets nothing, or nothing more, through other hosts.
+/// The reason why a host gets no (more) data through other hosts.
 pub enum OutOfChain {
-    /// It is in no chain or tree, or the host before it has failed: this host sends the data that it lacks.
+    /// The host isn't in a chain or tree, or the host before it has failed. This host sends the data that it
+    /// lacks.
     Direct(String),
-    /// It failed before it had a place.
+    /// The copy failed before the host had a position in the chain or tree.
     Outside(Failure),
-    /// It failed at its place.
+    /// The copy failed after the host had got its position.
     Inside(Failure),
 }
 
-/// The sources, and where they go.
+/// The sources and the destination of a copy to one host of a chain or tree.
 #[derive(Clone, Copy)]
 pub struct ChainedPush<'a> {
     /// The sources.
     pub found: &'a [SourceRoot],
-    /// The host.
+    /// The destination's host.
     pub host: &'a OsStr,
-    /// The path there.
+    /// The path on that host.
     pub destination: &'a [u8],
-    /// The rate limit of all copies together.
+    /// The member of the fan, which has the rate limit of all copies together.
     pub reading: &'a FanMember,
-    /// Counts the bytes that are read for the chain or tree.
+    /// The counter of bytes that are read for the chain or tree.
     pub read: &'a AtomicU64,
 }
 
 impl Copy {
-    /// Copies to one host of a chain or tree.
+    /// Copies the sources to one host of a chain or tree.
     ///
     /// # Errors
-    /// If the host isn't in one, or no longer.
+    /// If the host isn't part of the chain or tree, or no longer.
     pub fn push_chained(&self, push: ChainedPush<'_>, member: &RollMember<'_>) -> Result<Code, OutOfChain> {
         let place = Arc::new(OnceLock::<RollPlace>::new());
         let mut far = self.log_in_chained(push, &place).map_err(OutOfChain::Outside)?;
@@ -79,7 +80,7 @@ impl Copy {
             let Failure(message, code) = failure.without_advice();
             let chain = &own.chain;
             chain.lead.breaks_behind(own.place, &format!("{} failed: {message}", chain.name(own.place)));
-            // The other copies end too, and this one may notice that first.
+            // The other copies are interrupted too, and this one may be the first to notice.
             if code == Code::Interrupted || self.interrupted.load(Ordering::Relaxed) {
                 return OutOfChain::Inside(self.gave_up(TransferError::Interrupted));
             }
@@ -112,7 +113,7 @@ impl Copy {
         OutOfChain::Outside(self.gave_up(session.give_up(error)))
     }
 
-    /// Sends the agent its place, and lets it connect to the hosts to which it forwards.
+    /// Sends the agent its position, and makes it connect to the hosts to which it forwards.
     fn link(
         &self,
         session: &mut Session,
@@ -155,7 +156,7 @@ impl Copy {
         chain.lead.breaks(place, &format!("{} can't reach it: {why}", chain.name(own.place)));
     }
 
-    /// The first one waits for the others.
+    /// For the first host, waits until all hosts are connected. Then reports the way of the data connection.
     fn begin(
         &self,
         session: &mut Session,
@@ -173,7 +174,7 @@ impl Copy {
         if self.interrupted.load(Ordering::Relaxed) { Err(TransferError::Interrupted) } else { Ok(()) }
     }
 
-    /// Sends the data for all hosts to the first one.
+    /// Sends the data for all hosts to the first host.
     fn lead(
         &self,
         far: FarSession,
@@ -198,7 +199,7 @@ impl Copy {
         done
     }
 
-    /// Waits until the host has the data that comes through the others.
+    /// Waits until the host has received all data through the other hosts.
     fn follow(
         &self,
         far: FarSession,
@@ -214,9 +215,9 @@ impl Copy {
     }
 }
 
-/// Ends the session of a host that is in no chain or tree.
+/// Ends the session with a host that isn't in a chain or tree.
 fn leave(session: &mut Session, why: &str) -> OutOfChain {
-    // The agent has no reason to report.
+    // The agent's answer isn't needed.
     let _ = session.give_up(TransferError::Failed(why.to_owned()));
     OutOfChain::Direct(why.to_owned())
 }

@@ -1,4 +1,4 @@
-//! The results of the copies to several destinations: a row and an event for each, and the exit code.
+//! The results of the copies to several destinations: a line and an event for each, and the exit code.
 
 use linerate_transfer::clock::process_usage;
 use linerate_transfer::lock::lock;
@@ -14,36 +14,36 @@ use crate::common::output::{Output, Style};
 use crate::exit::Code;
 use crate::units::show_bytes;
 
-/// A copy that has ended, with success or not.
+/// A copy that has ended, successfully or not.
 pub struct EndedCopy {
     event: Event,
-    /// Its name in messages.
+    /// The destination's name in messages.
     name: String,
-    /// What it did.
+    /// The line about the result; `None` if there is no summary.
     row: Option<String>,
-    /// The reason why it failed as a whole.
+    /// The reason why the copy failed as a whole; `None` if it didn't.
     message: Option<String>,
     way: CopyWay,
-    /// An agent has answered there.
+    /// True if an agent has answered at the destination.
     reached: bool,
     code: Code,
 }
 
-/// The route of a copy's data.
+/// How the data of a copy got to its host.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum CopyWay {
-    /// From here, read together with the others.
+    /// From this host, sharing the data that was read with the other copies.
     Shared,
-    /// From here, read separately.
+    /// From this host, which read the data separately for this copy.
     LeftBehind,
     /// Through other hosts.
     HandedOn(HandingOn),
-    /// It failed before it was one of the hosts that hand on.
+    /// The copy failed before its host was one of the hosts that forward data.
     Outside(HandingOn),
 }
 
 impl EndedCopy {
-    /// The copy to a destination with this result.
+    /// The result of the copy to a destination.
     pub fn new(target: &FanTarget, result: Result<Code, Failure>, way: CopyWay, elapsed: Duration) -> Self {
         let (code, message) = match result {
             Ok(code) => (code, None),
@@ -75,13 +75,13 @@ impl EndedCopy {
         Self { event, name, row, message, way, reached, code }
     }
 
-    /// A copy whose thread has failed.
+    /// The result of a copy whose thread has panicked.
     pub fn broken(target: &FanTarget) -> Self {
         let failure = Failure::failed("an error in this program ended it".into());
         Self::new(target, Err(failure), CopyWay::Shared, Duration::ZERO)
     }
 
-    /// Prints its event, or the reason of its failure.
+    /// Prints the event of the copy, or the reason of its failure.
     pub fn show(&self, output: &Output) {
         let event = self.logged();
         log::record(&event);
@@ -102,7 +102,7 @@ impl EndedCopy {
         LoggedEvent::destination(&self.name, &text, self.code)
     }
 
-    /// Prints its row; the journal already has that of a failure.
+    /// Prints the line of the copy. The journal already has the line of a failed copy.
     fn show_row(&self, width: usize) {
         let is_taken = log::takes_result() && (self.message.is_some() || log::to_journal(&self.logged()));
         if !is_taken {
@@ -135,16 +135,16 @@ impl EndedCopy {
     }
 }
 
-/// The sums of all copies.
+/// The totals of all copies.
 pub struct FanEnd {
-    /// Bytes that were read here.
+    /// The bytes that were read on this host.
     pub read: u64,
     pub begun: Instant,
-    /// Nothing was changed.
+    /// True for a dry run, which changed nothing.
     pub is_dry: bool,
 }
 
-/// Prints a row for each copy, and the last event; returns the worst exit code.
+/// Prints a line for each copy, and the last event; returns the exit code of the worst result.
 pub fn show_all(output: &Output, ended: &[EndedCopy], end: &FanEnd) -> Code {
     output.clear();
     let code = ended.iter().map(|one| one.code).max_by_key(|code| code.severity()).unwrap_or(Code::Done);

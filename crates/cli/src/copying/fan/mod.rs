@@ -1,4 +1,5 @@
-//! One tree to several hosts: a copy for each host; the copies share the data that is read from the sources.
+//! Copies one tree to several hosts. Each host has its own copy; the copies share the data that is read from
+//! the sources.
 
 pub mod args;
 mod chain;
@@ -33,31 +34,31 @@ use chain::{ChainedPush, OutOfChain};
 use ended::{CopyWay, EndedCopy, FanEnd};
 use roll::ChainRoll;
 
-/// One of the hosts, and the path there.
+/// One of the destinations: a host and a path on it.
 struct FanTarget {
-    /// As the user wrote it, safe to print.
+    /// The destination as the user wrote it, safe to print.
     written: String,
     host: OsString,
     path: Vec<u8>,
     output: Arc<Output>,
-    /// The counters of its last try.
+    /// The counters of the copy's last try.
     meters: Arc<Mutex<Meters>>,
     /// The entries that earlier tries have put in place.
     landed: Mutex<Totals>,
 }
 
-/// The state that all copies share.
+/// The data that all copies share.
 struct FanRun {
     task: Arc<Task>,
     output: Arc<Output>,
     interrupted: Arc<AtomicBool>,
     begun: Instant,
-    /// Sources that can't be found fail in every copy.
+    /// The number of sources that can't be found. They fail in every copy.
     not_found: u64,
     reading: Arc<FanReading>,
-    /// Where the copies form a chain or tree.
+    /// The list of the copies that form a chain or tree; `None` for a star.
     roll: Option<ChainRoll>,
-    /// Bytes that were read for a chain or tree.
+    /// The bytes that were read for a chain or tree.
     read: AtomicU64,
 }
 
@@ -69,7 +70,7 @@ pub fn perform(output: &Arc<Output>, task: Task, to: &FanPlaces) -> Result<Code,
     args::check(&task, to, output.metrics().is_wanted())?;
     let destinations = &to.places;
     let begun = Instant::now();
-    // None of them needs the user's agent: each copy has keys of its own.
+    // The user's ssh agent isn't needed, since each copy has its own keys.
     let task = Arc::new(Task { reach: task.reach.keeping_agent(), ..task.resumable() });
     let interrupted = interrupted()?;
     let head = Copy::interruptible(task.clone(), output.clone(), interrupted.clone())?;
@@ -92,7 +93,7 @@ pub fn perform(output: &Arc<Output>, task: Task, to: &FanPlaces) -> Result<Code,
     Ok(run.to_all(&found, &targets))
 }
 
-/// The hosts; a host that is named several times is shown with its path.
+/// The destinations. If a host is named several times, its path is shown too.
 fn targets(output: &Output, destinations: &[OsString]) -> Vec<FanTarget> {
     let of_host = |place: &OsString| match Spec::parse(place) {
         Spec::Remote(host, path) => (host, path),
@@ -165,7 +166,8 @@ impl FanRun {
         Copy::interruptible(self.task.clone(), target.output.clone(), self.interrupted.clone())
     }
 
-    /// Begins to count for a new try. A host that an earlier try has reached, and entries that it has put in place, count for all tries.
+    /// Prepares the counters for a new try. A host that an earlier try has reached, and entries that it has
+    /// put in place, are counted for all tries.
     fn begins(&self, copy: &Copy, target: &FanTarget) {
         let counters = &copy.meters.local;
         counters.failed.fetch_add(self.not_found, Ordering::Relaxed);
@@ -176,19 +178,21 @@ impl FanRun {
 
     fn directly(&self, found: &[SourceRoot], target: &FanTarget, number: usize) -> Result<Code, Failure> {
         let mut member = Some(match self.roll {
-            // The hosts behind one that has failed are there at the same time.
+            // If a host of a chain has failed, the copies to the hosts behind it all continue at the same
+            // time.
             Some(_) => self.reading.orphan(number),
             None => self.reading.member(number),
         });
         self.copy(target)?.run_as(&mut |copy| {
-            // A second try reads on its own.
+            // Only the first try shares the data that it reads. A second try reads by itself.
             let member = member.take();
             self.begins(copy, target);
             copy.push_found(found, OsStr::new(&target.host), &target.path, member.as_ref())
         })
     }
 
-    /// Copies through the other hosts; `None` if the host is in no chain or tree, and gets the missing data from here.
+    /// Copies through the other hosts. Returns `None` if the host isn't in a chain or tree, so that this host
+    /// sends the missing data.
     fn in_chain(
         &self,
         roll: &ChainRoll,

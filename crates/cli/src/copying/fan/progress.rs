@@ -1,4 +1,4 @@
-//! The progress of all copies together, on a terminal.
+//! Displays the progress of all copies together, on a terminal.
 
 use linerate_transfer::lock::lock;
 use linerate_transfer::session::Meters;
@@ -17,7 +17,8 @@ struct FanShare {
     found: u64,
 }
 
-/// Shows the sum of the copies, and the copy that has least, on a terminal until the display is dropped.
+/// On a terminal, displays the total progress of the copies, and the copy that has progressed least, until
+/// the result is dropped.
 pub fn show(output: &Arc<Output>, targets: &[FanTarget], begun: Instant) -> Option<Showing> {
     if output.bar().is_hidden() {
         return None;

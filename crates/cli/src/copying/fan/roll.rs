@@ -1,5 +1,5 @@
-//! The members of a chain or tree of hosts: copies that log in at the same time leave here the values that the others need,
-//! and wait for theirs.
+//! The list of copies that may form a chain or tree. The copies log in at the same time. Each copy stores
+//! here the values that the others need, and waits for theirs.
 
 use linerate_transfer::chain::{ChainLead, ChainShape};
 use linerate_transfer::lock::lock;
@@ -12,15 +12,16 @@ use std::time::{Duration, Instant};
 
 use super::args::HandingOn;
 
-/// The least time that the first copy that has logged in waits for the others; it waits at least twice as long as its own login took.
-/// This is longer than in a star, because each late copy uses this host's link once more.
+/// How long the first copy that has logged in waits for the others: at least this time, and at least twice as
+/// long as its own login took. This is longer than in a star, since each copy that comes too late uses this
+/// host's link once more.
 const GATHERING: Duration = Duration::from_secs(10);
-/// The interval at which a waiting copy checks whether the user interrupts.
+/// The interval at which a waiting copy checks whether the user has interrupted.
 const LOOK: Duration = Duration::from_millis(200);
 
 /// The list of copies that may form a chain or tree.
 pub struct ChainRoll {
-    /// The hosts, as messages call them.
+    /// The names of the hosts in messages.
     names: Vec<String>,
     shape: HandingOn,
     state: Mutex<RollState>,
@@ -31,15 +32,15 @@ pub struct ChainRoll {
 
 struct RollState {
     calls: Vec<RollCall>,
-    /// The addresses at which they listen.
+    /// The addresses at which each host's agent listens.
     listening: Vec<Option<Listening>>,
-    /// The time at which the first copy was ready, and how long it waits.
+    /// When the first copy was ready, and how long it waits.
     first: Option<(Instant, Duration)>,
     chain: Option<Arc<FormedChain>>,
     is_formed: bool,
 }
 
-/// The state of one of them.
+/// The state of one of the copies.
 enum RollCall {
     Awaited,
     Ready { keys: ChainKeys, reporter: Reporter },
@@ -47,38 +48,38 @@ enum RollCall {
     Gone,
 }
 
-/// The public keys of a session: this end's and the agent's.
+/// The public keys of a session: the client's and the agent's.
 type ChainKeys = (Vec<u8>, Vec<u8>);
 
-/// A chain or tree that was formed.
+/// A chain or tree that has been formed.
 pub struct FormedChain {
-    /// The state that their transfers share.
+    /// The data that the transfers to all its hosts share.
     pub lead: Arc<ChainLead>,
-    /// Their numbers, in the order of their places.
+    /// The numbers of the copies, in the order of their positions.
     order: Vec<usize>,
-    /// As messages call them.
+    /// The names of the hosts in messages.
     names: Vec<String>,
     keys: Vec<ChainKeys>,
     cookies: Vec<Cookie>,
     reporters: Vec<Reporter>,
 }
 
-/// A copy that is on the list; the others don't wait for it once this is dropped.
+/// A copy that is on the list. When this value is dropped, the other copies no longer wait for it.
 pub struct RollMember<'a> {
     roll: &'a ChainRoll,
     number: usize,
 }
 
-/// A copy's place in the chain or tree.
+/// The position of a copy in the chain or tree.
 pub struct RollPlace {
-    /// The chain or tree.
+    /// The chain or tree to which the position belongs.
     pub chain: Arc<FormedChain>,
-    /// The place, from 0.
+    /// The position, from 0.
     pub place: usize,
 }
 
 impl ChainRoll {
-    /// A list for a copy to each of these hosts. The copies end if `interrupted` is set.
+    /// A list for copies to these hosts. The waits end if `interrupted` is set.
     pub fn new(names: Vec<String>, shape: HandingOn, interrupted: Arc<AtomicBool>) -> Self {
         let calls = names.iter().map(|_| RollCall::Awaited).collect();
         let listening = vec![None; names.len()];
@@ -87,17 +88,17 @@ impl ChainRoll {
         Self { names, shape, state, changed, made: Instant::now(), interrupted }
     }
 
-    /// The shape in which the hosts hand on.
+    /// The shape in which the hosts forward the data.
     pub fn shape(&self) -> HandingOn {
         self.shape
     }
 
-    /// The copy of this number.
+    /// The entry of the copy with this number.
     pub fn member(&self, number: usize) -> RollMember<'_> {
         RollMember { roll: self, number }
     }
 
-    /// Waits until `look` finds something, or the user interrupts.
+    /// Waits until `look` returns a value, or the user interrupts.
     fn wait<T>(&self, mut look: impl FnMut(&mut RollState) -> Option<T>) -> Option<T> {
         let mut state: MutexGuard<'_, RollState> = lock(&self.state);
         loop {
@@ -119,7 +120,7 @@ impl ChainRoll {
 }
 
 impl RollState {
-    /// Forms the chain or tree of all copies that are ready, once no other is awaited.
+    /// Forms the chain or tree of all copies that are ready, once no other copy is waited for.
     fn form(&mut self, roll: &ChainRoll) {
         let is_awaited = self.calls.iter().any(|call| matches!(call, RollCall::Awaited));
         let is_over = self.first.is_some_and(|(begun, patience)| begun.elapsed() >= patience);
@@ -136,7 +137,7 @@ impl RollState {
 }
 
 impl FormedChain {
-    /// `None` for fewer than two copies.
+    /// The chain or tree of the copies that are ready; `None` for fewer than two.
     fn of(ready: Vec<(usize, ChainKeys, Reporter)>, roll: &ChainRoll) -> Option<Self> {
         let cookies = ready.iter().map(|_| new_cookie()).collect::<Result<Vec<_>, _>>().ok()?;
         let shape = ChainShape::new(ready.len(), roll.shape.branches());
@@ -147,7 +148,7 @@ impl FormedChain {
         Some(Self { lead, order, names, keys, cookies, reporters })
     }
 
-    /// The host at this place, as messages call it.
+    /// The name of the host at this position in messages.
     pub fn name(&self, place: usize) -> &str {
         self.names.get(place).map_or("", |name| name)
     }
@@ -159,7 +160,7 @@ impl FormedChain {
 }
 
 impl RollPlace {
-    /// The message to the agent about its place.
+    /// The message that tells an agent its position.
     pub fn link(&self) -> Option<ChainLink> {
         let (chain, place) = (&self.chain, self.place);
         let previous = match chain.lead.shape().before(place) {
@@ -175,7 +176,8 @@ impl RollPlace {
         })
     }
 
-    /// The message to the agent about the host at this place, to which it forwards, and which has these addresses.
+    /// The message that tells an agent about the host at `place`, to which it forwards and which has these
+    /// addresses.
     pub fn next(&self, place: usize, candidates: Vec<SocketAddr>) -> Option<ChainNext> {
         let chain = &self.chain;
         Some(ChainNext {
@@ -189,7 +191,8 @@ impl RollPlace {
 }
 
 impl RollMember<'_> {
-    /// Marks the copy as ready, and waits for the others. `None` if they form no chain or tree, or have formed one without it.
+    /// Marks the copy as ready, and waits for the others. Returns its position; `None` if there is no chain
+    /// or tree, or if it was formed without this copy.
     pub fn gather(&self, keys: ChainKeys, reporter: Reporter) -> Option<RollPlace> {
         let roll = self.roll;
         roll.say(self.number, RollCall::Ready { keys, reporter });
@@ -206,8 +209,8 @@ impl RollMember<'_> {
         })?
     }
 
-    /// Notes where its agent listens, and waits until the hosts to which it forwards listen too. Returns the place of each of
-    /// these, and where it listens; `None` if it is gone.
+    /// Records where the copy's agent listens, and waits until the hosts to which it forwards listen too.
+    /// Returns the positions of these hosts and where each listens; `None` for a host that is lost.
     pub fn listens(&self, at: &RollPlace, listening: Listening) -> Vec<(usize, Option<Listening>)> {
         lock(&self.roll.state).listening[self.number] = Some(listening);
         self.roll.changed.notify_all();
@@ -223,12 +226,12 @@ impl RollMember<'_> {
         })?
     }
 
-    /// Notes that it is connected to the hosts to which it forwards, if that is possible.
+    /// Records that the copy's host has been connected to the hosts to which it forwards, as far as possible.
     pub fn linked(&self) {
         self.roll.say(self.number, RollCall::Linked);
     }
 
-    /// Waits until all hosts are connected, or gone.
+    /// Waits until all hosts are connected or lost.
     pub fn all_linked(&self, at: &RollPlace) {
         self.roll.wait(|state| {
             let is_there = |number: &usize| matches!(state.calls[*number], RollCall::Linked | RollCall::Gone);

@@ -1,4 +1,4 @@
-//! The counts that rsync makes, and its statistics.
+//! Counts of changes as rsync makes them, and rsync's statistics.
 
 use linerate_transfer::lock::lock;
 use linerate_wire::control::{Change, Totals};
@@ -7,14 +7,14 @@ use std::time::Instant;
 use super::RsyncLook;
 use crate::common::look::Sums;
 
-/// The changes that were counted so far, by kind, and what was printed about them.
+/// The changes counted so far, by kind, and which lines were printed about them.
 #[derive(Default)]
 pub(super) struct Told {
     pub(super) created: Totals,
     pub(super) deleted: Totals,
     pub(super) transferred: u64,
     pub(super) progress: Option<Instant>,
-    /// True once the line about the created destination has been handled.
+    /// Set once the line about the created destination has been printed or skipped.
     pub(super) made: bool,
 }
 
@@ -22,7 +22,7 @@ impl RsyncLook {
     pub(super) fn count(&self, change: &Change) {
         let mut told = lock(&self.told);
         if change.item == Change::DELETED {
-            // For a deleted entry, it is only known whether it was a directory.
+            // A report about a deleted entry contains only whether the entry was a directory.
             let deleted = &mut told.deleted;
             *(if change.directory { &mut deleted.directories } else { &mut deleted.files }) += 1;
             return;
@@ -48,7 +48,7 @@ impl RsyncLook {
         self.print(format!("Number of regular files transferred: {}", self.human.number(told.transferred)));
         self.print(format!("Total file size: {} bytes", self.human.number(sums.size)));
         let size = sums.moved.bytes.saturating_add(sums.matched);
-        // A dry run sends nothing.
+        // A dry run sends no file contents.
         let (moved, matched) = if self.dry_run { (0, 0) } else { (sums.moved.bytes, sums.matched) };
         self.print(format!("Total transferred file size: {} bytes", self.human.number(size)));
         self.print(format!("Literal data: {} bytes", self.human.number(moved)));
@@ -58,7 +58,7 @@ impl RsyncLook {
         self.print(format!("Total bytes received: {}", self.human.number(received)));
     }
 
-    /// `3 (reg: 1, dir: 1, link: 1)`.
+    /// A count by kinds, for example `3 (reg: 1, dir: 1, link: 1)`.
     fn counts(&self, totals: &Totals) -> String {
         let kinds = [
             ("reg", totals.files),
@@ -74,7 +74,7 @@ impl RsyncLook {
     }
 }
 
-/// Bytes sent and bytes received.
+/// The bytes sent and the bytes received by this end.
 pub(super) fn ways(sums: &Sums) -> (u64, u64) {
     if sums.received { (0, sums.wire) } else { (sums.wire, 0) }
 }

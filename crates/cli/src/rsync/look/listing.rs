@@ -7,12 +7,12 @@ use crate::rsync::log::shown_time;
 use crate::rsync::numbers::{Human, permissions};
 
 impl RsyncLook {
-    /// The line for an entry of a list.
+    /// Prints the line for a listed entry.
     pub(super) fn listing(&self, path: &[u8], entry: &Entry, size: u64) -> Vec<u8> {
         let shown = self.escape.shown(path);
         let name = self.listed_name(&shown);
         let names: Vec<_> = path.split(|byte| *byte == b'/').collect();
-        // `name` has the last names of the path; here their bytes may be escaped in another way than elsewhere.
+        // `name` consists of the last names of the path, and may be escaped differently.
         let own = names.len().saturating_sub(name.split('/').count());
         let own = names[own..].join(&b'/');
         let name = if name == "." { b".".to_vec() } else { self.escape.bytes(&own) };
@@ -48,14 +48,14 @@ impl RsyncLook {
         let path = path.strip_prefix("./").unwrap_or(path);
         let named = self.named(path);
         let pattern = self.sources.iter().find(|source| source.contains(['*', '?', '[']));
-        // A pattern matches no slash, so the name begins after the same number of slashes as in the pattern.
+        // Wildcards match no slash, so the name begins after as many slashes as the pattern has.
         let slashes = pattern.map_or(0, |pattern| pattern.matches('/').count());
         let start = path.match_indices('/').nth(slashes.wrapping_sub(1)).map_or(0, |(at, _)| at + 1);
         if named.len() == path.len() { &path[start..] } else { named }
     }
 }
 
-/// Kind and permissions, as ls(1) writes them.
+/// An entry's kind and permissions, as ls(1) prints them.
 fn kind_and_permissions(entry: &Entry) -> String {
     let kind = match entry.kind {
         Kind::Directory => 'd',

@@ -1,4 +1,4 @@
-//! The forms of a row of the table.
+//! Constructors for the rows of the table of options.
 
 use std::ffi::OsStr;
 

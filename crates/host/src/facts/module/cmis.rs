@@ -44,7 +44,7 @@ fn name(form: u8) -> &'static str {
     }
 }
 
-/// The kind of cable, by the media type of the module's applications.
+/// The kind of cable, from the media type of the module's applications.
 fn cable(media: u8) -> Option<CableKind> {
     match media {
         3 => Some(CableKind::PassiveCopper),
@@ -53,7 +53,7 @@ fn cable(media: u8) -> Option<CableKind> {
     }
 }
 
-/// Byte 202, only for cables: a number in bits 5 to 0, times 0.1, 1, 10 or 100 metres.
+/// The length of a cable, from byte 202: a number in bits 5 to 0, times 0.1, 1, 10 or 100 metres.
 fn reach(memory: &ModuleMemory) -> Fact<Vec<ModuleReach>> {
     memory.byte(202).and_then(|length| match length & 0x3f {
         0 => Fact::NotApplicable,
@@ -64,12 +64,13 @@ fn reach(memory: &ModuleMemory) -> Fact<Vec<ModuleReach>> {
     })
 }
 
-/// Byte 201, in quarters of a watt. In some modules byte 201 is 0; then byte 200 has the power class.
+/// The module's highest power in watts, from byte 201, in quarters of a watt. If byte 201 is 0, as in some
+/// modules, byte 200 contains the power class.
 fn max_watts(memory: &ModuleMemory) -> Fact<f64> {
     let class = memory.byte(200).and_then(|class| {
         match [1.5, 3.5, 7.0, 8.0, 10.0, 12.0, 14.0].get(usize::from(class >> 5)) {
             Some(watts) => Fact::Known(*watts),
-            // Class 8: more than 14 W.
+            // Class 8 means more than 14 W.
             None => Fact::Unreadable("the module is of class 8 and doesn't state its watts".into()),
         }
     });

@@ -1,9 +1,9 @@
-//! Names of the codes of SFF-8024, and of the bits of the compliance bytes.
+//! The names that belong to the codes of SFF-8024, and to the bits of the compliance bytes.
 
 use super::ModuleMemory;
 use crate::facts::Fact;
 
-/// Connectors (SFF-8024, table 4-3).
+/// The name of a connector (SFF-8024, table 4-3).
 pub(super) fn connector(code: u8) -> Fact<String> {
     let name = match code {
         0x00 => return Fact::NotApplicable,
@@ -25,13 +25,13 @@ pub(super) fn connector(code: u8) -> Fact<String> {
     Fact::Known(name.to_owned())
 }
 
-/// Names of a byte's bits, from bit 0; "" if a bit isn't an Ethernet standard.
+/// The names of a byte's bits, from bit 0; an empty name if the bit isn't an Ethernet standard.
 pub(super) type BitNames = [&'static str; 8];
 
-/// SFF-8472, byte 3.
+/// The standards in byte 3 of SFF-8472.
 pub(super) const SFP_10G: BitNames =
     ["", "", "", "", "10GBASE-SR", "10GBASE-LR", "10GBASE-LRM", "10GBASE-ER"];
-/// SFF-8472, byte 6.
+/// The standards in byte 6 of SFF-8472.
 pub(super) const SFP_1G: BitNames = [
     "1000BASE-SX",
     "1000BASE-LX",
@@ -42,7 +42,7 @@ pub(super) const SFP_1G: BitNames = [
     "BASE-BX10",
     "BASE-PX",
 ];
-/// SFF-8636, byte 131.
+/// The standards in byte 131 of SFF-8636.
 pub(super) const QSFP_40G: BitNames = [
     "40G active cable",
     "40GBASE-LR4",
@@ -54,9 +54,9 @@ pub(super) const QSFP_40G: BitNames = [
     "",
 ];
 
-/// The standards that the bits of some bytes name, and that of a byte with a code of SFF-8024, table 4-4.
-/// Some codes name one standard for a single lane and one for four lanes: in an SFP (`lane`) they stand for
-/// the former, otherwise for the latter.
+/// The standards that the bits of some bytes name, and the standard of a byte with a code of SFF-8024, table
+/// 4-4. Some codes stand for two standards, with one lane and with four lanes: in an SFP (`lane`), the result
+/// is the former, otherwise the latter.
 pub(super) fn standards<const N: usize>(
     memory: &ModuleMemory,
     bytes: [(usize, BitNames); N],

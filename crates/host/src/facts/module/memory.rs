@@ -1,18 +1,18 @@
-//! The bytes of a module. A fact whose bytes weren't read is unreadable.
+//! The memory of a module. A fact is unreadable if its bytes weren't read.
 
 use std::ops::Range;
 
 use crate::facts::Fact;
 
-/// The most bytes that are kept; the kernel returns 640.
+/// The most bytes of a module's memory that are kept; the kernel returns 640.
 const MOST: usize = 2048;
-/// Bytes on each line.
+/// The number of bytes on each line of the text.
 const LINE: usize = 16;
 
 /// The part of a module's memory that was read.
 pub(super) struct ModuleMemory(Vec<Option<u8>>);
 
-/// The bytes as lines of an offset and 16 bytes, both in hexadecimal digits.
+/// Converts bytes to lines of an offset and 16 bytes, both in hexadecimal digits.
 pub(in crate::facts) fn lines(bytes: &[u8]) -> String {
     let line = |(at, line): (usize, &[u8])| {
         let digits: String = line.iter().map(|byte| format!("{byte:02x}")).collect();
@@ -39,7 +39,7 @@ impl ModuleMemory {
         Self(bytes)
     }
 
-    /// One byte.
+    /// The byte at the offset `at`.
     pub fn byte(&self, at: usize) -> Fact<u8> {
         match self.0.get(at) {
             Some(Some(byte)) => Fact::Known(*byte),
@@ -47,18 +47,18 @@ impl ModuleMemory {
         }
     }
 
-    /// True if all bits of `bits` are set.
+    /// True if all bits of the mask `bits` are set in the byte at `at`.
     pub fn is_set(&self, at: usize, bits: u8) -> Fact<bool> {
         self.byte(at).map(|byte| byte & bits == bits)
     }
 
-    /// Two bytes, the first one the more significant.
+    /// The two bytes at `at` as a number, big-endian.
     pub fn word(&self, at: usize) -> Fact<u16> {
         let second = self.byte(at + 1);
         self.byte(at).and_then(|first| second.map(|second| u16::from_be_bytes([first, second])))
     }
 
-    /// Several words.
+    /// `count` numbers of two bytes each, from `at` on, big-endian.
     pub fn words(&self, at: usize, count: usize) -> Fact<Vec<u16>> {
         let mut words = Vec::new();
         for i in 0..count {
@@ -70,7 +70,7 @@ impl ModuleMemory {
         Fact::Known(words)
     }
 
-    /// Text padded with blanks; not applicable if it is empty.
+    /// The text in this range, without the blanks at its end; not applicable if it is empty.
     pub fn text(&self, range: Range<usize>) -> Fact<String> {
         let mut text = String::new();
         for at in range {
@@ -86,8 +86,8 @@ impl ModuleMemory {
         }
     }
 
-    /// Known if the byte `at` is the sum of the bytes of `range`, as the standards demand; otherwise
-    /// unreadable, because the memory was misread.
+    /// Checks a checksum: known if the byte at `at` is the sum of the bytes in `range`, as the standards
+    /// require; otherwise unreadable, since the memory was misread.
     pub fn summed(&self, range: Range<usize>, at: usize) -> Fact<()> {
         let mut sum = 0_u8;
         for at in range {

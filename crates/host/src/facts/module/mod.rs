@@ -1,5 +1,5 @@
 //! Pluggable modules, by the contents of their memory: SFF-8472 for SFPs, SFF-8636 for QSFPs, CMIS for newer
-//! modules. The values are those that the module states about itself. SFF-8024 lists the codes.
+//! modules. The module states all values itself. SFF-8024 lists the codes that it uses.
 
 mod cmis;
 mod codes;
@@ -15,37 +15,37 @@ use memory::ModuleMemory;
 
 pub(super) use memory::lines;
 
-/// A pluggable module, or a cable with one at each end.
+/// A pluggable module, or a cable with a module at each end.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Module {
-    /// Its form: `SFP`, `QSFP28`, `QSFP-DD`.
+    /// The module's form: `SFP`, `QSFP28`, `QSFP-DD`.
     pub form: String,
-    /// Its vendor.
+    /// The name of the module's vendor.
     pub vendor: Fact<String>,
     /// The vendor's part number.
     pub part: Fact<String>,
-    /// Its connector: `LC`, `RJ45`, `copper pigtail`.
+    /// The module's connector: `LC`, `RJ45`, `copper pigtail`.
     pub connector: Fact<String>,
-    /// The standards that it conforms to: `10GBASE-SR`, `100GBASE-CR4`.
+    /// The standards to which the module conforms: `10GBASE-SR`, `100GBASE-CR4`.
     pub standards: Fact<Vec<String>>,
     /// The kind of cable, if the cable is part of the module.
     pub cable: Fact<CableKind>,
-    /// The wavelength of its laser in nanometres.
+    /// The wavelength of the module's laser in nanometres.
     pub wavelength_nm: Fact<f64>,
-    /// Its reach on each medium; for a cable, the cable's length.
+    /// The module's reach on each medium; for a cable, the cable's length.
     pub reach: Fact<Vec<ModuleReach>>,
-    /// Nominal signalling rate of a lane, in millions of symbols a second.
+    /// The nominal signalling rate of a lane in megabaud (millions of symbols per second).
     pub rate_mbd: Fact<u32>,
-    /// The most watts that it may consume, by its power class.
+    /// The highest power, in watts, that a module of its power class may consume.
     pub max_watts: Fact<f64>,
-    /// Its temperature in degrees Celsius.
+    /// The module's temperature in degrees Celsius.
     pub temperature: Fact<Monitor>,
-    /// Its supply voltage in volts.
+    /// The module's supply voltage in volts.
     pub voltage: Fact<Monitor>,
-    /// Milliwatts of light that it sends, by lane.
+    /// The optical power that the module sends, in milliwatts, for each lane.
     pub tx_power: Fact<Monitor>,
-    /// Milliwatts of light that it receives, by lane.
+    /// The optical power that the module receives, in milliwatts, for each lane.
     pub rx_power: Fact<Monitor>,
 }
 
@@ -57,9 +57,9 @@ pub enum CableKind {
     PassiveCopper,
     /// Copper with amplifiers.
     ActiveCopper,
-    /// Fibre.
+    /// Optical fibre.
     ActiveOptical,
-    /// Copper with amplifiers, or fibre: the module doesn't say which.
+    /// Copper with amplifiers, or optical fibre: the module doesn't state which.
     Active,
 }
 
@@ -67,19 +67,19 @@ pub enum CableKind {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ModuleReach {
-    /// `single-mode fibre`, `OM1` to `OM5`, `copper`, `cable`.
+    /// The medium: `single-mode fibre`, `OM1` to `OM5`, `copper`, `cable`.
     pub name: String,
-    /// Metres.
+    /// The reach on this medium in metres.
     pub metres: f64,
 }
 
-/// A value that a module measures.
+/// A value that the module measures itself.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Monitor {
     /// The present values: one, or one for each lane.
     pub values: Vec<f64>,
-    /// The module's limits.
+    /// The limits that the module sets for this value.
     pub limits: Fact<Limits>,
 }
 
@@ -98,11 +98,11 @@ pub struct Limits {
 }
 
 impl Module {
-    /// The facts of a module; `text` holds its memory in the form of [`lines`].
+    /// The facts about a module; `text` contains its memory in the form of [`lines`].
     pub(super) fn parse(text: &str) -> Fact<Self> {
         let memory = ModuleMemory::parse(text);
         memory.byte(0).and_then(|form| match form {
-            // Soldered modules and the SFPs of wavelength multiplexing use the same layout.
+            // Soldered modules, and SFPs for wavelength multiplexing, use the same layout.
             0x02 | 0x03 | 0x0b => sfp::read(&memory),
             0x0c | 0x0d | 0x11 => qsfp::read(&memory),
             0x18 | 0x19 | 0x1a | 0x1b | 0x1e | 0x1f | 0x20 => cmis::read(&memory),
@@ -112,15 +112,15 @@ impl Module {
         })
     }
 
-    /// The speed in Mbit/s of the fastest standard that it conforms to; `None` if it names no Ethernet
-    /// standard.
+    /// The speed in Mbit/s of the fastest standard to which the module conforms; `None` if it names no
+    /// Ethernet standard.
     pub fn fastest_mbps(&self) -> Option<u64> {
         self.standards.known()?.iter().map(|name| speed(name)).filter(|mbps| *mbps > 0).max()
     }
 }
 
 impl Monitor {
-    /// The lowest value. Lanes that are switched off are included.
+    /// The lowest of the present values, including those of lanes that are switched off.
     pub fn lowest(&self) -> Option<f64> {
         self.values.iter().copied().min_by(f64::total_cmp)
     }
@@ -130,7 +130,7 @@ impl Monitor {
 /// standards have the limits in this order: high alarm, low alarm, high warning, low warning.
 fn monitor(values: Fact<Vec<u16>>, limits: Fact<Vec<u16>>, unit: impl Fn(u16) -> f64) -> Fact<Monitor> {
     let limits = limits.and_then(|words| match words.as_slice() {
-        // A module without limits has zeros there.
+        // In a module without limits, these bytes are zeros.
         [0, 0, 0, 0] => Fact::NotApplicable,
         [high_alarm, low_alarm, high_warning, low_warning] => Fact::Known(Limits {
             low_alarm: unit(*low_alarm),
@@ -143,23 +143,23 @@ fn monitor(values: Fact<Vec<u16>>, limits: Fact<Vec<u16>>, unit: impl Fn(u16) ->
     values.map(|words| Monitor { values: words.into_iter().map(unit).collect(), limits })
 }
 
-/// Degrees Celsius of a signed word in 1/256 of a degree.
+/// Converts a signed word in units of 1/256 of a degree to degrees Celsius.
 fn celsius(word: u16) -> f64 {
     f64::from(word.cast_signed()) / 256.0
 }
 
-/// Volts of a word in units of 100 microvolts.
+/// Converts a word in units of 100 microvolts to volts.
 fn volts(word: u16) -> f64 {
     f64::from(word) / 10_000.0
 }
 
-/// Milliwatts of a word in units of 0.1 microwatts.
+/// Converts a word in units of 0.1 microwatts to milliwatts.
 fn milliwatts(word: u16) -> f64 {
     f64::from(word) / 10_000.0
 }
 
-/// The reach on each medium. Each medium has its byte in the memory, in units of a number of metres; 0 stands
-/// for no reach.
+/// The reach on each medium. The memory has one byte for each medium, in units of a number of metres; 0 means
+/// that there is no reach.
 fn reaches<const N: usize>(memory: &ModuleMemory, media: [(&str, usize, f64); N]) -> Fact<Vec<ModuleReach>> {
     let mut all = Vec::new();
     for (name, at, metres) in media {
@@ -174,7 +174,7 @@ fn reaches<const N: usize>(memory: &ModuleMemory, media: [(&str, usize, f64); N]
     if all.is_empty() { Fact::NotApplicable } else { Fact::Known(all) }
 }
 
-/// The signalling rate: a byte in units of 100; if that is 255, another byte in units of 250.
+/// The signalling rate in megabaud: a byte in units of 100; if this is 255, another byte in units of 250.
 fn rate(memory: &ModuleMemory, at: usize, more: usize) -> Fact<u32> {
     memory.byte(at).and_then(|hundreds| match hundreds {
         0 => Fact::NotApplicable,

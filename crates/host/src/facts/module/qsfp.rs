@@ -6,13 +6,13 @@ use super::{
 };
 use crate::facts::Fact;
 
-/// The first byte of page 03h, which holds the limits.
+/// The offset of page 03h, which contains the limits.
 const LIMITS: usize = 512;
-/// Optical lanes.
+/// The number of optical lanes.
 const LANES: usize = 4;
 /// The first revision (2.8) of the standard in which the module states which values it measures.
 const TELLS: u8 = 8;
-/// The code for "no separable connector".
+/// The code for a connector that can't be separated.
 const FIXED: u8 = 0x23;
 
 pub(super) fn read(memory: &ModuleMemory) -> Fact<Module> {
@@ -49,7 +49,7 @@ pub(super) fn read(memory: &ModuleMemory) -> Fact<Module> {
     })
 }
 
-/// Byte 147, bits 7 to 4.
+/// The kind of cable, from byte 147, bits 7 to 4.
 fn cable(technology: u8) -> CableKind {
     match technology {
         0..=9 => CableKind::ActiveOptical,
@@ -76,8 +76,8 @@ fn reach(memory: &ModuleMemory, is_fixed: &Fact<bool>) -> Fact<Vec<super::Module
     })
 }
 
-/// Byte 129 holds the power class: bit 5 is class 8, whose watts are in byte 107; bits 1 and 0 are classes 5
-/// to 7; bits 7 and 6 are classes 1 to 4.
+/// The module's highest power in watts. Byte 129 contains the power class: bit 5 is class 8, whose watts are
+/// in byte 107; bits 1 and 0 are classes 5 to 7; bits 7 and 6 are classes 1 to 4.
 fn max_watts(memory: &ModuleMemory) -> Fact<f64> {
     memory.byte(129).and_then(|class| match (class & 0x20, class & 3, class >> 6) {
         (0x20, _, _) => memory.byte(107).map(|tenths| f64::from(tenths) / 10.0),
@@ -91,8 +91,8 @@ fn max_watts(memory: &ModuleMemory) -> Fact<f64> {
     })
 }
 
-/// True if the module measures a value: if the value's bit in byte 220 is set or, in an earlier revision, if
-/// the value isn't 0.
+/// True if the module measures a value: the value's bit in byte 220 is set or, in an earlier revision, the
+/// value isn't 0.
 fn measures(memory: &ModuleMemory, bit: u8, value: usize) -> Fact<bool> {
     memory.byte(1).and_then(|revision| match revision {
         TELLS.. => memory.is_set(220, bit),

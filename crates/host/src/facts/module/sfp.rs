@@ -6,7 +6,7 @@ use super::{
 };
 use crate::facts::Fact;
 
-/// The first byte of address A2h.
+/// The offset of the bytes of address A2h.
 const A2: usize = 256;
 /// The code of the RJ45 connector.
 const COPPER: u8 = 0x22;
@@ -40,7 +40,7 @@ pub(super) fn read(memory: &ModuleMemory) -> Fact<Module> {
     })
 }
 
-/// Byte 8: bit 2 is a passive cable, bit 3 an active one.
+/// The kind of cable, from byte 8: bit 2 is a passive cable, bit 3 an active one.
 fn cable(memory: &ModuleMemory) -> Fact<CableKind> {
     memory.byte(8).and_then(|bits| match bits & 0b1100 {
         0b0100 => Fact::Known(CableKind::PassiveCopper),
@@ -49,14 +49,14 @@ fn cable(memory: &ModuleMemory) -> Fact<CableKind> {
     })
 }
 
-/// True if bytes 60 and 61 hold a wavelength: in cables they hold other values, and modules with RJ45 have no
-/// laser.
+/// True if bytes 60 and 61 contain a wavelength. In cables they contain other values, and modules with RJ45
+/// have no laser.
 fn is_laser(memory: &ModuleMemory) -> Fact<bool> {
     let is_copper = memory.byte(2).map(|connector| connector == COPPER);
     memory.byte(8).and_then(|bits| is_copper.map(|is_copper| bits & 0b1100 == 0 && !is_copper))
 }
 
-/// True if the module measures light. An active cable may be fibre or copper.
+/// True if the module measures optical power. An active cable may be fibre or copper.
 fn is_light(memory: &ModuleMemory, cable: &Fact<CableKind>) -> Fact<bool> {
     let is_copper = memory.byte(2).map(|connector| connector == COPPER);
     let is_passive = cable.known() == Some(&CableKind::PassiveCopper);
@@ -71,7 +71,7 @@ fn reach(memory: &ModuleMemory, cable: &Fact<CableKind>) -> Fact<Vec<super::Modu
         if connector == COPPER {
             return reaches(memory, [("copper", 18, 1.0)]);
         }
-        // Byte 14 has kilometres; byte 15 has hundreds of metres, and overflows for a long reach.
+        // Byte 14 contains kilometres; byte 15 contains hundreds of metres, which overflow for a long reach.
         memory.byte(15).and_then(|hundreds| {
             let single = if matches!(hundreds, 0 | 255) { (14, 1000.0) } else { (15, 100.0) };
             reaches(
@@ -88,8 +88,8 @@ fn reach(memory: &ModuleMemory, cable: &Fact<CableKind>) -> Fact<Vec<super::Modu
     })
 }
 
-/// Byte 64 holds the power level: bit 6 is level 4, whose watts are in byte 66; bit 5 is level 3, bit 1 level
-/// 2; otherwise it is level 1.
+/// The module's highest power in watts. Byte 64 contains the power level: bit 6 is level 4, whose watts are
+/// in byte 66; bit 5 is level 3, bit 1 level 2; otherwise it is level 1.
 fn max_watts(memory: &ModuleMemory) -> Fact<f64> {
     memory.byte(64).and_then(|options| match options {
         level if level & 0x40 != 0 => memory.byte(66).map(|tenths| f64::from(tenths) / 10.0),
@@ -99,7 +99,8 @@ fn max_watts(memory: &ModuleMemory) -> Fact<f64> {
     })
 }
 
-/// Byte 92: bit 6 is set if the module measures values, bit 5 if the values are already calibrated.
+/// Known if the module measures values. In byte 92, bit 6 is set if the module measures values, and bit 5 if
+/// the values are already calibrated.
 fn has_monitors(memory: &ModuleMemory) -> Fact<()> {
     memory.summed(64..95, 95).and_then(|()| memory.byte(92)).and_then(|kind| match kind {
         kind if kind & 0x40 == 0 => Fact::NotApplicable,

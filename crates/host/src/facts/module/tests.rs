@@ -1,5 +1,5 @@
-//! Memory dumps of real modules that people sent to mailing lists and issue trackers, without the lines of
-//! zeros.
+//! The memory of real modules. These dumps were published on mailing lists and issue trackers; their lines of
+//! zeros were removed.
 
 use proptest::prelude::*;
 
@@ -22,7 +22,7 @@ const SR: &str = "\
 0170 0040000000400100ffffffffffffff01
 ";
 
-/// An active optical cable of 5 m. It reports its connector as a copper pigtail, and measures nothing.
+/// An active optical cable of 5 m. It states that its connector is a copper pigtail, and measures no values.
 const CABLE: &str = "\
 0000 03042100000000000800000667000000
 0010 000005004d696b726f54696b20202020
@@ -69,14 +69,14 @@ const DENSE: &str = "\
 00e0 1b000700000000000000000000000000
 ";
 
-/// A module that the driver misread: a part of the bytes of address A2h is in the place of A0h.
+/// A module that the driver misread: some bytes of address A2h are in the place of those of A0h.
 const MISREAD: &str = "\
 0000 0300f3005800f800908871488ca07530
 0010 196407d0186a09c4271009d01f070c5a
 0020 271000641f07009e0000000000000000
 ";
 
-/// A dump with its lines of zeros.
+/// A dump with its lines of zeros inserted again.
 fn whole(text: &str, length: usize) -> String {
     let mut bytes = vec![0; length];
     for line in text.lines() {
@@ -186,7 +186,7 @@ fn memory_that_was_misread_or_only_partly_read_says_so() {
     assert!(why.contains("misread"), "{why}");
     assert!(matches!(Module::parse(""), Fact::Unreadable(_)));
     assert!(matches!(Module::parse("0000 7f"), Fact::Unreadable(_)), "a form that nobody knows");
-    // The first half of an SFP's memory: the name is known, the measured values aren't.
+    // Only the first half of an SFP's memory: it contains the name, but not the measured values.
     let half: String = whole(SR, 512).lines().take(16).map(|line| format!("{line}\n")).collect();
     let module = Module::parse(&half).known().unwrap().clone();
     assert_eq!(module.part, known("FTLX8574D3BNL-IT"));
@@ -220,7 +220,7 @@ proptest! {
         let _ = Module::parse(&text);
     }
 
-    /// Any bytes with correct checksums, so that everything after the checksums is also parsed.
+    /// The bytes are random but have correct checksums, so that everything after the checksums is parsed too.
     #[test]
     fn any_memory_is_survived(mut bytes in prop::collection::vec(any::<u8>(), 0..640), form in 0_usize..5) {
         if let Some(first) = bytes.first_mut() {

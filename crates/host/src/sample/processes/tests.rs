@@ -7,8 +7,8 @@ fn line(pid: u32, parent: u32, own: u64, children: u64, started: u64) -> String 
 
 #[test]
 fn a_child_that_ends_is_counted_once() {
-    // The child had 30 ticks when it was last seen, and 20 more before its end. 7 ticks are those of a child
-    // that no sample saw; they can't be distinguished from the 20.
+    // The child had used 30 ticks when it was last seen, and used 20 more before its end. 7 ticks belong to
+    // another child that no sample contains; they can't be distinguished from the 20.
     let first = line(10, 1, 100, 0, 5) + &line(11, 10, 0, 0, 5);
     let second = line(10, 1, 110, 0, 5) + &line(11, 10, 30, 0, 5);
     let third = line(10, 1, 120, 50 + 7, 5);
@@ -20,13 +20,13 @@ fn a_child_that_ends_is_counted_once() {
 
 #[test]
 fn descendants_that_end_together_are_counted_once_and_have_their_last_part() {
-    // A child that uses no time itself. Its own child has used 138 ticks when it is last seen, and 247 in
+    // A child that uses no time itself. Its own child had used 138 ticks when it was last seen, and 247 in
     // total. The child had waited for another child before.
     let first = line(10, 1, 3, 0, 5) + &line(11, 10, 0, 4, 6) + &line(12, 11, 0, 0, 7);
     let second = line(10, 1, 3, 0, 5) + &line(11, 10, 0, 4, 6) + &line(12, 11, 138, 0, 7);
     let third = line(10, 1, 4, 4 + 247, 5);
-    // In steps of two seconds, and in steps that are shorter than the time between the last sample and the
-    // end.
+    // Both in steps of two seconds, and in steps that are shorter than the time between the last sample and
+    // the end.
     for (seconds, of_child, of_parent) in [(2.0, 2.43, 0.02), (1.0, 2.38, 0.07)] {
         let mut recording = recording_of(NAME, &[&first, &second, &third]);
         recording.samples.iter_mut().for_each(|sample| sample.seconds *= seconds);
@@ -39,7 +39,7 @@ fn descendants_that_end_together_are_counted_once_and_have_their_last_part() {
 
 #[test]
 fn one_that_was_found_late_has_its_time_since_it_began() {
-    // Started at second 1 of the recording; first seen at second 4, when it has used 2.4 s.
+    // The child was started at second 1 of the recording, and first seen at second 4, when it had used 2.4 s.
     let child = line(11, 10, 240, 0, 150);
     let old = line(10, 1, 100, 0, 5);
     let mut recording = recording_of(
@@ -80,7 +80,7 @@ fn one_that_was_found_late_counts_from_then_on() {
 
 #[test]
 fn time_in_user_mode_goes_to_those_who_wait() {
-    // A process that started before the recording, a child from before the recording that ends, and a child
+    // A process that started before the recording; a child from before the recording that ends; and a child
     // that is found late.
     let first = line(10, 1, 500, 0, 5) + &line(11, 10, 200, 0, 5);
     let last = line(10, 1, 510, 230 + 40, 5) + &line(12, 10, 25, 0, 150);

@@ -1,5 +1,5 @@
-//! A bar with its marks, for both layouts. In its lane, it grows upwards from the lower axis or to the right
-//! from the left axis.
+//! A bar with its marks, in a form that both layouts use. A bar lies in a lane, and grows upwards from the
+//! lower axis or to the right from the left axis.
 
 use linerate_bench::stats::Estimate;
 use maud::{Markup, html};
@@ -19,30 +19,31 @@ pub(crate) enum LaneWay {
     Right,
 }
 
-/// The area of one bar.
+/// The area that one bar and its marks may use.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Lane {
-    /// The direction in which its bar grows.
+    /// The direction in which the bar grows.
     pub(crate) way: LaneWay,
-    /// The beginning of the bar: zero of its scale.
+    /// The position where the bar begins: zero of its scale.
     pub(crate) base: f64,
     /// The lane's upper or left edge.
     pub(crate) edge: f64,
-    /// The lane's height or width.
+    /// The lane's size across the direction of growth: its width if bars grow upwards, otherwise its height.
     pub(crate) breadth: f64,
-    /// The free space beside the bar, on each side.
+    /// The free space on each side of the bar.
     pub(crate) gap: f64,
 }
 
-/// The extents, along its lane, of everything that belongs to a measured bar.
+/// The positions along the lane that a measured bar and its marks reach.
 #[derive(Clone, Debug)]
 pub(crate) struct LaneReach {
     end: f64,
-    /// The end of the filled part. It is before `end` if the rate over the whole command is lower.
+    /// The position where the filled part of the bar ends; before `end` if the rate over the whole command is
+    /// lower than that over the payload time.
     filled: f64,
     whisker: Option<(f64, f64)>,
     dots: Vec<(f64, &'static str)>,
-    /// The positions of the hollow marks.
+    /// The positions of the hollow marks, which show values printed by papers.
     hollows: Vec<f64>,
 }
 
@@ -61,12 +62,12 @@ impl Lane {
         self.edge + self.breadth / 2.0
     }
 
-    /// The first position for the label: after the bar and the whisker, possibly on a dot.
+    /// The first position after the bar and the whisker, where a label may begin; a dot may be there.
     pub(crate) fn outermost(&self, reach: &LaneReach) -> f64 {
         reach.whisker.map_or(reach.end, |(_, high)| self.way.farther(high, reach.end))
     }
 
-    /// The bar, its whisker, its dots and its label, with a common tooltip.
+    /// Draws the bar, its whisker, its dots and its label, with a tooltip for all of them.
     pub(crate) fn draw(
         &self,
         chart: &Chart<'_>,
@@ -87,7 +88,7 @@ impl Lane {
         }
     }
 
-    /// The hollow marks of papers' values, with or without a bar.
+    /// Draws the hollow marks of values that papers printed; the case itself may have no bar.
     pub(crate) fn hollows(&self, chart: &Chart<'_>, bar: &Bar<'_>, rate: &Scale, cpu: &Scale) -> Markup {
         let mark = |printed: &Hollow, scale: &Scale, class: &str, unit: &str| {
             let (x, y) = self.point(scale.at(printed.value), 0.0);
@@ -121,7 +122,8 @@ impl Lane {
         draw_whisker(self.point(low, 0.0), self.point(high, 0.0), half)
     }
 
-    /// The coordinates of a point: `along` the lane, and `across` from its middle.
+    /// The coordinates of a point that is given by its position `along` the lane and its distance `across`
+    /// from the lane's middle.
     fn point(&self, along: f64, across: f64) -> (f64, f64) {
         match self.way {
             LaneWay::Up => (self.middle() + across, along),
@@ -131,7 +133,7 @@ impl Lane {
 }
 
 impl LaneReach {
-    /// The extents of a measured bar on its scales.
+    /// Computes the positions of a measured bar and of its marks, by the scales of the chart.
     pub(crate) fn new(
         chart: &Chart<'_>,
         bar: &Bar<'_>,
@@ -150,7 +152,7 @@ impl LaneReach {
         }
     }
 
-    /// The positions of the dots and hollow marks along the lane.
+    /// The positions of all dots and hollow marks along the lane.
     pub(crate) fn dots(&self) -> impl Iterator<Item = f64> {
         self.dots.iter().map(|(along, _)| *along).chain(self.hollows.iter().copied())
     }
@@ -164,7 +166,7 @@ fn hollow_places(bar: &Bar<'_>, rate: &Scale, cpu: &Scale) -> Vec<f64> {
 /// The first position at or after `at` at which no dot of this `radius` covers a label of this length.
 /// Positions increase in the direction in which the label may move.
 pub(crate) fn past_dots(at: f64, length: f64, radius: f64, dots: impl Iterator<Item = f64>) -> f64 {
-    /// From a dot's middle to a label that had to move past it.
+    /// The distance from a dot's middle to a label that was moved past the dot.
     const CLEARANCE: f64 = 8.5;
     let mut dots: Vec<f64> = dots.collect();
     dots.sort_by(f64::total_cmp);

@@ -1,4 +1,4 @@
-//! The marks of bars for both layouts, and the text of a bar.
+//! The marks of bars for both layouts, and a bar's text and tooltip.
 
 use linerate_bench::metric::Metric;
 use maud::Markup;
@@ -9,13 +9,14 @@ use crate::figure::words::{lack_text, signs, with_interval};
 use crate::number::{short, tick};
 use crate::summary::{State, Summary};
 
-/// The filled part of a bar; clear text is hatched if the figure also has encrypted bars.
+/// Draws the filled part of a bar. A bar of an unencrypted transfer is hatched if the figure also has
+/// encrypted transfers.
 pub(crate) fn bar(chart: &Chart<'_>, id: &str, bar: &Bar<'_>, area: Area) -> Markup {
     let clear = chart.mixes_ciphers && bar.summary.case.cipher.is_none();
     swatch(id, &format!("bar {}", shade(chart, bar.series)), clear, area)
 }
 
-/// The class of a series's shade: the more streams, the darker.
+/// The CSS class of a series's shade: the more streams, the darker.
 pub(crate) fn shade(chart: &Chart<'_>, series: usize) -> &'static str {
     const SHADES: [&str; 6] = ["s0", "s1", "s2", "s3", "s4", "s5"];
     let picked: &[usize] = match chart.series.len() {
@@ -31,8 +32,8 @@ pub(crate) fn shade(chart: &Chart<'_>, series: usize) -> &'static str {
     SHADES[picked[index.min(picked.len() - 1)]]
 }
 
-/// The dots of a bar: the position of each on the percent axis, and its class. The receiver's dot comes last,
-/// so that it is on top.
+/// The CPU dots of a bar: each has a position on the percent axis and a CSS class. The receiver's dot is
+/// last, so it is drawn on top.
 pub(crate) fn cpu_dots(chart: &Chart<'_>, summary: &Summary<'_>) -> Vec<(f64, &'static str)> {
     if !chart.shows_cpu() {
         return Vec::new();
@@ -43,13 +44,13 @@ pub(crate) fn cpu_dots(chart: &Chart<'_>, summary: &Summary<'_>) -> Vec<(f64, &'
     [sender, receiver].into_iter().flatten().collect()
 }
 
-/// The number at a bar's end, with its signs.
+/// The text at a bar's end: the value and the footnote signs.
 pub(crate) fn value_text(bar: &Bar<'_>) -> String {
     let value = bar.value.map_or_else(String::new, |estimate| short(estimate.median));
     format!("{value}{}", signs(bar.summary))
 }
 
-/// The tooltip of the bar.
+/// The text of a bar's tooltip.
 pub(crate) fn tooltip(chart: &Chart<'_>, bar: &Bar<'_>) -> String {
     let summary = bar.summary;
     let said = match bar.state {

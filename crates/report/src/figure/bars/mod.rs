@@ -26,7 +26,7 @@ use crate::summary::{Summary, tip};
 use marks::shade;
 use model::{Bar, Chart, Panel};
 
-/// Bars with dots.
+/// Draws bars with CPU dots.
 pub(crate) fn draw(context: &Context<'_>) -> Drawn {
     let chart = Chart::new(context);
     let drawn =
@@ -76,8 +76,8 @@ fn cpu_part(chart: &Chart<'_>) -> Option<String> {
     chart.shows_cpu().then(|| words.to_owned())
 }
 
-/// The legend from `span.0` to `span.1` with every panel below it, and the total height. `draw` gets the y at
-/// which a panel may begin, and returns the y at which it ends.
+/// Draws the legend from `span.0` to `span.1` and every panel below it, and returns the total height. `draw`
+/// gets the y at which a panel begins, and returns the y at which it ends.
 fn stacked<'p, 'a>(
     chart: &'p Chart<'a>,
     id: &str,
@@ -140,7 +140,7 @@ fn cpu_entries(chart: &Chart<'_>) -> Vec<Entry> {
     vec![Entry::new(Mark::Dot("cpu-far"), "CPU of a"), Entry::new(Mark::Dot("cpu"), "CPU of b")]
 }
 
-/// The figure in words, for readers who can't see it.
+/// The figure's contents in words, for readers who can't see the drawing.
 fn description(chart: &Chart<'_>) -> String {
     let lines: Vec<_> = chart.bars().map(|bar| marks::tooltip(chart, bar)).collect();
     format!("Bar chart: {}, with dots of CPU. {}.", chart.measure.title(), lines.join(". "))

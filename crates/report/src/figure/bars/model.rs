@@ -1,4 +1,5 @@
-//! The contents of the figure, without positions: panels of categories of bars.
+//! The contents of a figure of bars, without positions: panels contain categories, and categories contain
+//! bars.
 
 use linerate_bench::metric::Metric;
 use linerate_bench::stats::Estimate;
@@ -9,71 +10,71 @@ use crate::figure::measure::Measure;
 use crate::link::Ceiling;
 use crate::summary::{State, Summary, tip};
 
-/// The whole figure.
+/// The contents of the whole figure.
 pub(crate) struct Chart<'a> {
-    /// A panel for each link variant, or several if a link has too many bars for one.
+    /// The panels: one for each link variant, or several if one panel can't hold all bars of a link.
     pub(crate) panels: Vec<Panel<'a>>,
     /// The levels that distinguish the bars of a category: the levels of the figure's series; without a
     /// series, the numbers of streams in ascending order, with the tool's own choice last. A bar's shade is
     /// the index of its level.
     pub(crate) series: Vec<String>,
-    /// The factor whose levels are the series.
+    /// The name of the factor whose levels are the series.
     pub(crate) series_name: String,
     /// The quantity on the left axis.
     pub(crate) measure: Measure,
-    /// True if there are both encrypted and clear bars, so that the difference must be drawn.
+    /// Whether there are bars of both encrypted and unencrypted transfers, so that the drawing must
+    /// distinguish them.
     pub(crate) mixes_ciphers: bool,
-    /// True if both ends share the processors, so that one dot is enough.
+    /// Whether both ends share the same processors, so that one CPU dot shows both.
     pub(crate) shared_processors: bool,
-    /// True if, for any bar, the rate over the whole command is visibly lower than the rate over the payload
-    /// time.
+    /// Whether any bar's rate over the whole command is visibly lower than its rate over the payload time.
     pub(crate) has_tips: bool,
 }
 
-/// Bars over one pair of axes.
+/// The bars that share a pair of axes.
 pub(crate) struct Panel<'a> {
-    /// A description of the link.
+    /// The panel's title, which describes the link.
     pub(crate) title: String,
-    /// The largest rate of the link.
+    /// The largest rate that the link can carry.
     pub(crate) ceiling: Option<Ceiling>,
     /// The categories, in the order of the study.
     pub(crate) categories: Vec<Category<'a>>,
 }
 
-/// Bars of one tool and cipher on one data set, or of one level of the figure's x.
+/// A group of bars: one tool and cipher with one data set, or one level of the figure's x factor.
 pub(crate) struct Category<'a> {
-    /// The tool or level, in words.
+    /// The name of the tool or level.
     pub(crate) name: String,
-    /// The second line under it: the cipher, if it has one.
+    /// The second line of the name: the cipher, if there is one.
     pub(crate) second: String,
-    /// The moved data; empty if it isn't payload.
+    /// The data that is moved, as text; empty if the bars don't show payload.
     pub(crate) workload: String,
-    /// A bar for each level of the series.
+    /// The bars of the category: one for each level of the series.
     pub(crate) bars: Vec<Bar<'a>>,
 }
 
 /// The bar of one case.
 pub(crate) struct Bar<'a> {
-    /// Index into [`Chart::series`].
+    /// The index of the bar's level in [`Chart::series`].
     pub(crate) series: usize,
-    /// Its level of the series.
+    /// The bar's level of the series, as text.
     pub(crate) label: String,
-    /// The case.
+    /// The summary of the case that the bar shows.
     pub(crate) summary: &'a Summary<'a>,
-    /// The bar's length.
+    /// The estimate that the bar's length shows.
     pub(crate) value: Option<Estimate>,
-    /// The state of the case.
+    /// Whether the case has a value, or the reason why it has none.
     pub(crate) state: State<'a>,
-    /// The end of the filled part, if it is before the bar's end.
+    /// The value where the filled part ends, if that is before the bar's end.
     pub(crate) filled: Option<f64>,
-    /// The papers' printed values.
+    /// The values that papers printed for this case.
     pub(crate) printed: Vec<Hollow>,
-    /// The papers' printed CPU of the receiver in percent.
+    /// The receiver's CPU that papers printed for this case, in percent.
     pub(crate) printed_cpu: Vec<Hollow>,
 }
 
 impl<'a> Chart<'a> {
-    /// The figure of a context.
+    /// Builds the contents of the figure from its context.
     pub(crate) fn new(context: &Context<'a>) -> Self {
         let measured = || context.cases.iter().filter(|s| context.state(s) == State::Measured);
         let plan = Plan::new(context);
@@ -96,8 +97,8 @@ impl<'a> Chart<'a> {
         self.panels.iter().flat_map(|panel| &panel.categories).flat_map(|category| &category.bars)
     }
 
-    /// The largest value on a panel's left axis: the largest of all panels, so that all have the same axis,
-    /// unless another panel's values are more than ten times as large.
+    /// The largest value on a panel's left axis. All panels have the same axis, unless another panel's values
+    /// are more than ten times as large.
     pub(crate) fn largest(&self, panel: &Panel<'_>) -> f64 {
         let own = panel.largest();
         let all = self.panels.iter().map(Panel::largest);
@@ -106,14 +107,14 @@ impl<'a> Chart<'a> {
         if most <= 10.0 * least { most } else { own }
     }
 
-    /// True if there is a second axis with dots of CPU. Bars that show CPU themselves need no dots.
+    /// Whether the figure has a second axis with CPU dots. It has none if the bars themselves show CPU.
     pub(crate) fn shows_cpu(&self) -> bool {
         self.measure.quantity != Metric::FarBusyPercent
     }
 }
 
 impl Panel<'_> {
-    /// The largest value on the left axis.
+    /// The largest value of the panel's bars and marks.
     pub(crate) fn largest(&self) -> f64 {
         let bars = self.categories.iter().flat_map(|category| &category.bars);
         let ends = |bar: &Bar<'_>| {
@@ -125,20 +126,20 @@ impl Panel<'_> {
 }
 
 impl<'a> Category<'a> {
-    /// The reason why all bars of the category lack values, if it is the same for all. It is then printed
-    /// once.
+    /// The reason why the category's bars have no values, if the reason is the same for all bars; it is then
+    /// printed once.
     pub(crate) fn common_lack(&self) -> Option<State<'a>> {
         let first = self.bars.first()?.state;
         (first != State::Measured && self.bars.iter().all(|bar| bar.state == first)).then_some(first)
     }
 }
 
-/// A number of streams, in the words of the legend.
+/// A number of streams, as the legend names it.
 pub(crate) fn streams_text(streams: Option<u32>) -> String {
     streams.map_or_else(|| "auto".to_owned(), |n| n.to_string())
 }
 
-/// The width of a category, in bars, including its gap.
+/// The width of a category including its gap, in multiples of a bar's width.
 pub(crate) fn breadth(category: &Category<'_>) -> f64 {
     category.bars.len() as f64 + 0.9
 }

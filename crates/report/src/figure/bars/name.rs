@@ -1,7 +1,8 @@
 //! The name that the bars of a category share.
 
-/// The common beginning of all labels, up to the end of a word and without dangling words: for "scp, 1 copy"
-/// and "scp, 8 copies", that is "scp". A single label is its own name. `None` if they share nothing.
+/// The common beginning of all labels, without prepositions or punctuation at its end, for example "scp" for
+/// "scp, 1 copy" and "scp, 8 copies". `None` if the labels begin differently; a single label is returned
+/// unchanged.
 pub(crate) fn common_name(labels: &[&str]) -> Option<String> {
     let (first, rest) = labels.split_first()?;
     let words: Vec<&str> = first.split_whitespace().collect();
@@ -11,7 +12,7 @@ pub(crate) fn common_name(labels: &[&str]) -> Option<String> {
     (!name.is_empty()).then_some(name)
 }
 
-/// The words without a preposition, a sign or punctuation at their end.
+/// Joins the words, without a preposition, a sign or punctuation at their end.
 fn without_tail(words: &[&str]) -> String {
     let name = words.join(" ");
     let mut name = name.as_str();

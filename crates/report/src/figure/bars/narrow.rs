@@ -15,21 +15,21 @@ use crate::figure::words::lack_text;
 use crate::number::tick;
 use crate::summary::State;
 
-/// Width of the layout in units.
+/// The width of the layout, in units.
 pub(crate) const WIDTH: f64 = 360.0;
 const LEFT: f64 = 40.0;
 const RIGHT: f64 = WIDTH - 44.0;
 const ROW: f64 = 20.0;
 const HEADING: f64 = 22.0;
 
-/// The figure and its height.
+/// Draws the figure, and returns its height too.
 pub(crate) fn draw(chart: &Chart<'_>, id: &str) -> (Markup, f64) {
     super::stacked(chart, id, (2.0, WIDTH - 2.0), |panel, y| {
         NarrowPlot::new(chart, id, panel, y + 10.0).draw()
     })
 }
 
-/// One panel with its scales.
+/// A panel with its scales, in the narrow layout.
 struct NarrowPlot<'p, 'a> {
     chart: &'p Chart<'a>,
     id: &'p str,
@@ -140,7 +140,7 @@ impl<'p, 'a> NarrowPlot<'p, 'a> {
         }
     }
 
-    /// The numbers that papers printed for a tool that isn't installed.
+    /// Draws a row with the values that papers printed for a tool without measured values.
     fn printed_row(&self, bar: &Bar<'_>, y: f64) -> Markup {
         html! {
             @if self.chart.series.len() > 1 {
@@ -163,13 +163,13 @@ fn lane(y: f64) -> Lane {
     Lane { way: LaneWay::Right, base: LEFT, edge: y, breadth: ROW, gap: 1.5 }
 }
 
-/// The bars of a category for which a paper printed a number.
+/// The bars of a category for which a paper printed a value.
 fn printed<'c, 'a>(category: &'c Category<'a>) -> impl Iterator<Item = &'c Bar<'a>> {
     category.bars.iter().filter(|bar| !bar.printed.is_empty() || !bar.printed_cpu.is_empty())
 }
 
-/// The height of a category: its bars, its name and, if it differs from the previous category's, its moved
-/// data.
+/// The height of a category: its bars, its name and, if its data differs from that of the previous category,
+/// the name of its data.
 fn height(panel: &Panel<'_>, at: usize, category: &Category<'_>) -> f64 {
     let lacks = category.common_lack().is_some();
     let rows = if lacks { 1 + printed(category).count() } else { category.bars.len() };
@@ -209,7 +209,7 @@ fn lack_row(state: State<'_>, y: f64) -> Markup {
     }
 }
 
-/// The left end of a label beside a bar, moved to the right if a dot would cover it.
+/// The x of a label beside a bar, moved to the right if a dot would cover the label.
 fn clear_of_dots(x: f64, width: f64, dots: impl IntoIterator<Item = f64>) -> f64 {
     past_dots(x, width, 7.5, dots.into_iter())
 }

@@ -1,4 +1,4 @@
-//! Sorts the cases of a figure into panels, categories and bars.
+//! Divides the cases of a figure into panels, categories and bars.
 
 use linerate_bench::metric::Metric;
 use linerate_bench::record::{Case, Record};
@@ -11,7 +11,7 @@ use crate::link::{Ceiling, link_named};
 use crate::number::{bits_per_second, bytes, count, short};
 use crate::summary::{Summary, tip};
 
-/// The factors that distinguish the bars of a category, and the categories.
+/// The division of the cases: the factor that distinguishes the bars of a category, and the categories.
 pub(crate) struct Plan<'c, 'a> {
     context: &'c Context<'a>,
     /// The quantity of the bars.
@@ -20,18 +20,18 @@ pub(crate) struct Plan<'c, 'a> {
     pub(crate) series: Vec<String>,
 }
 
-/// The common properties of the bars of a category.
+/// The properties that all bars of a category have in common.
 type CaseKey = Vec<Option<String>>;
 
 impl<'c, 'a> Plan<'c, 'a> {
-    /// The plan of a figure.
+    /// Plans the figure of a context.
     pub(crate) fn new(context: &'c Context<'a>) -> Self {
         let mut plan = Self { context, measure: context.measure(), series: Vec::new() };
         plan.series = plan.all_series();
         plan
     }
 
-    /// True if the bars show payload: only payload has a ceiling and a login.
+    /// Whether the bars show payload rates; only payload rates have a ceiling and a time for the login.
     pub(crate) fn is_payload(&self) -> bool {
         self.measure.quantity == Metric::PayloadRate
     }
@@ -55,7 +55,8 @@ impl<'c, 'a> Plan<'c, 'a> {
         links.into_iter().flat_map(on_link).collect()
     }
 
-    /// True if a factor distinguishes links and not cases on the same link: the link itself, or its queues.
+    /// Whether a factor distinguishes links, not cases on the same link. Such factors are the link itself and
+    /// its queues.
     fn compares_links(&self, factor: &str) -> bool {
         let pairs =
             in_order(self.context.cases.iter().map(|s| (self.context.level(s.case, factor), &s.case.link)));
@@ -81,7 +82,7 @@ impl<'c, 'a> Plan<'c, 'a> {
         }
     }
 
-    /// The panels of these cases: enough panels to keep the bars readable.
+    /// The panels of the cases on one link. There are several panels if one would be too crowded to read.
     fn on_link(&self, title: String, ceiling: Option<Ceiling>, of: &[&'a Summary<'a>]) -> Vec<Panel<'a>> {
         let rows = rows(self.categories(of));
         let several = rows.len() > 1;
@@ -92,7 +93,7 @@ impl<'c, 'a> Plan<'c, 'a> {
         rows.into_iter().enumerate().map(panel).collect()
     }
 
-    /// Categories in the order in which the study first names them.
+    /// The categories, in the order in which the study first names them.
     fn categories(&self, of: &[&'a Summary<'a>]) -> Vec<Category<'a>> {
         let mut out = Vec::new();
         for shared in in_order(of.iter().map(|s| self.key(s.case))) {
@@ -106,14 +107,15 @@ impl<'c, 'a> Plan<'c, 'a> {
         out
     }
 
-    /// The common levels of a category's cases: their level of x, or all factors except the series.
+    /// The common properties of the bars of a case's category: the level of the x factor or, without an x
+    /// factor, the levels of all factors except the series.
     fn key(&self, case: &'a Case) -> CaseKey {
         if let Some(x) = &self.context.asked.x {
             return vec![self.context.level(case, x)];
         }
         let whole = [Some(&case.tool), case.cipher.as_ref(), case.dataset.as_ref()];
         let mut key: CaseKey = whole.map(|part| part.cloned()).to_vec();
-        // If the series is a factor, a group may be named after its level, so the group isn't part of the
+        // If the series is a factor, a group's name may contain its level. So the group isn't part of the
         // key, and streams distinguish categories.
         key.push(match &self.context.asked.series {
             Some(_) => case.streams.map(|n| n.to_string()),
@@ -122,7 +124,7 @@ impl<'c, 'a> Plan<'c, 'a> {
         key
     }
 
-    /// True if two cases of the same level differ only in their labels.
+    /// Whether two cases of the same level differ only in their labels.
     fn has_twins(&self, members: &[&'a Summary<'a>]) -> bool {
         let twin = |(index, s): (usize, &&'a Summary<'a>)| {
             members[..index].iter().any(|o| self.series_of(o.case) == self.series_of(s.case))
@@ -148,7 +150,7 @@ impl<'c, 'a> Plan<'c, 'a> {
         }
     }
 
-    /// The cipher, if categories are tools.
+    /// The second line of a category's name: the cipher, if categories are tools.
     fn second(&self, case: &Case) -> String {
         let clear = if self.is_payload() { "clear text" } else { "" };
         match self.context.asked.x {
@@ -201,7 +203,7 @@ fn workload(record: &Record, summary: &Summary<'_>) -> String {
     }
 }
 
-/// The categories in rows of a readable width, about equally filled.
+/// Divides the categories into rows of a readable width, with about the same number of bars.
 fn rows(categories: Vec<Category<'_>>) -> Vec<Vec<Category<'_>>> {
     const READABLE: f64 = 32.0;
     let total: f64 = categories.iter().map(breadth).sum();

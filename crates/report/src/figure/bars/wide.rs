@@ -14,20 +14,20 @@ use crate::figure::words::lack_text;
 use crate::number::tick;
 use crate::summary::State;
 
-/// Width of the layout in units.
+/// The width of the layout, in units.
 pub(crate) const WIDTH: f64 = 920.0;
 /// The x of the left axis.
 pub(crate) const LEFT: f64 = 54.0;
-/// The x of the second axis.
+/// The x of the right axis, which shows CPU.
 pub(crate) const RIGHT: f64 = WIDTH - 54.0;
 const WIDEST_BAR: f64 = 42.0;
 
-/// The figure and its height.
+/// Draws the figure, and returns its height too.
 pub(crate) fn draw(chart: &Chart<'_>, id: &str) -> (Markup, f64) {
     super::stacked(chart, id, (LEFT, RIGHT), |panel, y| WidePlot::new(chart, id, panel, y + 8.0).draw())
 }
 
-/// One panel with its scales.
+/// A panel with its scales, in the wide layout.
 struct WidePlot<'p, 'a> {
     chart: &'p Chart<'a>,
     id: &'p str,
@@ -118,13 +118,13 @@ impl<'p, 'a> WidePlot<'p, 'a> {
         lane.draw(self.chart, self.id, bar, &reach, &label)
     }
 
-    /// The baseline of a label, raised if the ceiling's line would cross it.
+    /// The y of a label's baseline, moved up if the line of the ceiling would cross the label.
     fn clear_of_ceiling(&self, y: f64) -> f64 {
         let line = self.panel.ceiling.map(|ceiling| self.rate.at(ceiling.payload));
         line.filter(|line| (y - 10.0..y + 3.0).contains(line)).map_or(y, |line| line - 4.0)
     }
 
-    /// The number above a bar; vertical if the bar is too narrow for it.
+    /// Draws the value above a bar; vertically if the bar is too narrow for the text.
     fn value(&self, x: f64, y: f64, bar_width: f64, value: &str) -> Markup {
         if width(value, 11.4) <= bar_width + 2.0 {
             return text(x, y, "value mid", value);
@@ -132,7 +132,7 @@ impl<'p, 'a> WidePlot<'p, 'a> {
         upward_text(x + 4.0, y, "value", value)
     }
 
-    /// The reason why there is no bar, written upwards from the axis in the empty slot.
+    /// Draws the reason why there is no bar, as vertical text in the bar's place.
     fn lack(&self, x: f64, state: State<'_>) -> Markup {
         let (words, failed) = lack_text(state);
         let room = self.bottom - self.top - 30.0;
@@ -171,7 +171,7 @@ impl<'p, 'a> WidePlot<'p, 'a> {
     }
 }
 
-/// The space of one category along the axis.
+/// A category's range on the x axis.
 struct BarCell<'c, 'a> {
     category: &'c Category<'a>,
     x: f64,
@@ -180,7 +180,7 @@ struct BarCell<'c, 'a> {
 }
 
 impl<'c, 'a> BarCell<'c, 'a> {
-    /// The bars with their left edges.
+    /// The bars of a category, with the x of their left edges.
     fn bars(&self) -> impl Iterator<Item = (&'c Bar<'a>, f64)> {
         let left = self.x + (self.width - self.bar_width * self.category.bars.len() as f64) / 2.0;
         let step = self.bar_width;
@@ -202,7 +202,7 @@ fn cells<'c, 'a>(panel: &'c Panel<'a>) -> Vec<BarCell<'c, 'a>> {
     cells
 }
 
-/// The name of a category, with its cipher on the line below it.
+/// Draws the name of a category, with the cipher on the next line.
 fn name_labels(cell: &BarCell<'_, '_>, lines: &[String], y: f64) -> Markup {
     let middle = cell.x + cell.width / 2.0;
     let below = y + lines.len() as f64 * 14.0 - 1.0;
@@ -214,7 +214,7 @@ fn name_labels(cell: &BarCell<'_, '_>, lines: &[String], y: f64) -> Markup {
     }
 }
 
-/// Runs of neighbouring categories that move the same data: the data, and the first and last x.
+/// Groups neighbouring categories that move the same data: the name of the data, and the first and last x.
 fn brackets(cells: &[BarCell<'_, '_>]) -> Vec<(String, f64, f64)> {
     let mut runs: Vec<(String, f64, f64)> = Vec::new();
     for cell in cells {
@@ -237,10 +237,10 @@ fn bracket((words, from, to): &(String, f64, f64), y: f64) -> Markup {
     }
 }
 
-/// The baseline of a label above a bar, raised if a dot would cover it.
+/// The y of a label's baseline above a bar, moved up if a dot would cover the label.
 fn clear_of_dots(y: f64, dots: impl IntoIterator<Item = f64>) -> f64 {
     const HEIGHT: f64 = 9.0;
-    // Upwards is towards smaller y, so -y is the position that increases.
+    // y decreases upwards, so -y is the position that increases.
     -past_dots(-y, HEIGHT, 6.5, dots.into_iter().map(|dot| -dot))
 }
 
