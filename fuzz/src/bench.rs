@@ -1,4 +1,4 @@
-//! Study and tool files, quantities, expressions, and what a results store holds.
+//! Fuzz target for study and tool files, quantities, expressions, and files of a results store.
 
 use linerate_bench::record::{Record, Run};
 use linerate_bench::spec::expression::Expression;
@@ -11,7 +11,7 @@ use std::sync::LazyLock;
 static TOOLS: LazyLock<Toolbox> =
     LazyLock::new(|| Toolbox::built_in().expect("the built-in tools are right"));
 
-/// The first byte says what the rest is.
+/// Parses the input; the first byte selects the parser for the rest.
 pub fn bench(data: &[u8]) {
     let Some((&mode, rest)) = data.split_first() else { return };
     let text = String::from_utf8_lossy(rest);

@@ -1,10 +1,11 @@
-//! Filter rules of options, files and peers, their patterns, and lists of files.
+//! Fuzz target for filter rules of options, files and peers, for their patterns, and for lists of files.
 
 use linerate_transfer::bounds::Bounds;
 use linerate_transfer::filter::{Builder, FilesFrom, Filter, Place, Reading, Rules, Side};
 use linerate_wire::path::RelPath;
 
-/// The first byte says what the rest is; where rules were read, all kinds of paths are asked about.
+/// Parses the input; the first byte selects the parser for the rest. If rules were parsed, they are applied
+/// to paths of all kinds.
 pub fn filter(data: &[u8]) {
     let Some((&mode, rest)) = data.split_first() else { return };
     let reading = Reading { delete_excluded: mode & 8 != 0, nul: mode & 16 != 0 };
@@ -21,14 +22,14 @@ pub fn filter(data: &[u8]) {
     }
 }
 
-/// Each line is an option's value.
+/// Each line of the input is the value of an option.
 fn rules_of_options(text: &[u8], reading: Reading, mode: u8) -> Rules {
     let mut builder = Builder::new(reading);
     if mode & 32 != 0 {
         builder.cvs_exclude();
     }
     for line in text.split(|b| *b == b'\n').take(64) {
-        // A rule that has a merge file read would read this host's files.
+        // A rule that names a merge file would read a file of this host, so it is skipped.
         if names_a_file(line) {
             continue;
         }
@@ -45,7 +46,8 @@ fn names_a_file(rule: &[u8]) -> bool {
     matches!(rule.trim_ascii_start().first(), Some(b'.' | b'm'))
 }
 
-/// The first line is a rule of the command line, the rest what each directory's file says.
+/// The first line of the input is a rule of the command line, the rest is the contents of each directory's
+/// merge file.
 fn merge_file(text: &[u8], reading: Reading) {
     let mut parts = text.splitn(2, |b| *b == b'\n');
     let (first, file) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());

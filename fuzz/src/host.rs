@@ -1,9 +1,10 @@
-//! What is read of a host: recordings of its counters, snapshots with all files of /proc and /sys, facts.
+//! Fuzz target for data about a host: recordings of counters, snapshots of files in /proc and /sys, and
+//! facts.
 
 use linerate_host::sample::{self, Cost, Recording};
 use linerate_host::{Facts, Snapshot};
 
-/// The first byte says what the rest is.
+/// Parses the input; the first byte selects the parser for the rest.
 pub fn host(data: &[u8]) {
     let Some((mode, rest)) = data.split_first() else { return };
     match mode % 4 {
@@ -13,7 +14,7 @@ pub fn host(data: &[u8]) {
     }
 }
 
-/// A recording, to which the part behind an empty line of dashes is added later.
+/// Parses a recording. The part after an empty line of dashes is added later.
 fn recording(data: &[u8]) {
     let at = data.windows(5).position(|part| part == b"\n---\n");
     let (first, more) = at.map_or((data, None), |at| (&data[..at + 1], data.get(at + 5..)));
@@ -29,12 +30,13 @@ fn recording(data: &[u8]) {
     let _ = (sample::tcp(&recording), sample::process_seconds(&recording), sample::queues(&recording));
 }
 
-/// The files of a host, and what every parser makes of them.
+/// Parses a snapshot of a host's files with every parser.
 fn snapshot(text: &str) {
     let Ok(snapshot) = Snapshot::parse(text) else { return };
     let facts = Facts::of_snapshot(&snapshot);
     let json = serde_json::to_vec(&facts).expect("facts can be written");
     serde_json::from_slice::<Facts>(&json).expect("what was written can be read");
-    // A text of two readings, such as ` = ` twice in a line, may come back as the other.
+    // A text with two interpretations, such as ` = ` twice in a line, may be parsed differently the second
+    // time.
     let _ = Snapshot::parse(&snapshot.to_text());
 }

@@ -1,6 +1,6 @@
-//! What a receiver finds where an earlier run may have left its journal.
+//! Fuzz target for the journal that a receiver may find from an earlier run.
 
-/// As it lies there, or its records.
+/// Reads the input as a journal file, or as its records.
 pub fn journal(data: &[u8]) {
     linerate_transfer::foreign::journal(data);
 }

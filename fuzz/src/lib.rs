@@ -1,4 +1,5 @@
-//! What each fuzz target does with its bytes: a decoder, and what must hold of whatever it accepted.
+//! The fuzz targets. Each passes its input to a decoder, and checks properties that every accepted input must
+//! have.
 //!
 //! The workspace's tests run the same functions over the committed corpus (`crates/cli/tests/corpus.rs`).
 

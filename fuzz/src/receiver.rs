@@ -1,6 +1,6 @@
-//! A whole receiver, fed by a sender that says anything that can be said: valid messages and frames, in any order, about
-//! paths, links and files that are chosen to be in each other's way. Nothing lands outside the destination, nothing that
-//! wasn't asked for lands inside, and nothing temporary stays.
+//! Fuzz target for a whole receiver. Its sender sends arbitrary valid messages and frames in any order, about
+//! paths, links and files that are chosen to conflict. Nothing may be written outside the destination,
+//! nothing that wasn't requested inside it, and no temporary file may remain.
 
 use linerate_transfer::admission::Request;
 use linerate_transfer::bounds::Bounds;
@@ -27,7 +27,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 
-/// Paths below the source that meet each other: names below a link, below a file, temporary ones, excluded ones.
+/// Paths below the source that conflict: names below a link, below a file, temporary names, excluded names.
 const PATHS: [&str; 16] = [
     "",
     "a",
@@ -46,13 +46,13 @@ const PATHS: [&str; 16] = [
     ".ssh/authorized_keys",
     "a/x.o",
 ];
-/// So many of them an honest sender might send.
+/// The number of these paths that an honest sender might send.
 const FINE: usize = 11;
-/// Texts of links; the last one is where nothing may be written.
+/// Targets of links; nothing may be written at the last of them.
 const TARGETS: [&str; 5] = ["a", "..", "/", "../outside/kept", "../../outside"];
 const STREAM: usize = 3000;
 
-/// What the fuzzer says, taken byte by byte.
+/// The fuzzer's input, from which choices are read byte by byte.
 struct Choices<'a>(&'a [u8]);
 
 impl Choices<'_> {
@@ -71,7 +71,7 @@ impl Choices<'_> {
     }
 }
 
-/// One session.
+/// Runs one session with the choices in the input.
 pub fn receiver(data: &[u8]) {
     let ground = Ground::new();
     let mut choices = Choices(data);
@@ -84,7 +84,7 @@ pub fn receiver(data: &[u8]) {
     ground.check(&command);
 }
 
-/// What the user asked for.
+/// The options of the user's command.
 struct Command {
     options: Options,
     listed: Option<FilesFrom>,
@@ -141,7 +141,7 @@ impl Command {
         Self { options, listed, excludes, directory }
     }
 
-    /// The client's end; how it ends is its own affair.
+    /// Runs the client's end; its result doesn't matter.
     fn run(&self, near: UnixStream, inside: &Path) {
         let sources = [if self.directory { b"tree/".to_vec() } else { b"tree".to_vec() }];
         let job = Job::Send { sources: sources.to_vec(), options: self.options.clone() };
@@ -175,7 +175,7 @@ impl Observer for Nobody {
     fn note(&self, _: &str) {}
 }
 
-/// What the far end says once the data may go through the channel.
+/// The messages that the far end sends once data may be sent over the channel.
 fn script(command: &Command, choices: &mut Choices<'_>) -> Vec<u8> {
     let name = RelPath::new("tree").expect("a name");
     let mut said = Vec::new();
@@ -238,7 +238,7 @@ fn batch(command: &Command, choices: &mut Choices<'_>) -> Message {
         let mut contents =
             if let Kind::File { size } = entry.kind { vec![7; size as usize] } else { Vec::new() };
         if command.options.digests && matches!(entry.kind, Kind::File { .. }) {
-            // Often it is the right one.
+            // In most cases, the digest is correct.
             let digest = if choices.byte() < 200 { *blake3::hash(&contents).as_bytes() } else { [1; 32] };
             contents.extend_from_slice(&digest);
         }
@@ -267,7 +267,7 @@ fn offered(command: &Command, choices: &mut Choices<'_>) -> Offered {
     Offered { ctime: entry.mtime, inode: u64::from(choices.byte()), digest, whole: choices.flag(), entry }
 }
 
-/// Mostly one that may come, by the options.
+/// An entry, which in most cases the options allow.
 fn entry(command: &Command, choices: &mut Choices<'_>) -> Entry {
     let keep = &command.options.keep;
     let (at, other) = (path(choices), path(choices));
@@ -299,7 +299,7 @@ fn entry(command: &Command, choices: &mut Choices<'_>) -> Entry {
     }
 }
 
-/// Seldom one of those that end the session.
+/// A path, which is rarely one that ends the session.
 fn path(choices: &mut Choices<'_>) -> RelPath {
     let paths = if choices.byte() < 16 { &PATHS[..] } else { &PATHS[..FINE] };
     RelPath::new(paths[choices.below(paths.len())]).expect("a path")
@@ -309,7 +309,7 @@ fn own_kind(command: &Command) -> Kind {
     if command.directory { Kind::Directory } else { Kind::File { size: 5 } }
 }
 
-/// Says all that is to be said and hears nothing of the answers.
+/// Sends the whole script, and ignores the answers.
 fn speak(mut far: UnixStream, script: &[u8]) -> Option<()> {
     let mut say = |message: Message| control::write(&mut far, &message).ok();
     let hello = Hello { protocol: PROTOCOL, version: "0".into(), public_key: key(), cookie: [0; 16] };
@@ -325,7 +325,7 @@ fn speak(mut far: UnixStream, script: &[u8]) -> Option<()> {
     let mut ear = far.try_clone().ok()?;
     let hearing = thread::spawn(move || ear.read_to_end(&mut Vec::new()).map(drop));
     let said = far.write_all(script);
-    // The other end reads to this end's end, and then closes.
+    // The other end reads until the end of the data, and then closes the connection.
     let _ = far.shutdown(Shutdown::Write);
     let _ = hearing.join();
     said.ok()
@@ -337,7 +337,7 @@ fn key() -> Vec<u8> {
     [&front[..], &[9; 32]].concat()
 }
 
-/// `in/tree` is the destination, `outside` is out of bounds.
+/// The test's directory: `in/tree` is the destination, and nothing may be written in `outside`.
 struct Ground(PathBuf);
 
 static NUMBER: AtomicU64 = AtomicU64::new(0);

@@ -1,4 +1,5 @@
-//! What the other end of a session says: its shell's lines, control messages, TLS records, frames, batches, chunks.
+//! Fuzz target for data from the other end of a session: lines of its shell, control messages, TLS records,
+//! frames, batches, chunks.
 
 use linerate_remote::greeting::{Greeting, Heard, TooMuch};
 use linerate_wire::batch;
@@ -8,7 +9,7 @@ use linerate_wire::frame::{FrameKind, MAX_DATA, MAX_OTHER, Parser, Piece};
 use linerate_wire::path::{RelPath, printable, printable_path};
 use linerate_wire::sealed::{MAX_SEALED, SealedPart};
 
-/// One of the channels; the first byte says which.
+/// Decodes the input as data of one of the channels, which the first byte selects.
 pub fn wire(data: &[u8]) {
     match data.split_first() {
         Some((0..100, rest)) => control(rest),
@@ -20,7 +21,7 @@ pub fn wire(data: &[u8]) {
     }
 }
 
-/// What a far shell prints before its agent is ready.
+/// Decodes the text that a far shell prints before its agent is ready.
 fn greeting(data: &[u8]) {
     let mut greeting = Greeting::default();
     for byte in data {
@@ -35,7 +36,7 @@ fn greeting(data: &[u8]) {
     assert!(!greeting.shown().contains(char::is_control));
 }
 
-/// A part of a stream that passes N hosts, with a mark for each.
+/// Decodes a part of a stream that passes through N hosts, with a seal for each.
 fn sealed(data: &[u8], hosts: usize) {
     if let Some(part) = SealedPart::decode(data, hosts) {
         assert!(!part.bytes.is_empty() && part.bytes.len() <= MAX_SEALED);
@@ -43,7 +44,7 @@ fn sealed(data: &[u8], hosts: usize) {
     }
 }
 
-/// A control channel: messages one after another.
+/// Decodes a control channel, which is a sequence of messages.
 pub fn control(data: &[u8]) {
     let mut channel = data;
     while let Ok(message) = control::read(&mut channel) {
@@ -56,7 +57,7 @@ pub fn control(data: &[u8]) {
         assert_eq!(said, again);
         check_message(&message);
     }
-    // The same decoder without the length, which a fuzzer finds hard to keep right.
+    // The same decoder without the length prefix, which a fuzzer rarely gets right.
     if let Ok(message) = postcard::from_bytes::<Message>(data) {
         check_message(&message);
     }
@@ -76,7 +77,7 @@ fn check_message(message: &Message) {
     }
 }
 
-/// A data stream that is behind a cipher (first byte even) or in clear: frames, and what is in them.
+/// Decodes a data stream, encrypted (first byte even) or not: frames and their contents.
 pub fn frames(data: &[u8]) {
     let Some((mode, mut rest)) = data.split_first() else { return };
     let mut parser = Parser::new(mode & 1 == 1);
@@ -97,7 +98,7 @@ pub fn frames(data: &[u8]) {
             Ok(None) | Err(_) => break,
         }
     }
-    // Without the checksum and the header, which a fuzzer finds hard to keep right.
+    // The same decoder without the checksum and the header, which a fuzzer rarely gets right.
     match (mode >> 1) & 1 {
         0 => frame(FrameKind::Batch, &data[1..]),
         _ => frame(FrameKind::Chunk, &data[1..]),
@@ -130,7 +131,7 @@ fn frame(kind: FrameKind, payload: &[u8]) {
     }
 }
 
-/// Whatever was decoded names nothing outside its source, and what it says can be shown.
+/// Checks that a decoded entry names nothing outside its source, and that its texts can be printed.
 fn check_entry(entry: &Entry) {
     check_path(&entry.path);
     match &entry.kind {

@@ -1,4 +1,4 @@
-//! How often the rule for differences calls equal things different on this machine.
+//! Measures how often the rule for differences calls equal cases different on this machine.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,13 +7,13 @@ use anyhow::Context;
 
 use crate::{call, cargo};
 
-/// Blocks of one comparison.
+/// The number of blocks in one comparison.
 const GROUP: u32 = 5;
 
-/// Measures two equal cases in blocks enough for this many comparisons, and counts.
+/// Measures two equal cases in enough blocks for this number of comparisons, and counts the wrong verdicts.
 pub fn run(repository: &Path, comparisons: u32) -> anyhow::Result<()> {
     let out = repository.join(format!("target/aa/{}", std::process::id()));
-    // Each group is compared with the next, so there is one more.
+    // Each group of blocks is compared with the next, so one more group is needed.
     let blocks = GROUP * (comparisons + 1);
     let mut bench = linerate(&["bench", "xtask/aa.toml", "--blocks", &blocks.to_string(), "--out"]);
     call(bench.arg(&out))?;
@@ -26,7 +26,7 @@ fn linerate(arguments: &[&str]) -> std::process::Command {
     command
 }
 
-/// The one directory of results in a new directory.
+/// The only results directory in a new directory.
 fn only(out: &Path) -> anyhow::Result<PathBuf> {
     let mut found = fs::read_dir(out).with_context(|| format!("listing {}", out.display()))?;
     let entry = found.next().with_context(|| format!("{} holds no results", out.display()))??;

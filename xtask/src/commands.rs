@@ -1,25 +1,25 @@
-//! Whether the commands that the documentation shows are ones that the programs know.
+//! Checks that the commands in the documentation exist in the programs' help.
 
 use std::collections::HashMap;
 use std::process::Command;
 
 use crate::{USAGE, cargo};
 
-/// The commands in a piece of shell or of inline code, as words; a line that goes on after a backslash is
-/// one.
+/// The commands in a piece of shell or inline code, each split into words. A line that ends with a backslash
+/// and the next line are one command.
 pub fn words(shell: &str) -> Vec<Vec<String>> {
     let joined = shell.replace("\\\n", " ");
     joined.lines().filter_map(shlex::split).filter(|words| !words.is_empty()).collect()
 }
 
-/// The help texts of the programs, read once.
+/// The help texts of the programs; each is read once.
 #[derive(Default)]
 pub struct Programs {
     help: HashMap<Vec<String>, Option<String>>,
 }
 
 impl Programs {
-    /// The fault of `command`, if it is one of ours and has one.
+    /// The error in `command`, if it calls one of our programs and has an error.
     pub fn unknown(&mut self, command: &[String]) -> Option<String> {
         match ours(command)? {
             Ours::Xtask(name) if USAGE.contains(&format!("\n  {name} ")) => None,
@@ -29,7 +29,7 @@ impl Programs {
     }
 
     fn unknown_to_linerate(&mut self, words: &[String]) -> Option<String> {
-        // Behind the two dashes stands somebody else's command.
+        // The words after two dashes are another program's command.
         let words: Vec<&String> = words.iter().take_while(|word| *word != "--").collect();
         let mut path = Vec::new();
         for word in words.iter().filter(|word| !word.starts_with('-')).take(2) {
@@ -68,7 +68,7 @@ enum Ours<'a> {
     Xtask(&'a str),
 }
 
-/// The part of `command` that is for a program of this repository.
+/// The part of `command` that calls a program of this repository.
 fn ours(command: &[String]) -> Option<Ours<'_>> {
     let start = command.iter().position(|word| word != "sudo" && !word.contains('='))?;
     let command = &command[start..];
@@ -84,7 +84,7 @@ fn ours(command: &[String]) -> Option<Ours<'_>> {
     }
 }
 
-/// True for a word such as `COMMAND`, which stands for any command.
+/// Whether a word such as `COMMAND` stands for any command.
 fn is_placeholder(word: &str) -> bool {
     word.chars().all(|c| c.is_ascii_uppercase())
 }
@@ -94,7 +94,8 @@ fn has_command(help: &str, word: &str) -> bool {
         || word == "agent"
 }
 
-/// The options in a word: one long, or the letters of short ones as far as they can be told from a value.
+/// The options in a word: one long option, or the letters of short options as far as they differ from a
+/// value.
 fn options(word: &str) -> Vec<String> {
     if word.starts_with("--") {
         return vec![word.split('=').next().unwrap_or(word).to_owned()];

@@ -1,5 +1,5 @@
-//! Builds the binaries that are released: the program and the agent that `linerate cp` carries to other hosts. Static, since those
-//! have any C library.
+//! Builds the released binaries: the program, and the agent that `linerate cp` copies to other hosts. They
+//! are linked statically, so that they run with any C library.
 
 use anyhow::{Context, bail, ensure};
 use std::fs;
@@ -19,7 +19,7 @@ pub struct Built {
 /// Builds `dist/linerate` and `dist/linerate-agent`.
 ///
 /// # Errors
-/// Where the build fails, or what it built needs a loader.
+/// If the build fails, or a built binary needs a dynamic loader.
 pub fn run(repository: &Path) -> anyhow::Result<()> {
     build_here(repository).map(|_| ())
 }
@@ -43,7 +43,7 @@ fn build_here(repository: &Path) -> anyhow::Result<Built> {
 /// Builds `dist/linerate-MACHINE` and `dist/linerate-agent-MACHINE` for another kind of machine.
 ///
 /// # Errors
-/// Where there is no compiler for it, the build fails, or what it built needs a loader.
+/// If there is no compiler for that machine, the build fails, or a built binary needs a dynamic loader.
 pub fn run_for(repository: &Path, machine: &Machine) -> anyhow::Result<()> {
     build_for(repository, machine).map(|_| ())
 }
@@ -64,11 +64,11 @@ fn keep(repository: &Path, built: &Built, end: &str) -> anyhow::Result<Built> {
     Ok(Built { program: keep(&built.program, "linerate")?, agent: keep(&built.agent, "linerate-agent")? })
 }
 
-/// Builds both binaries, and then the same commit once more in a clone at another path with a target directory of its
-/// own, and compares; for another kind of machine where one is given.
+/// Builds both binaries, and then the same commit once more in a clone at another path with a separate target
+/// directory, and compares the results. `foreign` selects another kind of machine.
 ///
 /// # Errors
-/// Where something isn't committed, a build fails, or two differ.
+/// If changes aren't committed, a build fails, or two binaries differ.
 pub fn twice(repository: &Path, foreign: Option<&Machine>) -> anyhow::Result<()> {
     let changes = Command::new("git").args(["status", "--porcelain"]).current_dir(repository).output();
     ensure!(
@@ -89,7 +89,7 @@ pub fn twice(repository: &Path, foreign: Option<&Machine>) -> anyhow::Result<()>
     same(&first.agent, &other.agent)
 }
 
-/// Fails where two builds of a binary differ.
+/// Returns an error if two builds of a binary differ.
 fn same(one: &Path, other: &Path) -> anyhow::Result<()> {
     let read = |file: &Path| fs::read(file).with_context(|| format!("reading {}", file.display()));
     let (first, second) = (read(one)?, read(other)?);
@@ -104,17 +104,17 @@ fn same(one: &Path, other: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The number of bytes that aren't the same; bytes that only one of the two has count too.
+/// The number of different bytes. If one input is longer, its additional bytes count as different.
 fn different(one: &[u8], other: &[u8]) -> usize {
     let unequal = one.iter().zip(other).filter(|(one, other)| one != other).count();
     unequal + one.len().abs_diff(other.len())
 }
 
-/// Builds the static binaries. No directory of this machine is in them: the same source gives the
-/// same bytes in every working tree.
+/// Builds the static binaries. They contain no directory names of this machine, so that the same source gives
+/// the same bytes in every working tree.
 ///
 /// # Errors
-/// Where the build fails, or what it built needs a loader.
+/// If the build fails, or a built binary needs a dynamic loader.
 pub fn build(repository: &Path) -> anyhow::Result<Built> {
     build_in(repository, &target_directory(repository), &Machine::here())
 }
@@ -146,11 +146,11 @@ fn build_in(repository: &Path, target_directory: &Path, machine: &Machine) -> an
     Ok(Built { program: built("linerate")?, agent: built("linerate-agent")? })
 }
 
-/// Before the commit in a version.
+/// The text that precedes the commit in a version.
 const COMMIT: &str = "(commit ";
 
-/// The commit that a binary says that it was built from, with `-dirty` behind it if files differed from it; none if the
-/// binary wasn't built by [`run`].
+/// The commit that a binary contains as its source, with `-dirty` after it if the working tree had changes;
+/// `None` if the binary wasn't built by [`run`].
 pub fn commit_of(binary: &[u8]) -> Option<&str> {
     let of = |begin: usize| {
         let behind = &binary[begin + COMMIT.len()..];
@@ -163,7 +163,7 @@ pub fn commit_of(binary: &[u8]) -> Option<&str> {
     places.filter(|(_, bytes)| *bytes == COMMIT.as_bytes()).find_map(|(begin, _)| of(begin))
 }
 
-/// The version that the released program prints: that of its crate, and its commit if the source is a git checkout.
+/// The version that the released program prints: the version of its crate and, in a git checkout, the commit.
 fn version(repository: &Path) -> anyhow::Result<String> {
     let version = env!("CARGO_PKG_VERSION");
     Ok(match commit(repository)? {
@@ -172,7 +172,8 @@ fn version(repository: &Path) -> anyhow::Result<String> {
     })
 }
 
-/// Directories of this machine, and their names in the binary. Of several that fit, the compilers take the last.
+/// Directories of this machine, and the names that replace them in the binary. If several match, the
+/// compilers use the last.
 fn directories(repository: &Path, target: &Path) -> anyhow::Result<[(PathBuf, &'static str); 3]> {
     let home = std::env::home_dir().context("building: HOME is needed to find cargo's sources")?;
     let cargo = std::env::var_os("CARGO_HOME").map_or_else(|| home.join(".cargo"), Into::into);
@@ -183,7 +184,7 @@ fn target_directory(repository: &Path) -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| repository.join("target"), Into::into)
 }
 
-/// True for a 64-bit little-endian ELF file without an interpreter (PT_INTERP, elf(5)).
+/// Whether a file is a 64-bit little-endian ELF file without a dynamic loader (PT_INTERP, elf(5)).
 fn is_static(elf: &[u8]) -> anyhow::Result<bool> {
     const PT_INTERP: u32 = 3;
     if elf.get(..6) != Some(b"\x7fELF\x02\x01") {
@@ -208,7 +209,7 @@ fn is_static(elf: &[u8]) -> anyhow::Result<bool> {
 mod tests {
     use super::*;
 
-    /// An ELF file of nothing but program headers of these kinds.
+    /// An ELF file that consists only of program headers of these kinds.
     fn elf(kinds: &[u32]) -> Vec<u8> {
         let mut bytes = vec![0; 64];
         bytes[..6].copy_from_slice(b"\x7fELF\x02\x01");

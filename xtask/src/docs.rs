@@ -1,4 +1,4 @@
-//! Checks the documentation against what is there: files, headings, commands, options.
+//! Checks that the files, headings, commands and options that the documentation names exist.
 
 use anyhow::{Context, bail};
 use pulldown_cmark::{CodeBlockKind, Event, Options, Parser, Tag, TagEnd};
@@ -15,7 +15,7 @@ const CRATES: &str = "crates";
 /// Checks every page of the repository.
 ///
 /// # Errors
-/// Where a page can't be read, or refers to something that isn't there; each such place is printed.
+/// If a page can't be read, or refers to something that doesn't exist; each such reference is printed.
 pub fn run(repository: &Path) -> anyhow::Result<()> {
     let mut pages = BTreeMap::new();
     for path in pages_below(repository)?.into_iter().chain(pages_of_crates(repository)?) {
@@ -43,7 +43,7 @@ pub fn run(repository: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Pages at the top and below docs/.
+/// The pages in the top directory and below docs/.
 pub fn pages_below(repository: &Path) -> anyhow::Result<Vec<PathBuf>> {
     let mut pages = Vec::new();
     let mut directories = vec![repository.join("docs")];
@@ -64,14 +64,14 @@ pub fn pages_below(repository: &Path) -> anyhow::Result<Vec<PathBuf>> {
     Ok(pages)
 }
 
-/// The pages that the crates' registry shows.
+/// The pages of crates that the package registry shows.
 fn pages_of_crates(repository: &Path) -> anyhow::Result<Vec<PathBuf>> {
     let crates = fs::read_dir(repository.join(CRATES)).context("reading crates")?;
     let pages = crates.map(|entry| Ok(entry?.path().join("README.md")));
     pages.filter(|page| page.as_ref().is_ok_and(|page| page.exists()) || page.is_err()).collect()
 }
 
-/// The references of a page, and the places in it that others may refer to.
+/// The references of a page, and the anchors in the page to which others may refer.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Page {
     links: Vec<String>,
@@ -107,7 +107,7 @@ impl Page {
     }
 }
 
-/// The fault of `link` on the page at `path`, if any.
+/// The error in `link` on the page at `path`, if any.
 fn dead_link(path: &Path, link: &str, pages: &BTreeMap<PathBuf, Page>) -> Option<String> {
     if link.contains("://") || link.starts_with("mailto:") {
         return None;
@@ -120,13 +120,14 @@ fn dead_link(path: &Path, link: &str, pages: &BTreeMap<PathBuf, Page>) -> Option
     Some(format!("no heading #{heading} in {}", target.display()))
 }
 
-/// The fault of `link` on a crate's page, if any: it is shown where no file of this repository is.
+/// The error in `link` on a crate's page, if any. The registry shows that page without the other files of
+/// this repository.
 fn unpublished_link(link: &str) -> Option<String> {
     (!link.contains("://"))
         .then(|| format!("{link} leads nowhere in the crates' registry: write a whole address"))
 }
 
-/// A heading's anchor, as code hosts make it.
+/// The anchor of a heading, in the form that code hosting sites generate.
 fn anchor(heading: &str) -> String {
     let kept = heading.to_lowercase();
     let kept = kept.chars().filter(|c| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_'));

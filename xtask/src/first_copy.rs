@@ -1,4 +1,5 @@
-//! The first copy to a host: how many bytes it brings there, and how much later than a plain ssh command it is done.
+//! Measures the first copy to a host: the bytes that it sends there, and its time in comparison with a plain
+//! ssh command.
 
 use anyhow::{Context, bail, ensure};
 use linerate_lab::{End, Lab, LabOptions, parse_link};
@@ -15,12 +16,13 @@ use crate::sizes;
 
 /// The link between the two hosts.
 const LINK: &str = "100mbit";
-/// The most bytes that may leave for a new host, those of the login and of the network's headers among them.
+/// The greatest number of bytes that may be sent to a new host, including the login and the network's
+/// headers.
 const MOST_BYTES: u64 = 5_000_000;
-/// The most seconds that a first copy may take longer than a command by ssh.
+/// The greatest number of seconds by which a first copy may take longer than a command run by ssh.
 const MOST_SECONDS: f64 = 1.0;
 
-/// What is done, and whether the host is new for it.
+/// The measured commands: the description, the installation that is used, and whether the host is new to it.
 const RUNS: [(&str, &str, bool); 4] = [
     ("ssh, a command", "", false),
     ("copy to a new host, with the agent", "with", true),
@@ -28,16 +30,16 @@ const RUNS: [(&str, &str, bool); 4] = [
     ("copy to a host that has had one", "with", false),
 ];
 
-/// The lab, the two installations and the homes at the far end.
+/// The lab, the two installations, and the home directories at the far end.
 struct Newcomers {
     lab: Lab,
     directory: tempfile::TempDir,
 }
 
-/// Measures `--tries` times each.
+/// Measures each command `--tries` times.
 ///
 /// # Errors
-/// Where no lab can be made, a copy fails, or a bound doesn't hold.
+/// If no lab can be made, a copy fails, or a bound doesn't hold.
 pub fn run(repository: &Path, arguments: &[String]) -> anyhow::Result<()> {
     let (mut program, mut agent, mut tries) =
         (repository.join("dist/linerate"), repository.join("dist/linerate-agent"), 7);
@@ -58,7 +60,7 @@ pub fn run(repository: &Path, arguments: &[String]) -> anyhow::Result<()> {
     report(&measured?)
 }
 
-/// Prints the medians; fails where a bound doesn't hold.
+/// Prints the medians; returns an error if a bound doesn't hold.
 fn report(measured: &[Vec<(f64, u64)>]) -> anyhow::Result<()> {
     let medians: Vec<_> =
         measured.iter().map(|runs| (median(runs, |run| run.0), median(runs, |run| run.1 as f64))).collect();
@@ -109,9 +111,9 @@ impl Newcomers {
         self.directory.path().join("rsh")
     }
 
-    /// The seconds and the bytes that were sent, of each run's tries.
+    /// The seconds and the sent bytes of each try of each command.
     fn measure(&self, tries: usize) -> anyhow::Result<Vec<Vec<(f64, u64)>>> {
-        // The last run's host has had a copy then.
+        // After this copy, the last command's host isn't new any more.
         self.once(1, 0)?;
         let mut measured = vec![Vec::new(); RUNS.len()];
         for number in 1..=tries {
@@ -151,7 +153,7 @@ impl Newcomers {
         Ok((seconds, self.sent()? - before))
     }
 
-    /// Bytes that the near host's ports have sent.
+    /// The number of bytes that the near host's ports have sent.
     fn sent(&self) -> anyhow::Result<u64> {
         let cat = ["cat", "/proc/net/dev"].map(OsString::from);
         let text = String::from_utf8(self.lab.place(End::A).command(&cat)?.output()?.stdout)?;

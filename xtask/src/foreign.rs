@@ -1,5 +1,6 @@
-//! Linerate on another kind of machine: its units' tests, and copies between an end of that kind and one of this. The programs of
-//! that machine are run by qemu-user; the shell that they are started by is this machine's, with another answer of uname(1).
+//! Tests linerate for another kind of machine: its unit tests, and copies between that kind of machine and
+//! this one. qemu-user runs the programs of that machine. The shell that starts them is this machine's, with
+//! a different output of uname(1).
 
 use anyhow::{Context, bail, ensure};
 use fastrand::Rng;
@@ -16,9 +17,10 @@ use crate::dist::Built;
 use crate::machine::Machine;
 use crate::{call, cargo, show};
 
-/// Crates whose tests ask the kernel for nothing that qemu-user hands on to nobody (TCP_INFO, ethtool's requests, netlink).
+/// The crates whose tests use no system interfaces that qemu-user lacks (TCP_INFO, requests of ethtool,
+/// netlink).
 const CRATES: &[&str] = &["quantity", "wire", "doctor", "transfer"];
-/// Tests that take minutes by qemu-user, measure time, or need openat2(2), which it lacks.
+/// Tests that take minutes under qemu-user, measure time, or need openat2(2), which qemu-user lacks.
 const NOT_BY_QEMU: &[&str] = &[
     "large_files_that_have_their_names",
     "links_to_directories_count_as_those",
@@ -27,16 +29,16 @@ const NOT_BY_QEMU: &[&str] = &[
     "the_longest_journals_take_little_memory",
     "what_waits_is_done_several_at_a_time",
 ];
-/// Directories with entries of every kind; each has some 190.
+/// The number of directories in the copied tree. Each has about 190 entries of all kinds.
 const DIRECTORIES: usize = 60;
 
-/// The directory where the kernel is told which program runs those of another machine.
+/// The directory in which the kernel is configured to run programs of other machines.
 const BINFMT: &str = "/proc/sys/fs/binfmt_misc";
 
-/// Builds for `machine`, tests there, and copies there and back.
+/// Builds for `machine`, runs the tests, and copies a tree there and back.
 ///
 /// # Errors
-/// Where a compiler or qemu-user is missing, a test fails, or a copy differs.
+/// If a compiler or qemu-user is missing, a test fails, or a copy differs.
 pub fn run(repository: &Path, machine: &Machine) -> anyhow::Result<()> {
     ensure!(rustix::process::geteuid().is_root(), "this needs root: owners are copied");
     ensure!(*machine != Machine::here(), "this is such a machine: cargo xtask test");
@@ -49,7 +51,7 @@ pub fn run(repository: &Path, machine: &Machine) -> anyhow::Result<()> {
     copy(machine, &ours, &theirs, true)
 }
 
-/// A command of cargo's for a machine, without what only a debugger reads.
+/// A cargo command for a machine, without debug information.
 fn cargo_for(machine: &Machine, target: &Path, command: &str) -> anyhow::Result<Command> {
     let mut cargo = cargo();
     cargo.args([command, "--quiet", "--locked"]).env("CARGO_TARGET_DIR", target);
@@ -72,7 +74,8 @@ fn build(machine: &Machine, target: &Path) -> anyhow::Result<Built> {
     Ok(Built { program: built.join("linerate"), agent: built.join("linerate-agent") })
 }
 
-/// Makes the kernel run that machine's programs by qemu-user, unless it does: as the package binfmt-support would.
+/// Configures the kernel to run that machine's programs with qemu-user, as the package binfmt-support would,
+/// unless it already does.
 fn run_by_qemu(machine: &Machine) -> anyhow::Result<()> {
     let name = format!("qemu-{}", machine.name());
     let qemu = PathBuf::from(format!("/usr/bin/{name}-static"));
@@ -83,7 +86,7 @@ fn run_by_qemu(machine: &Machine) -> anyhow::Result<()> {
     if Path::new(BINFMT).join(&name).exists() {
         return Ok(());
     }
-    // The number of the machine in an ELF file, elf(5).
+    // The number of the machine in the header of an ELF file, elf(5).
     let number = match machine.name() {
         "x86_64" => 0x3e,
         "aarch64" => 0xb7,
@@ -96,7 +99,8 @@ fn run_by_qemu(machine: &Machine) -> anyhow::Result<()> {
     fs::write(Path::new(BINFMT).join("register"), line).context("telling the kernel of qemu-user")
 }
 
-/// Copies a tree to an end of that machine's and back, and compares. The whole program is brought there, or the agent.
+/// Copies a tree to an end on that machine and back, and compares the result. Either the whole program or
+/// only the agent is sent there.
 fn copy(machine: &Machine, ours: &Built, theirs: &Built, with_agent: bool) -> anyhow::Result<()> {
     let directory = tempfile::Builder::new().prefix("linerate-foreign-").tempdir_in("/dev/shm")?;
     let top = directory.path();
@@ -127,7 +131,7 @@ fn copy(machine: &Machine, ours: &Built, theirs: &Built, with_agent: bool) -> an
     Ok(())
 }
 
-/// Installs the program as packages do, with the other machine's program beside it, or also its agent.
+/// Installs the program as packages do, together with the other machine's program or with its agent.
 fn installed(
     machine: &Machine,
     ours: &Built,
@@ -148,7 +152,7 @@ fn installed(
     Ok(program)
 }
 
-/// A remote shell whose host is that kind of machine, with a home of its own.
+/// A remote shell that simulates a host of that kind of machine, with a separate home directory.
 fn other_shell(machine: &Machine, top: &Path) -> anyhow::Result<PathBuf> {
     let shell = top.join("rsh");
     let home = top.join("home");
@@ -167,7 +171,7 @@ fn other_shell(machine: &Machine, top: &Path) -> anyhow::Result<PathBuf> {
     Ok(shell)
 }
 
-/// Fails where rsync would change anything.
+/// Returns an error if rsync would change anything in the copy.
 fn same(one: &str, other: &str) -> anyhow::Result<()> {
     let mut rsync = Command::new("rsync");
     rsync.args(["-aHAX", "--dry-run", "--checksum", "--delete", "--itemize-changes", one, other]);

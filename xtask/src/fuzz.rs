@@ -1,5 +1,5 @@
-//! Fuzzing with libFuzzer and the stable compiler: the flags are those that cargo-fuzz sets, but for the
-//! sanitizer, which needs a nightly compiler.
+//! Fuzzing with libFuzzer and the stable compiler. The flags are those of cargo-fuzz, except the sanitizer,
+//! which needs a nightly compiler.
 
 use std::ffi::OsString;
 use std::fs;
@@ -9,13 +9,13 @@ use anyhow::{Context, bail};
 
 use crate::{call, cargo};
 
-/// Coverage of edges and comparisons, for the decoders and for all that they call.
+/// Compiler flags for coverage of edges and comparisons, in the decoders and in all code that they call.
 const FLAGS: &str = "-Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
     -Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table \
     -Cllvm-args=-sanitizer-coverage-trace-compares -Cllvm-args=-simplifycfg-branch-fold-threshold=0 \
     --cfg fuzzing -Ccodegen-units=1";
 
-/// The arguments of `cargo xtask fuzz TARGET [--seconds N]`.
+/// Runs a fuzz target. The arguments are those of `cargo xtask fuzz TARGET [--seconds N]`.
 pub fn run(repository: &Path, arguments: &[String]) -> anyhow::Result<()> {
     let (target, seconds) = match arguments {
         [target] => (target, 600),
@@ -32,7 +32,7 @@ pub fn run(repository: &Path, arguments: &[String]) -> anyhow::Result<()> {
 }
 
 fn run_target(repository: &Path, fuzz: &Path, target: &str, seconds: u64) -> anyhow::Result<()> {
-    // A target directory that is named keeps proc macros and build scripts free of the flags.
+    // If the target is named explicitly, cargo doesn't use the flags for proc macros and build scripts.
     let triple = format!("{}-unknown-linux-gnu", std::env::consts::ARCH);
     let built = repository.join("target/fuzz");
     let mut build = cargo();
@@ -46,7 +46,7 @@ fn run_target(repository: &Path, fuzz: &Path, target: &str, seconds: u64) -> any
     prefix.push(artifacts.join(""));
     let mut run = std::process::Command::new(built.join(triple).join("release").join(target));
     run.arg(corpus).arg(fuzz.join("seeds").join(target)).arg(prefix);
-    // No decoder needs much memory, or long, for a few kilobytes.
+    // For a few kilobytes of input, no decoder may need much memory or time.
     run.args(["-rss_limit_mb=800", "-malloc_limit_mb=128", "-timeout=10", "-use_value_profile=1"]);
     call(run.arg("-max_len=16384").arg(format!("-max_total_time={seconds}")))
 }

@@ -1,5 +1,5 @@
-//! The random mix of the hostile peer: `crates/cli/tests/peer/run.py`, which has the modes, with this
-//! repository's program.
+//! Tests with a random mix of a hostile peer's actions. The driver `crates/cli/tests/peer/run.py` has the
+//! modes, and runs this repository's program.
 
 use anyhow::{Context, bail};
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ struct HostileOptions {
     seconds: u64,
     all: bool,
     program: Option<PathBuf>,
-    /// Words for the driver as they are.
+    /// Further arguments for the driver, unchanged.
     others: Vec<String>,
 }
 
@@ -46,7 +46,7 @@ impl HostileOptions {
         Ok(())
     }
 
-    /// The driver's arguments, behind its program.
+    /// The driver's arguments, without its program name.
     fn words(&self) -> Vec<String> {
         let what = if self.all {
             vec!["--all".to_owned()]
@@ -57,7 +57,7 @@ impl HostileOptions {
     }
 }
 
-/// Runs the test, and fails where anything was wrong.
+/// Runs the test; returns an error if anything failed.
 pub fn run(arguments: &[String]) -> anyhow::Result<()> {
     let options = HostileOptions::parse(arguments)?;
     let program = options.program.clone().map_or_else(built_release, Ok)?;

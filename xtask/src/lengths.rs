@@ -1,4 +1,4 @@
-//! How long the files of Rust are: what doesn't fit into one is more than one idea.
+//! Checks the lengths of Rust files: a file that is too long has more than one purpose.
 
 use anyhow::{Context, bail};
 use std::fs;
@@ -6,13 +6,13 @@ use std::path::Path;
 
 use crate::names::rust_files;
 
-/// The most lines of a file, with its comments, blank lines and tests.
+/// The greatest number of lines of a file, including comments, blank lines and tests.
 const MOST: usize = 500;
 
 /// Compares the files of the whole repository with [`MOST`].
 ///
 /// # Errors
-/// If a file can't be read, or has more lines; each that has is named with its length.
+/// If a file can't be read, or has more lines; each such file is printed with its length.
 pub fn run(repository: &Path) -> anyhow::Result<()> {
     let files = rust_files(repository)?;
     let mut long = Vec::new();

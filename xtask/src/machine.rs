@@ -1,4 +1,4 @@
-//! Kinds of machine that linerate is built for, and the compilers that build it for another than this one.
+//! The kinds of machines for which linerate is built, and the compilers for kinds other than this machine's.
 
 use anyhow::{Context, bail};
 use linerate_remote::program;
@@ -7,11 +7,11 @@ use std::io::Read;
 use std::path::Path;
 use std::process::Command;
 
-/// Where Debian's own compiler is, whose standard libraries for other machines are packages: `rustc-web`,
-/// `libstd-rust-web-dev:arm64`.
+/// The path of Debian's own compiler. Debian has the standard libraries for other machines as packages:
+/// `rustc-web`, `libstd-rust-web-dev:arm64`.
 const DEBIAN_RUSTC: &str = "/usr/bin/rustc";
 
-/// A kind of machine, as `uname -m` and Rust call it.
+/// A kind of machine, by its name in `uname -m` and in Rust.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Machine(String);
 
@@ -24,7 +24,7 @@ impl Machine {
     /// The kind of machine with this name.
     ///
     /// # Errors
-    /// Where no machine that runs Linux on 64 bits, little-endian, has it.
+    /// If the name isn't that of a 64-bit little-endian machine with Linux.
     pub fn named(name: &str) -> anyhow::Result<Self> {
         match name {
             "x86_64" | "aarch64" | "riscv64" => Ok(Self(name.to_owned())),
@@ -36,7 +36,7 @@ impl Machine {
         &self.0
     }
 
-    /// Rust's name of the target.
+    /// The name of Rust's target for this kind of machine.
     pub fn triple(&self) -> String {
         match self.name() {
             "riscv64" => "riscv64gc-unknown-linux-gnu".into(),
@@ -47,7 +47,7 @@ impl Machine {
     /// Checks that a file is a program for this kind of machine, or a script.
     ///
     /// # Errors
-    /// Where it is for another kind, or no program.
+    /// If the file is for another kind of machine, or isn't a program.
     pub fn check(&self, file: &Path) -> anyhow::Result<()> {
         let mut start = Vec::new();
         let opened = File::open(file).and_then(|file| {
@@ -61,7 +61,8 @@ impl Machine {
         }
     }
 
-    /// The version of the C library that programs for this kind of machine are linked with here, if it is glibc.
+    /// The version of the C library with which programs for this kind of machine are linked here, if it is
+    /// glibc.
     pub fn c_library(&self) -> Option<String> {
         let mut macros = Command::new(self.linker());
         macros.args(["-E", "-dM", "-include", "features.h", "-x", "c", "/dev/null"]);
@@ -70,7 +71,7 @@ impl Machine {
         Some(format!("{}.{}", value("__GLIBC__ ")?, value("__GLIBC_MINOR__ ")?))
     }
 
-    /// The version of the GCC whose runtime programs for this kind of machine are linked with here, if it is GCC.
+    /// The version of GCC whose runtime is linked into programs for this kind of machine here, if it is GCC.
     pub fn gcc(&self) -> Option<String> {
         let version = Command::new(self.linker()).arg("-dumpfullversion").output().ok()?;
         let version = String::from_utf8(version.stdout).ok()?.trim().to_owned();
@@ -91,11 +92,11 @@ impl Machine {
         format!("{}-linux-gnu-gcc", self.name())
     }
 
-    /// Makes cargo build for this kind of machine, statically, with more options for rustc and the C
-    /// compiler.
+    /// Builds for this kind of machine with cargo, linked statically, with additional options for rustc and
+    /// the C compiler.
     ///
     /// # Errors
-    /// Where no compiler here has Rust's standard library for it.
+    /// If no compiler here has Rust's standard library for that machine.
     pub fn build_with(
         &self,
         cargo: &mut Command,
@@ -105,7 +106,7 @@ impl Machine {
         let triple = self.triple();
         let variable = triple.replace('-', "_");
         rust.insert(0, "-Ctarget-feature=+crt-static".into());
-        // With an explicit target the flags are for the program only, not for what runs while it is built.
+        // With an explicit target, cargo uses the flags only for the program, not for build scripts.
         cargo.args(["--target", &triple]).env("CARGO_ENCODED_RUSTFLAGS", rust.join("\x1f"));
         cargo.env(format!("CFLAGS_{variable}"), c_options);
         if self.is_here() {
@@ -119,7 +120,7 @@ impl Machine {
         Ok(())
     }
 
-    /// The compiler that has its standard library: none for the usual one.
+    /// The compiler that has the standard library for this kind of machine; `None` for the usual compiler.
     fn compiler(&self) -> anyhow::Result<Option<&'static str>> {
         let usual = std::env::var("RUSTC").unwrap_or_else(|_| "rustc".into());
         if self.has_library(&usual)? {

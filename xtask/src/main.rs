@@ -1,4 +1,4 @@
-//! Developer commands: what a check or a release needs beyond one call of cargo.
+//! Developer commands: the steps of checks and releases that need more than one call of cargo.
 
 mod aa;
 mod chaos;
@@ -140,14 +140,14 @@ fn repository() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask is a directory of the repository")
 }
 
-/// The cargo that runs this program, at the top of the working tree.
+/// The command of the cargo that started this program, in the top directory of the working tree.
 fn cargo() -> Command {
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     cargo.current_dir(repository());
     cargo
 }
 
-/// Builds the program as it is shipped, and says where it is.
+/// Builds the program as it is released, and returns its path.
 fn built_release() -> anyhow::Result<PathBuf> {
     call(cargo().args(["build", "--quiet", "--release", "--locked", "--package", "linerate"]))?;
     let target =
@@ -155,7 +155,7 @@ fn built_release() -> anyhow::Result<PathBuf> {
     Ok(target.join("release/linerate"))
 }
 
-/// Runs `command` and fails where it fails.
+/// Runs `command`, and returns an error if it fails.
 fn call(command: &mut Command) -> anyhow::Result<()> {
     let shown = show(command);
     let status = command.status().with_context(|| format!("running {shown}"))?;

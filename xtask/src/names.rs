@@ -1,6 +1,6 @@
-//! `cargo xtask names`: a type's name has one meaning. It fails where a crate defines a name twice, or where more than
-//! [`MOST`] percent of all definitions share their name with another one; `names.txt` lists names that mean the same
-//! everywhere.
+//! `cargo xtask names` checks that the name of a type has one meaning. It fails if a crate defines a name
+//! twice, or if more than [`MOST`] percent of all definitions share their name with another one. `names.txt`
+//! lists names that have the same meaning everywhere.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -8,9 +8,9 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail, ensure};
 
-/// Percent of the definitions that may share their name.
+/// The greatest percentage of definitions that may share their name.
 const MOST: f64 = 15.0;
-/// Names with the same meaning wherever they are defined, a line each: `NAME: REASON`.
+/// The file of names that have the same meaning wherever they are defined, one per line: `NAME: REASON`.
 const SAME: &str = "xtask/names.txt";
 
 /// One definition of a type.
@@ -22,7 +22,7 @@ struct Definition {
     name: String,
 }
 
-/// A word, a literal or a punctuation mark, with its line; comments leave none.
+/// A word, a literal or a punctuation mark of Rust code, with its line. Comments give no token.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct CodeToken<'a> {
     text: &'a str,
@@ -32,7 +32,7 @@ struct CodeToken<'a> {
 /// Prints each shared name with its places, and the share of such definitions.
 ///
 /// # Errors
-/// Where a name is defined twice in a crate, too many definitions share a name, or `names.txt` is wrong.
+/// If a name is defined twice in a crate, too many definitions share a name, or `names.txt` is wrong.
 pub fn run(repository: &Path) -> anyhow::Result<()> {
     let all = workspace(repository)?;
     let same = meanings(&fs::read_to_string(repository.join(SAME)).context(SAME)?)?;
@@ -104,7 +104,7 @@ fn workspace(repository: &Path) -> anyhow::Result<Vec<Definition>> {
     Ok(all)
 }
 
-/// All files of Rust below a directory, sorted; without hidden directories and those that cargo fills.
+/// All Rust files below a directory, sorted; without hidden directories and build directories of cargo.
 pub fn rust_files(top: &Path) -> anyhow::Result<Vec<PathBuf>> {
     let (mut files, mut directories) = (Vec::new(), vec![top.to_owned()]);
     while let Some(directory) = directories.pop() {
@@ -127,7 +127,7 @@ fn has_sources(directory: &Path) -> bool {
     !is_cargos && !name.as_encoded_bytes().starts_with(b".")
 }
 
-/// The file and the directory of a module that `file` declares; `name` may be a file's, as `#[path]` gives it.
+/// The file and the directory of a module that `file` declares. `name` may be a file name from `#[path]`.
 fn module(file: &Path, name: &str) -> [PathBuf; 2] {
     let is_root = ["mod.rs", "lib.rs", "main.rs"].iter().any(|root| file.ends_with(root));
     let directory = if is_root { file.with_file_name("") } else { file.with_extension("") };
@@ -137,7 +137,7 @@ fn module(file: &Path, name: &str) -> [PathBuf; 2] {
     }
 }
 
-/// The types that a file defines outside of functions and tests, and the modules that it declares for tests.
+/// The types that a file defines outside of functions and tests, and the test modules that it declares.
 #[derive(Debug, Default)]
 struct Items<'a> {
     types: Vec<CodeToken<'a>>,
@@ -184,7 +184,7 @@ fn items<'a>(tokens: &[CodeToken<'a>]) -> Items<'a> {
     found
 }
 
-/// The place behind an item: behind its `;`, or the `}` of its block.
+/// The index after an item: after its `;`, or after the `}` of its block.
 fn item(tokens: &[CodeToken<'_>], from: usize) -> usize {
     let mut at = from;
     while let Some(token) = tokens.get(at) {
@@ -198,7 +198,7 @@ fn item(tokens: &[CodeToken<'_>], from: usize) -> usize {
     at
 }
 
-/// The place behind the next group in brackets.
+/// The index after the next group in brackets.
 fn group(tokens: &[CodeToken<'_>], from: usize) -> usize {
     let mut depth = 0_usize;
     for (at, token) in tokens.iter().enumerate().skip(from) {
@@ -229,12 +229,12 @@ fn tokens(text: &str) -> Vec<CodeToken<'_>> {
     found
 }
 
-/// The length of the word that a text begins with.
+/// The length of the word at the beginning of a text.
 fn word(text: &str) -> usize {
     text.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(text.len())
 }
 
-/// The length of the comment or literal that a text begins with, if it does.
+/// The length of the comment or literal at the beginning of a text, if there is one.
 fn literal(text: &str) -> Option<usize> {
     if text.starts_with("//") {
         return Some(text.find('\n').unwrap_or(text.len()));
@@ -260,7 +260,7 @@ fn raw(text: &str, from: usize) -> Option<usize> {
     Some(text[start..].find(&end).map_or(text.len(), |at| start + at + end.len()))
 }
 
-/// The length of a literal whose opening quote stands at `from`.
+/// The length of a literal whose opening quote is at `from`.
 fn quoted(text: &str, from: usize, quote: u8) -> usize {
     let bytes = text.as_bytes();
     let mut at = from + 1;
@@ -270,7 +270,7 @@ fn quoted(text: &str, from: usize, quote: u8) -> usize {
     (at + 1).min(bytes.len())
 }
 
-/// The length of a character, but not of a lifetime.
+/// The length of a character literal; `None` for a lifetime.
 fn character(text: &str) -> Option<usize> {
     let from = if text.starts_with("b'") { 1 } else { 0 };
     let mut characters = text[from..].strip_prefix('\'')?.chars();

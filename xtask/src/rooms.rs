@@ -1,4 +1,5 @@
-//! Which folders of a crate know which: the compiler enforces the arrows between crates, this check those inside one.
+//! Checks which modules of a crate use which. The compiler enforces the dependencies between crates, and this
+//! check those inside a crate.
 
 use anyhow::{Context, bail};
 use std::collections::{BTreeMap, BTreeSet};
@@ -7,10 +8,11 @@ use std::path::Path;
 
 use crate::names::rust_files;
 
-/// A crate whose folders have an order.
+/// A crate whose modules have an order of dependency.
 struct House {
     name: &'static str,
-    /// Each room with those that it may know. A module that isn't listed may know all others, and no listed one knows it.
+    /// Each module with the modules that it may use. A module that isn't listed may use all others, and no
+    /// listed module may use it.
     rooms: &'static [(&'static str, &'static [&'static str])],
 }
 
@@ -39,19 +41,19 @@ const HOUSES: &[House] = &[
     },
 ];
 
-/// One path that leads from a room into another.
+/// A path in the code that refers from one module to another.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Arrow {
     from: String,
     to: String,
-    /// The file below the crate's `src` and its line.
+    /// The file below the crate's `src`, and the line.
     place: String,
 }
 
-/// Prints the arrows between the rooms of each crate that has some.
+/// Prints the dependencies between the modules of each crate that has an order.
 ///
 /// # Errors
-/// Where a file can't be read, or an arrow runs against the grain; each is printed.
+/// If a file can't be read, or a dependency isn't allowed; each such dependency is printed.
 pub fn run(repository: &Path) -> anyhow::Result<()> {
     let mut against = Vec::new();
     for house in HOUSES {
@@ -94,7 +96,7 @@ fn counted(arrows: &BTreeSet<Arrow>) -> BTreeMap<(&str, &str), usize> {
     counts
 }
 
-/// The arrows between the rooms of the crate whose sources are in `source`.
+/// The dependencies between the modules of the crate whose sources are in `source`.
 fn arrows(source: &Path) -> anyhow::Result<BTreeSet<Arrow>> {
     let mut arrows = BTreeSet::new();
     for file in rust_files(source)? {
@@ -102,7 +104,7 @@ fn arrows(source: &Path) -> anyhow::Result<BTreeSet<Arrow>> {
         let below = file.strip_prefix(source).context("a file outside of its crate")?;
         let from = below.components().next().map(|first| first.as_os_str().to_string_lossy());
         let from = from.unwrap_or_default().trim_end_matches(".rs").to_owned();
-        // The top of a crate makes its rooms known to other crates.
+        // The crate's root file exports its modules to other crates.
         if from == "lib" || from == "main" {
             continue;
         }
@@ -113,8 +115,8 @@ fn arrows(source: &Path) -> anyhow::Result<BTreeSet<Arrow>> {
     Ok(arrows)
 }
 
-/// The first name of each path that begins at the crate's top, with its line; `*` for a path that names all. A comment is
-/// no path.
+/// The first name of each path that begins at the crate's root, with its line; `*` for a path that imports
+/// all names. Comments are ignored.
 fn roots(text: &str) -> Vec<(usize, String)> {
     let code: Vec<&str> = text.lines().map(|line| line.split("//").next().unwrap_or_default()).collect();
     let code = code.join("\n");

@@ -6,7 +6,7 @@ use std::process::Command;
 
 use crate::call;
 
-/// Programs that the tests run, and the Debian packages that hold them.
+/// The programs that the tests run, with the Debian packages that contain them.
 const PROGRAMS: &[(&str, &str)] = &[
     ("ip", "iproute2"),
     ("tc", "iproute2"),
@@ -38,13 +38,14 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("munged", "munge"),
 ];
 
-/// Where programs are that an ordinary user's PATH may lack.
+/// Directories of programs that are often missing from an ordinary user's PATH.
 const SYSTEM_DIRECTORIES: [&str; 3] = ["/usr/local/sbin", "/usr/sbin", "/sbin"];
 
-/// Installs what is missing, as root on Debian or a distribution based on it; else says what is missing.
+/// Installs the missing packages, if run as root on Debian or a distribution based on it; otherwise prints
+/// their names.
 ///
 /// # Errors
-/// Where apt-get fails.
+/// If apt-get fails.
 pub fn run() -> anyhow::Result<()> {
     let missing = missing(is_there);
     if missing.is_empty() {
@@ -52,7 +53,7 @@ pub fn run() -> anyhow::Result<()> {
     }
     let names = missing.join(" ");
     if !is_root() || !is_there("apt-get") {
-        // A test that lacks its program says so and passes: the others are worth running.
+        // A test whose program is missing prints this and passes, so that the other tests can still be run.
         eprintln!("xtask: some tests will be skipped; for all of them, as root: apt-get install {names}");
         return Ok(());
     }
@@ -71,7 +72,8 @@ fn install(packages: &[&str]) -> anyhow::Result<()> {
     let apt =
         |words: &[&str]| call(Command::new("apt-get").args(words).env("DEBIAN_FRONTEND", "noninteractive"));
     let words = [&["install", "-y", "--no-install-recommends"], packages].concat();
-    // The lists of a fresh image are empty; existing lists usually suffice.
+    // The package lists of a fresh image are empty. The first try uses the existing lists, which usually
+    // suffice.
     if apt(&words).is_ok() {
         return Ok(());
     }
@@ -81,7 +83,7 @@ fn install(packages: &[&str]) -> anyhow::Result<()> {
     apt(&words)
 }
 
-/// True if a program is installed.
+/// Whether a program is installed.
 pub fn is_there(program: &str) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let directories = std::env::split_paths(&path).chain(SYSTEM_DIRECTORIES.map(Into::into));
@@ -89,7 +91,7 @@ pub fn is_there(program: &str) -> bool {
 }
 
 fn is_root() -> bool {
-    // The owner of a process's directory is its effective user.
+    // The owner of a process's directory in /proc is the process's effective user.
     use std::os::unix::fs::MetadataExt;
     Path::new("/proc/self").metadata().is_ok_and(|metadata| metadata.uid() == 0)
 }

@@ -1,26 +1,26 @@
-//! The sizes of the static binaries for x86-64, as the documentation states them.
+//! Checks the sizes of the static binaries for x86-64 that the documentation states.
 
 use anyhow::{Context, bail};
 use linerate_remote::packed;
 use std::fs;
 use std::path::Path;
 
-/// The share by which a size may differ from the stated one: a reader decides nothing by less, and a change of the program
-/// shouldn't fail for it.
+/// The share by which a size may differ from the stated size. A smaller difference doesn't matter to readers,
+/// and shouldn't make the check fail.
 const MARGIN: f64 = 0.05;
 
-/// The things that have a size.
+/// Items whose size the documentation states.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Sized {
     Program,
     Agent,
-    /// The parts of the program that the agent lacks.
+    /// The parts of the program that the agent doesn't have.
     AtHome,
-    /// The agent, compressed as it is brought to far hosts.
+    /// The compressed agent that is sent to far hosts.
     Brought,
 }
 
-/// Pages, and the words before a size in MB.
+/// The pages that state a size in MB, and the words before the size.
 const STATED: [(&str, &str, Sized); 7] = [
     ("CHANGELOG.md", "the ssh login, ", Sized::Brought),
     ("README.md", "So does the agent, ", Sized::Brought),
@@ -34,7 +34,7 @@ const STATED: [(&str, &str, Sized); 7] = [
 /// Compares the stated sizes with those of the binaries.
 ///
 /// # Errors
-/// If one can't be read, or differs by more than [`MARGIN`]; all that do are named.
+/// If a page can't be read, or a size differs by more than [`MARGIN`]; each such size is named.
 pub fn check(repository: &Path, program: &Path, agent: &Path) -> anyhow::Result<()> {
     let megabytes = |file: &Path| {
         let metadata = fs::metadata(file).with_context(|| format!("reading {}", file.display()))?;
@@ -63,7 +63,7 @@ pub fn check(repository: &Path, program: &Path, agent: &Path) -> anyhow::Result<
     Ok(())
 }
 
-/// The pages that don't state their sizes.
+/// The pages that don't state the size that they should.
 pub fn unstated(repository: &Path) -> impl Iterator<Item = String> {
     STATED.iter().filter_map(|(page, words, _)| {
         let error = stated(repository, page, words).err()?;
@@ -71,7 +71,7 @@ pub fn unstated(repository: &Path) -> impl Iterator<Item = String> {
     })
 }
 
-/// The number behind these words of a page.
+/// The number after these words on a page.
 fn stated(repository: &Path, page: &str, words: &str) -> anyhow::Result<f64> {
     let text = fs::read_to_string(repository.join(page)).with_context(|| format!("reading {page}"))?;
     let (_, behind) = text.split_once(words).with_context(|| format!("{page} hasn't the words '{words}'"))?;

@@ -1,4 +1,5 @@
-//! Runs the workspace's tests. Those that fail are run once more, alone: on a machine that others share, a deadline may pass unused.
+//! Runs the tests of the workspace. Failed tests are run a second time without others, because on a busy
+//! machine a test may fail only by a timeout.
 
 use anyhow::{Context, bail};
 use std::io::{BufRead, BufReader, Read, Write};
@@ -7,31 +8,32 @@ use std::thread;
 
 use crate::{call, cargo, repository, setup, show};
 
-/// A busy machine fails a few tests; a defect of what they all use fails more, and isn't worth another run.
+/// If more tests fail than this, they aren't run again. A busy machine fails only a few tests; more failures
+/// mean a defect.
 const MOST_AGAIN: usize = 8;
 
 /// A test that failed.
 #[derive(Debug, PartialEq)]
 struct Failed {
-    /// The words by which cargo finds its program, such as `-p linerate --test e2e`.
+    /// The arguments with which cargo selects the test's program, such as `-p linerate --test e2e`.
     target: String,
     name: String,
 }
 
-/// Tests that measure time have this in their name.
+/// The word that the names of tests that measure time contain.
 const TIMED: &str = "timed_";
 
-/// Runs them all, and fails if one does, also alone: without arguments first those that share the processors, then those that
-/// measure time, one by one.
+/// Runs tests, and fails if a test fails twice. Without arguments, all tests are run: first those that share the
+/// processors, then those that measure time, one by one.
 ///
 /// # Errors
-/// That the tests can't be built, or that one fails.
+/// If the tests can't be built, or a test fails twice.
 pub fn run(arguments: &[String]) -> anyhow::Result<()> {
     setup::run()?;
     let processors = thread::available_parallelism().map_or(1, usize::from);
-    // Most of the tests that last wait for a link or a timeout.
+    // Most of the slow tests wait for a link or a timeout, so more threads than processors are useful.
     let sharing = 2 * processors;
-    // Only a run of all programs names all that fail.
+    // With this option, all programs are run, so that all failed tests are known.
     let all = ["--workspace", "--no-fail-fast"];
     if !arguments.is_empty() {
         return run_part(all.into_iter().chain(arguments.iter().map(String::as_str)), sharing);
@@ -41,7 +43,8 @@ pub fn run(arguments: &[String]) -> anyhow::Result<()> {
     shared.and(timed)
 }
 
-/// Runs the tests that these arguments of cargo's select, that number at a time unless the environment has one.
+/// Runs the tests that the arguments of cargo select, `threads` at the same time unless the environment sets a
+/// number.
 fn run_part<'a>(arguments: impl Iterator<Item = &'a str>, threads: usize) -> anyhow::Result<()> {
     let mut tests = cargo_test();
     if std::env::var_os("RUST_TEST_THREADS").is_none() {
@@ -72,7 +75,8 @@ fn run_again(failed: &[Failed]) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A shell that runs this in the background has these signals ignored, and the tests' children would inherit that.
+/// The cargo command that runs tests, with default signal handlers. A shell ignores some signals for commands
+/// in the background, and the tests' children would inherit this.
 fn cargo_test() -> Command {
     let mut env = Command::new("env");
     env.arg("--default-signal=INT,QUIT,HUP").arg(cargo().get_program()).arg("test");
@@ -80,7 +84,7 @@ fn cargo_test() -> Command {
     env
 }
 
-/// Runs cargo, and prints all that it prints; returns the tests that failed, or none where they aren't known.
+/// Runs cargo and prints its output. Returns the failed tests, or none if they can't be determined.
 fn watch(tests: &mut Command) -> anyhow::Result<(ExitStatus, Vec<Failed>)> {
     let running = tests.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
     let mut running = running.with_context(|| format!("running {}", show(tests)))?;
@@ -93,7 +97,7 @@ fn watch(tests: &mut Command) -> anyhow::Result<(ExitStatus, Vec<Failed>)> {
     Ok((running.wait()?, pair(targets, names)))
 }
 
-/// Copies each line as it comes; returns them all.
+/// Copies each line from `from` to `to` as it is read, and returns all lines.
 fn pass_on(from: impl Read, mut to: impl Write) -> anyhow::Result<String> {
     let (mut from, mut all) = (BufReader::new(from), Vec::new());
     loop {
@@ -106,7 +110,7 @@ fn pass_on(from: impl Read, mut to: impl Write) -> anyhow::Result<String> {
     }
 }
 
-/// The tests that failed, for each program that has some, as the programs have named them.
+/// The names of the failed tests, for each test program with failures, in the programs' words.
 fn names(out: &str) -> Vec<Vec<String>> {
     let (mut programs, mut names) = (Vec::new(), Vec::new());
     for line in out.lines() {
@@ -119,13 +123,13 @@ fn names(out: &str) -> Vec<Vec<String>> {
     programs
 }
 
-/// The programs that failed, as cargo names them in the end.
+/// The test programs that failed, as cargo names them at the end.
 fn targets(err: &str) -> Vec<String> {
     let quoted = |line: &str| line.trim().strip_prefix('`')?.strip_suffix('`').map(str::to_owned);
     err.lines().filter_map(quoted).filter(|words| words.starts_with("-p ")).collect()
 }
 
-/// None where a program failed in another way than by a test.
+/// Combines programs and tests; `None` if a program failed for another reason than a failed test.
 fn pair(targets: Vec<String>, names: Vec<Vec<String>>) -> Vec<Failed> {
     if targets.len() != names.len() || names.iter().any(Vec::is_empty) {
         return Vec::new();
@@ -140,7 +144,7 @@ fn pair(targets: Vec<String>, names: Vec<Vec<String>>) -> Vec<Failed> {
 mod tests {
     use super::*;
 
-    /// Of cargo 1.95.
+    /// Output of cargo 1.95.
     const OUT: &str = "\
 test one ... ok
 test two::deep ... FAILED

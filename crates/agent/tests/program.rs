@@ -1,4 +1,4 @@
-//! The program `linerate-agent` serves what asks about its host, and nothing but its one command.
+//! Tests that the program `linerate-agent` answers requests about its host, and has no other command.
 
 use linerate_host::{CpuTimes, Snapshot, sample::Recording};
 use linerate_remote::host_agent::{HostAgent, Sampling};

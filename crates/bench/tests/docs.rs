@@ -1,4 +1,4 @@
-//! The examples in the documentation are valid files for this program.
+//! Tests that the examples in the documentation are valid study and tool files.
 
 use std::path::Path;
 

@@ -1,5 +1,5 @@
-//! Studies run on a bed without a network, with shell scripts as tools: good tools, and every kind of bad
-//! tool.
+//! Tests of running studies, on a test bed without a network. The tools are shell scripts: correct tools, and
+//! tools with every kind of error.
 
 #[path = "runner/again.rs"]
 mod again;
@@ -27,7 +27,7 @@ use linerate_bench::spec::tool::{Tool, Toolbox};
 use linerate_bench::store::{self, Invocation};
 use linerate_host::{CpuTimes, Facts};
 
-/// A bed whose ends are both this host.
+/// A test bed both of whose ends are this host.
 struct Here;
 
 impl Bed for Here {
@@ -108,7 +108,8 @@ struct Trial {
 }
 
 impl Trial {
-    /// One tool file and one case for each script. In a script, `$1` is the source and `$2` the destination.
+    /// Makes a tool file and a case for each script. In a script, `$1` is the source and `$2` the
+    /// destination.
     fn new(scripts: &[(&str, &str)]) -> Trial {
         let mut tools = Toolbox::default();
         for (name, script) in scripts {
@@ -272,7 +273,7 @@ fn a_missing_tool_is_a_row_that_says_so() {
 fn a_memory_tool_states_its_own_figures_and_is_not_believed_beyond_reason() {
     let mut trial = Trial::new(&[]);
     let tool = |name: &str, json: &str| {
-        // Braces are doubled in a tool file, where single ones hold placeholders.
+        // Braces are doubled, because in a tool file single braces enclose placeholders.
         let json = json.replace('{', "{{").replace('}', "}}").replace('"', "\\\"");
         format!(
             "name = \"{name}\"\nmoves = \"memory\"\nversion = [\"echo\", \"{name} 1.2\"]\n\
@@ -358,13 +359,14 @@ fn words(words: &[&str]) -> Vec<Word> {
     words.iter().map(|word| Word::parse(word).unwrap()).collect()
 }
 
-/// A setting of one host that these commands read and write.
+/// A setting of one host, with its reading and its writing command.
 fn setting(name: &str, host: &str, read: &[&str], write: &[&str]) -> SettingSpec {
     let (read, write) = (words(read), words(write));
     SettingSpec { name: name.into(), hosts: vec![host.into()], read, write, optional: false }
 }
 
-/// Every run of the study once: blocks x cases, in the order that the seed gives.
+/// Checks that the record has every run of the study once: blocks x cases, in the order that the seed
+/// determines.
 fn assert_complete(record: &Record, study: &Study) {
     let mut seen: Vec<(u32, &str)> = record.runs.iter().map(|run| (run.block, run.case.as_str())).collect();
     let made = seen.len();
@@ -391,7 +393,7 @@ fn an_interrupted_study_goes_on_where_it_was() {
         });
         trial.stop.store(false, Ordering::Relaxed);
         assert_eq!(part.runs.len(), stop_at as usize - 1);
-        // What a crash leaves of a line.
+        // The test cuts the last line off, as a crash could.
         let mut text = std::fs::read(dir.join("runs.jsonl")).unwrap();
         text.extend_from_slice(b"{\"case\":\"one");
         std::fs::write(dir.join("runs.jsonl"), text).unwrap();
@@ -400,7 +402,7 @@ fn an_interrupted_study_goes_on_where_it_was() {
         let order = |record: &Record| record.runs.iter().map(|run| run.case.clone()).collect::<Vec<_>>();
         assert_eq!(order(&record), order(&whole), "the seed's order");
         assert_complete(&store::load(&dir).unwrap().record, &study);
-        // A study that is whole has nothing left to do.
+        // A complete study has no missing runs.
         assert_complete(&trial.resume(&study, &dir).unwrap(), &study);
     }
 }
@@ -440,7 +442,7 @@ fn copies_go_to_the_addresses_in_turn_and_parameters_are_placeholders() {
     }
     let all = std::fs::read_to_string(format!("{}-all", to.display())).unwrap();
     assert!(all.contains("127.0.0.2 127.0.0.1 127.0.0.2\n"), "{all}");
-    // What the samplers saw stands beside it.
+    // The run also holds the results of the samplers.
     let Outcome::Measured(measures) = &record.runs[0].outcome else { panic!() };
     assert_eq!(measures.recordings, ["samples/00001-block-0-spread-3-b.rec.zst"]);
     let stored = std::fs::read(dir.join(&measures.recordings[0])).unwrap();

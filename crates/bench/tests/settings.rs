@@ -1,4 +1,4 @@
-//! The settings of the built-in studies, on interfaces of a separate network namespace.
+//! Tests of the settings in the built-in studies, on interfaces of a separate network namespace.
 
 use std::ffi::OsString;
 use std::process::{Child, Command, Output, Stdio};
@@ -8,7 +8,7 @@ use linerate_bench::spec::tool::Toolbox;
 use linerate_bench::spec::{Value, Values, Word};
 use linerate_testing::{has_all, is_root};
 
-/// A network namespace that ends with its only process.
+/// A network namespace that ends with its single process.
 struct Namespace(Child);
 
 impl Namespace {
@@ -49,7 +49,7 @@ impl Namespace {
 
 impl Drop for Namespace {
     fn drop(&mut self) {
-        // It ends by itself, too.
+        // The process would also end by itself.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }

@@ -107,7 +107,7 @@ fn parse(text: &str) -> Result<Study, String> {
     Study::parse("x.toml", text, &tools()).map_err(|error| error.to_string())
 }
 
-/// The error of the study after one change in its text.
+/// The error for a study in whose text `from` was replaced by `to`.
 #[track_caller]
 fn error(from: &str, to: &str) -> String {
     assert!(STUDY.contains(from), "{from}");
@@ -267,7 +267,8 @@ fn an_error_in_a_tool_names_line_key_and_the_nearest() {
     assert!(tool_error("read = \"pattern\"", "read = \"json\"").contains("JSON pointer"));
 }
 
-/// The rows that can be run on two cores, in network namespaces and virtual machines.
+/// The rows of docs/papers.md that can be run on a host with two processors, in network namespaces and
+/// virtual machines.
 const COVERED: [u32; 24] =
     [1, 3, 4, 5, 6, 7, 8, 9, 11, 12, 14, 15, 16, 17, 19, 22, 23, 24, 25, 26, 27, 28, 29, 30];
 
@@ -308,7 +309,7 @@ fn the_built_in_studies_can_be_planned_and_their_quick_runs_are_short() {
         study.cases.retain(|case| tools.get(&case.tool).is_some_and(|tool| tool.needs.advice.is_none()));
         let quick = estimate(&study, &tools, 1);
         whole += quick;
-        // These two are for a first look and for what must be reached, and have sizes of their own.
+        // These two studies, for quick results and for required results, have their own sizes.
         let most = if ["quick", "gate"].contains(&study.name.as_str()) { 200 } else { 45 };
         assert!(quick < Duration::from_secs(most), "{}: {quick:?}", study.name);
     }

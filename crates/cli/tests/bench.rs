@@ -18,7 +18,8 @@ use serde_json::Value;
 use support::{Run, Running, within};
 use tempfile::TempDir;
 
-/// One case of each kind: memory, files by linerate, files by another tool, and a tool that no host has.
+/// A study with one case of each kind: memory, files by linerate, files by another tool, and a tool that
+/// isn't installed on any host.
 const STUDY: &str = r#"
 name = "small"
 title = "A few files over 10 Gbit/s"
@@ -80,7 +81,7 @@ impl Desk {
         desk
     }
 
-    /// The same where a lab can be made; none, and a line that says why, elsewhere.
+    /// Like [`Desk::new`], if a lab can be made; otherwise prints the reason and returns `None`.
     fn with_lab() -> Option<Self> {
         if !is_root("a study whose lab leaves nothing behind for other users needs root") {
             return None;
@@ -111,7 +112,7 @@ impl Desk {
         Running::start(command)
     }
 
-    /// What is in the directory of results; nothing where that wasn't made.
+    /// The entries of the directory of results; empty if the directory doesn't exist.
     fn results(&self) -> Vec<PathBuf> {
         fs::read_dir(self.at("out")).map_or(Vec::new(), |found| found.flatten().map(|e| e.path()).collect())
     }
@@ -133,7 +134,7 @@ fn row<'a>(shown: &'a Value, id: &str) -> &'a Value {
     rows.find(|row| row["case"]["id"] == id).unwrap_or_else(|| panic!("no row for {id} in {shown}"))
 }
 
-/// A case that ran has figures, and no reason to have none.
+/// Checks that a case has values, and no reason for missing values.
 #[track_caller]
 fn assert_measured(row: &Value) {
     let number = |pointer: &str| row.pointer(pointer).and_then(Value::as_f64).unwrap_or(-1.0);
@@ -142,7 +143,7 @@ fn assert_measured(row: &Value) {
     assert!(number("/seconds/median") > 0.0 && number("/cpu_per_gb/median") > 0.0, "{row}");
     assert!((0.0..=100.0).contains(&number("/busy_percent/median")), "{row}");
     let bytes = number("/bytes");
-    // Files have their size; memory moves for a time.
+    // A data set has a fixed size; transfers of memory run for a fixed time.
     let is_file = row["case"]["dataset"].is_string();
     assert!(if is_file { bytes == BYTES as f64 } else { bytes > 1e6 }, "{row}");
     assert_eq!(row["payload_rate"]["interval"], "insufficient", "one block gives no interval: {row}");
@@ -179,7 +180,7 @@ fn a_signal_ends_a_study_and_its_lab() {
         desk.results().iter().any(|dir| fs::read(dir.join("runs.jsonl")).is_ok_and(|runs| !runs.is_empty()))
     };
     assert!(within(support::PATIENCE, || stored() || study.has_ended()), "no run was stored");
-    // As timeout(1) does it: the process, then its group.
+    // timeout(1) sends the signal first to the process, then to its group.
     study.signal(Signal::TERM);
     study.signal_group(Signal::TERM);
     let pid = study.pid();
@@ -252,7 +253,7 @@ fn a_dry_run_estimates_and_a_quick_one_takes_the_studys_own_sizes() {
     assert!(quick.out.contains("seconds 2") && quick.out.contains("(estimated)"), "{quick}");
 }
 
-/// Users who fetch a small object: one, and as many as are best.
+/// A study of users who fetch a small object: a case with one user, and a case with the best number of users.
 const USERS: &str = r#"
 name = "users"
 title = "Users by search"
@@ -340,7 +341,8 @@ fn the_list_names_the_rows_of_each_study() {
     assert_eq!(desk.bench(&["--list"]).exits(0).out, text.out);
 }
 
-/// Memory to memory on an open link: a run takes a moment. Each turns a knob of the host first: a file.
+/// A study whose cases move data from memory to memory on an open link, so that a run takes little time. Each
+/// case first changes a setting, which is a file.
 const FAST: &str = r#"
 name = "fast"
 title = "Nothing but streams"
@@ -366,12 +368,12 @@ seconds = 0.1
 knob = ["left", "right"]
 "#;
 
-/// Times a study is killed; with `LINERATE_TEST_KILLS=20` as often as one likes.
+/// The number of times that a study is killed, which `LINERATE_TEST_KILLS=20` sets.
 fn kills() -> u64 {
     std::env::var("LINERATE_TEST_KILLS").ok().and_then(|n| n.parse().ok()).unwrap_or(6)
 }
 
-/// Runs of a directory of results, as block and case.
+/// The runs in a directory of results, as pairs of block and case.
 fn stored_runs(dir: &std::path::Path) -> Vec<(u64, String)> {
     let text = fs::read_to_string(dir.join("runs.jsonl")).unwrap_or_default();
     let whole = text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
@@ -390,7 +392,7 @@ fn a_study_that_is_killed_goes_on_and_makes_every_run_once() {
     let position = || fs::read_to_string(&knob).expect("it is there");
     let mut rng = fastrand::Rng::with_seed(u64::from(std::process::id()));
     let (mut pids, mut alive, mut turned) = (Vec::new(), 0, 0);
-    // So many that the study is hardly done before the last kill.
+    // With this number of blocks, the study hardly ends before the last kill.
     let blocks = (kills() * 4).to_string();
     for _ in 0..kills() {
         let dir = desk.results().into_iter().find(|dir| dir.join("runs.jsonl").exists());

@@ -1,5 +1,5 @@
-//! A new host gets the agent that is packed beside the program, else the whole program. The far host is this one,
-//! with another home.
+//! Tests that a new host gets the agent packed with the program or, without one, the whole program. The far
+//! host is this host with a different home directory.
 
 mod support;
 
@@ -16,7 +16,7 @@ use tempfile::TempDir;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_linerate");
 
-/// An installation, a remote shell, and the home at its far end.
+/// An installation, a remote shell, and the home directory at its far end.
 struct Installation {
     top: TempDir,
 }
@@ -30,7 +30,7 @@ impl Installation {
         let program = installation.path("usr/bin/linerate");
         fs::hard_link(PROGRAM, &program).unwrap_or_else(|_| copy_program(Path::new(PROGRAM), &program));
         let home = installation.path("home").display().to_string();
-        // Nothing but the program's own directory may have a linerate.
+        // Only the program's own directory may contain a linerate.
         let shell = format!("shift\nHOME={home} XDG_CACHE_HOME= PATH=/usr/bin:/bin exec sh -c \"$*\"");
         installation.script("rsh", &shell);
         fs::write(installation.path("file"), "contents").unwrap();
@@ -45,7 +45,8 @@ impl Installation {
         write_script(&self.path(name), &format!("#!/bin/sh\n{text}\n"));
     }
 
-    /// Leaves the far host only the tools that the far line needs, and `more`. Its shell keeps what it reads in the file `sent`.
+    /// Restricts the far host to the tools that the far command line needs, and `more`. Its shell stores its
+    /// input in the file `sent`.
     fn far_tools(&self, more: &[&str]) {
         const NEEDED: [&str; 14] = [
             "sh",
@@ -78,7 +79,7 @@ impl Installation {
         self.script("rsh", &shell);
     }
 
-    /// Packs a script that stands for the agent; `note` makes it another one.
+    /// Packs a script that replaces the agent; a different `note` makes a different script.
     fn pack_agent(&self, note: &str) -> PathBuf {
         self.script("agent", &format!("# {note} (speaks {IDENTITY})\nexec {PROGRAM} \"$@\""));
         let packed = self.path("usr/lib/linerate").join(format!(
@@ -91,7 +92,7 @@ impl Installation {
         packed
     }
 
-    /// Copies a file there and looks at it.
+    /// Copies a file to the far host and checks the copy.
     #[track_caller]
     fn copy(&self) -> Run {
         let to = self.path("copied");
@@ -112,7 +113,7 @@ impl Installation {
         .end()
     }
 
-    /// The lengths of what the far host keeps, and nothing but that is left there.
+    /// The sizes of the files that the far host keeps; checks that no other files are left there.
     fn kept(&self) -> Vec<u64> {
         let entries = fs::read_dir(self.path("home/.cache/linerate")).unwrap().map(Result::unwrap);
         let length = |entry: fs::DirEntry| {
@@ -136,7 +137,7 @@ fn a_new_host_gets_the_agent_once_and_the_next_version_again() {
     installation.copy().says(&["bringing its agent"]);
     assert_eq!(installation.kept(), [length(&installation.path("agent"))]);
     assert_eq!(installation.copy().err.matches("bringing").count(), 0);
-    // Cut off, as by a full disk.
+    // The file is truncated, as by a full disk.
     let cache = installation.path("home/.cache/linerate");
     fs::write(fs::read_dir(cache).unwrap().next().unwrap().unwrap().path(), "").unwrap();
     installation.copy().says(&["bringing its agent"]);
@@ -229,7 +230,7 @@ fn a_host_without_zstd_gets_all_of_the_program_compressed_by_gzip() {
     let installation = Installation::new();
     installation.pack_agent("for copies");
     installation.far_tools(&["gzip"]);
-    // Only the whole program keeps a copy that goes on without the client.
+    // A copy that continues without the client needs the whole program at the far end.
     let from = format!("far:{}", installation.path("file").display());
     let to = format!("away:{}", installation.path("copied").display());
     installation.run(&["cp", "--detach", &from, &to]).exits(0).says(&["bringing it"]);
@@ -260,7 +261,7 @@ fn the_program_s_file_tells_what_it_speaks() {
     assert_eq!(String::from_utf8_lossy(&asked.stdout), format!("{IDENTITY}\n"));
 }
 
-/// A packed agent with a byte of its checksum changed, which is before the length at its end.
+/// A packed agent in which a byte of the checksum, which precedes the length at the end, was changed.
 fn with_a_changed_byte(packed: &Path) -> Vec<u8> {
     let mut bytes = fs::read(packed).unwrap();
     let checksum = bytes.len() - 8;
@@ -268,7 +269,7 @@ fn with_a_changed_byte(packed: &Path) -> Vec<u8> {
     bytes
 }
 
-/// The program for another kind of machine: its header says so, and nothing else is changed.
+/// The program with a header that claims another kind of machine, otherwise unchanged.
 fn of_another_machine(installation: &Installation, packed: &Path) {
     let mut bytes = fs::read(PROGRAM).unwrap();
     bytes[18] = if std::env::consts::ARCH == "aarch64" { 62 } else { 183 };
@@ -330,7 +331,7 @@ fn where_nothing_else_fits_the_damaged_agent_is_the_reason() {
     // A whole program that is damaged, too.
     fs::write(agents.join(format!("linerate-{other}")), "").unwrap();
     copy().exits(5).says(&[&format!("{name}: it is empty"), &format!("linerate-{other}: it is empty")]);
-    // One that another version's package has left.
+    // This agent was left by a package of another version.
     let older = "#!/bin/sh\n# (speaks linerate 0.0.1 protocol 1)\n";
     fs::write(agents.join(format!("linerate-{other}")), older).unwrap();
     copy().exits(5).says(&[&format!("linerate-{other}: it belongs to linerate 0.0.1 protocol 1, not to")]);

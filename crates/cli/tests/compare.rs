@@ -1,4 +1,4 @@
-//! `linerate compare` from end to end, over stored results that are made here.
+//! End-to-end tests of `linerate compare`, with stored results that the tests make.
 
 use std::fs;
 use std::path::Path;
@@ -7,7 +7,7 @@ use std::process::{Command, Output};
 use linerate_bench::record::{Case, Cpu, Measures, Outcome, Record, Run, SCHEMA};
 use serde_json::Value;
 
-/// A record of one case in five blocks, around a rate in Gbit/s.
+/// A record of one case in five blocks, with rates around `gbit` in Gbit/s.
 fn record(gbit: f64) -> Record {
     let run = |block: u32| {
         let rate = gbit * (1.0 + f64::from(block) / 1000.0);
@@ -28,7 +28,7 @@ fn record(gbit: f64) -> Record {
     }
 }
 
-/// A directory with the results of a study at 9 Gbit/s, of one at 8, and of another study.
+/// A directory with the results of a study at 9 Gbit/s, of the same study at 8 Gbit/s, and of another study.
 fn desk() -> tempfile::TempDir {
     let desk = tempfile::tempdir().expect("a directory");
     let mut other = record(9.0);
@@ -109,12 +109,13 @@ fn the_scores_of_the_paper_are_read_as_any_result() {
     }
 }
 
-/// The text without its lines.
+/// The text with its lines joined.
 fn words_of(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// Clears the screen, sets the title, goes back, turns text around.
+/// A name with control characters that clear the screen, set the title, move the cursor and reverse the
+/// text's direction.
 const NASTY: &str = "\u{1b}[2J\u{1b}]0;owned\u{7}\r\u{9b}31m\u{202e}txt";
 
 #[track_caller]

@@ -1,4 +1,4 @@
-//! The fuzz targets' bodies over the seeds that are committed: what a fuzzer once found interesting stays harmless.
+//! Runs the fuzz targets over the committed corpus, so that inputs that a fuzzer once found stay harmless.
 
 #[path = "../../../fuzz/src/lib.rs"]
 mod fuzz;
@@ -6,7 +6,7 @@ mod fuzz;
 use std::fs;
 use std::path::Path;
 
-/// Runs `target` over all of its seeds, and over each cut off at a few places.
+/// Runs `target` over all of its inputs, and over each input truncated at several places.
 fn replay(name: &str, target: fn(&[u8])) {
     let seeds = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/seeds").join(name);
     let mut count = 0;

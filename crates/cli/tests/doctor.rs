@@ -1,4 +1,4 @@
-//! `linerate doctor` of this host, of snapshots, of another host, and of a path.
+//! Tests of `linerate doctor` for this host, for snapshots, for another host, and for a path.
 
 #[path = "support/mod.rs"]
 mod support;
@@ -30,7 +30,7 @@ fn fixture(name: &str) -> String {
     path.to_str().unwrap().to_owned()
 }
 
-/// The doctor in a directory.
+/// Runs the doctor in a directory.
 fn doctor_in(directory: &Path, arguments: &[&str]) -> Run {
     let mut command = Command::new(PROGRAM);
     command.arg("doctor").args(arguments).current_dir(directory);
@@ -41,12 +41,13 @@ fn doctor_in(directory: &Path, arguments: &[&str]) -> Run {
 fn this_host_is_looked_at_in_no_time() {
     let begun = Instant::now();
     let run = doctor(&[]).exits(0);
-    // A tenth of a second on a host with nothing else to do; tests run beside each other.
+    // The command takes a tenth of a second on an idle host; other tests run at the same time.
     assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
     assert!(run.out.contains("needed") && run.out.contains("checks"), "{run}");
 }
 
-/// The commands of eight interrupts would fill a screen; programs need each of them.
+/// The commands for eight interrupts would fill a screen, so the text has one row for all; the JSON output
+/// has each command.
 #[test]
 fn many_interrupts_are_one_row_and_in_json_each_is_a_change() {
     let arguments = ["--only", "irq-one-cpu", "--root", &fixture("irq-one-cpu.txt")];
@@ -63,7 +64,7 @@ fn many_interrupts_are_one_row_and_in_json_each_is_a_change() {
 fn a_snapshot_tells_what_it_costs_and_what_helps() {
     let run = doctor(&["-v", "--root", &fixture("bare-gen1-x4.txt")]).exits(0);
     let part = |text: &str| run.out.find(text).unwrap_or_else(|| panic!("{text}: {run}"));
-    // The costliest first, with its parts in order.
+    // The most severe finding is first, with its parts in order.
     assert!(part("major") < part("note"), "{run}");
     assert!(
         part("ceiling  6.56 Gbit/s: 34 % of the needed rate is lost") < part("because  PCI device"),
@@ -105,7 +106,8 @@ fn notes_are_named_and_shown_where_they_are_asked_for() {
     doctor(&["--root", &host, "--only", "no-such"]).exits(2).says(&["there is no check"]);
 }
 
-/// Snapshots of hosts, also of other people's: the text before the findings that are expected on them.
+/// Snapshots of hosts, including other users' hosts. The file contains the snapshot's text, followed by the
+/// expected findings.
 fn snapshots(directory: &Path) -> Vec<PathBuf> {
     let mut all = Vec::new();
     for source in ["../host/tests/fixtures", "../doctor/tests/real"] {
@@ -120,7 +122,7 @@ fn snapshots(directory: &Path) -> Vec<PathBuf> {
     all
 }
 
-/// Rows on a terminal of 100 columns.
+/// The number of rows on a terminal of 100 columns.
 fn rows(text: &str) -> usize {
     text.lines().map(|line| line.chars().count().div_ceil(100).max(1)).sum()
 }
@@ -148,7 +150,7 @@ fn a_host_takes_at_most_a_screen() {
     );
 }
 
-/// The whole output of a host that has nothing, as it is set as ESnet's guide says.
+/// The complete output for a host without findings, which is configured as ESnet's guide recommends.
 #[test]
 fn a_tuned_host_is_told_nothing() {
     let run = doctor(&["--root", &fixture("esnet-dtn-100g.txt")]).exits(0);
@@ -173,7 +175,7 @@ fn the_same_of_two_hosts_is_told_once() {
     assert_eq!(told(&["--root", "a", "--root", "a"]).out, one.out, "one host");
 }
 
-/// A directory of the data is looked at, and not only where the system is.
+/// Checks that the doctor judges the file system of a given directory, not only that of the system.
 #[test]
 fn the_file_system_of_the_data_is_looked_at() {
     if !linerate_testing::is_root("a file system of one's own") {
@@ -194,7 +196,7 @@ fn the_file_system_of_the_data_is_looked_at() {
     );
 }
 
-/// A directory that isn't there has no findings, and the doctor doesn't call that well.
+/// For a missing directory there are no findings, and the doctor must not report that it is in order.
 #[test]
 fn a_directory_of_the_data_that_is_missing_is_told() {
     let directory = support::directory("linerate-doctor-");
@@ -213,7 +215,7 @@ fn a_check_is_explained() {
     }
 }
 
-/// Every check that `--list` names, with each part of its section in the guide.
+/// Checks that every check in `--list` has an explanation with all parts of its section in the guide.
 #[test]
 fn every_listed_check_is_explained_in_full() {
     let list = doctor(&["--list"]).exits(0).out;
@@ -238,7 +240,7 @@ fn a_name_of_no_check_is_answered_with_the_nearest_names() {
     doctor(&["explain", "mtu"]).exits(2).says(&["mtu-mismatch", "mtu-probing", "path-mtu"]);
 }
 
-/// What isn't a host is refused, and not found well.
+/// A file or directory that isn't a snapshot of a host is refused, rather than reported as healthy.
 #[test]
 fn nothing_of_a_host_is_no_host() {
     let directory = support::directory("linerate-doctor-");
@@ -248,7 +250,7 @@ fn nothing_of_a_host_is_no_host() {
     for root in [&empty, &snapshot] {
         doctor(&["--root", root.to_str().unwrap()]).exits(1).says(&["holds no facts of a host"]);
     }
-    // A part of one is looked at, and what can't be read is counted.
+    // A partial host is examined, and the unreadable facts are counted.
     fs::create_dir_all(empty.join("proc/sys/kernel")).unwrap();
     fs::write(empty.join("proc/sys/kernel/osrelease"), "6.1.0\n").unwrap();
     let run = doctor(&["--root", empty.to_str().unwrap()]).exits(0);
@@ -257,7 +259,8 @@ fn nothing_of_a_host_is_no_host() {
     assert!(told["hosts"][0]["unreadable"].as_u64().unwrap() > 5, "{told}");
 }
 
-/// A snapshot comes from anywhere: it neither moves the cursor nor puts words into commands.
+/// A snapshot may come from an untrusted source, so names in it must not move the cursor or add words to
+/// printed commands.
 #[test]
 fn names_from_elsewhere_are_harmless() {
     let directory = support::directory("linerate-doctor-");
@@ -317,7 +320,7 @@ fn another_host_and_the_path_to_it_are_looked_at() {
     assert_eq!((&found["severity"], &found["host"]), (&"critical".into(), &"local -> elsewhere".into()));
 }
 
-/// Neither end is this host: the first end's program measures.
+/// Neither end is this host, so the program at the first end measures the path.
 #[test]
 fn a_path_between_two_other_hosts_is_measured_by_the_first() {
     let directory = support::directory("linerate-doctor-");
@@ -339,7 +342,7 @@ fn a_path_between_two_other_hosts_is_measured_by_the_first() {
 fn what_the_first_host_cannot_measure_is_told_with_what_to_run() {
     let directory = support::directory("linerate-doctor-");
     let cache = directory.path().join("cache");
-    // A shell that lets nobody go on from one to two.
+    // This remote shell refuses every login from host one to host two.
     let path = directory.path().join("shell");
     fs::write(&path, "host=$1; shift\n[ -z \"$WENT\" ] || exit 255\ncase $host in one) WENT=1; export WENT;; esac\nexec sh -c \"$*\"\n").unwrap();
     let mut command = Command::new(PROGRAM);

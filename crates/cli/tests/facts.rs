@@ -1,4 +1,4 @@
-//! `linerate facts` of this host, of another, and of snapshots.
+//! Tests of `linerate facts` for this host, for another host, and for snapshots.
 
 #[path = "support/mod.rs"]
 mod support;
@@ -36,7 +36,7 @@ fn fixture(name: &str) -> PathBuf {
 fn this_host_is_told_in_no_time() {
     let begun = Instant::now();
     let run = facts(&[]).exits(0);
-    // Half a second on a host with nothing else to do; tests run beside each other.
+    // The command takes half a second on an idle host; other tests run at the same time.
     assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
     for part in ["kernel", "processors", "AES-128-GCM", "memory", "TCP", "path /", "ssh", "strain"] {
         assert!(run.out.contains(part), "{part}: {run}");
@@ -90,7 +90,7 @@ fn a_snapshot_tells_the_same_elsewhere() {
 fn another_host_is_asked_by_its_agent() {
     let directory = support::directory("linerate-facts-");
     let shell = directory.path().join("shell");
-    // What a remote shell does, without a remote host: it leaves out the host and runs the line.
+    // This script replaces a remote shell: it ignores the host and runs the command line.
     fs::write(&shell, "shift\nexec sh -c \"$*\"\n").unwrap();
     let (rsh, cache) = (format!("sh {}", shell.display()), directory.path().join("cache"));
     let kept = directory.path().join("kept");
@@ -132,7 +132,7 @@ fn what_is_no_snapshot_is_refused() {
     assert_eq!(empty["hostname"]["unreadable"], "/proc/sys/kernel/hostname is missing");
 }
 
-/// What an ordinary user can't read is unknown to him, and never another value.
+/// Facts that an ordinary user can't read must be unknown, and never have a wrong value.
 #[test]
 fn an_ordinary_user_is_told_less_and_nothing_else() {
     if !is_root("only root can become another user") {
@@ -171,7 +171,7 @@ fn an_ordinary_user_is_told_less_and_nothing_else() {
     }
 }
 
-/// Runs a copy of the program that everybody may run, as nobody.
+/// Runs a copy of the program, which any user may execute, as the user nobody.
 fn as_nobody(directory: &tempfile::TempDir, arguments: &[&str]) -> Run {
     let program = directory.path().join("linerate");
     if !program.exists() {
@@ -183,7 +183,7 @@ fn as_nobody(directory: &tempfile::TempDir, arguments: &[&str]) -> Run {
     Running::start(command).end().exits(0)
 }
 
-/// The first place whose value is another, unless it has become unknown.
+/// The first place at which the two values differ, unless the value in `told` is unknown.
 fn differs(all: &Value, told: &Value) -> Option<String> {
     match (all, told) {
         _ if all == told || told.get("unreadable").is_some() => None,

@@ -1,6 +1,6 @@
-//! `linerate bench --hosts`: two hosts of one's own, as a lab's hosts stand for them.
+//! Tests of `linerate bench --hosts`, in which a lab's hosts represent two real hosts.
 //!
-//! All of them need root and the distribution's ssh; without those they print a line and pass.
+//! All tests need root and the distribution's ssh; without these they print a line and pass.
 
 #[path = "support/mod.rs"]
 mod support;
@@ -14,8 +14,8 @@ use serde_json::Value;
 use support::{Run, Running};
 use tempfile::TempDir;
 
-/// Everything that crosses between two hosts: memory, files in one and in two slices, a server at the far end, a tool
-/// that wants something in its environment, and a knob at each host.
+/// A study with everything that involves two hosts: memory, files in one and in two slices, a server at the
+/// far end, a tool that needs an environment variable, and a setting at each host.
 const STUDY: &str = r#"
 name = "between"
 title = "Two hosts"
@@ -61,7 +61,8 @@ tool = "talks"
 knob = "right"
 "#;
 
-/// A server that outlives its connection unless something ends it, and a client that needs its environment.
+/// A server that continues after its connection is closed unless it is killed, and a client that needs its
+/// environment.
 const TALKS: &str = r#"
 name = "talks"
 moves = "nothing"
@@ -73,7 +74,8 @@ command = ["sh", "-c", "echo ready; exec sleep 7531"]
 ready = "ready"
 "#;
 
-/// An ssh server at a, whose users have homes of their own, in `$PWD/homes`; and the client's configuration for both.
+/// A script that starts an ssh server at host a, whose users have separate home directories in `$PWD/homes`,
+/// and writes an ssh configuration for both hosts.
 const SERVER_AT_A: &str = r#"
 lab=$(dirname "$LINERATE_LAB_SSH_CONFIG"); mkdir -p homes/a/.ssh
 echo "Include $LINERATE_LAB_SSH_CONFIG" > homes/a/.ssh/config
@@ -84,10 +86,11 @@ $(command -v sshd || echo /usr/sbin/sshd) -D -e -f "$PWD/sshd_a" 2> sshd_a.log &
 until grep -q listening sshd_a.log; do kill -0 $server || exit 99; sleep 0.1; done
 "#;
 
-/// One study at a time: each looks for what is left on this machine.
+/// Held by each test, since each checks for remains on this machine; so only one study runs at a time.
 static ALONE: Mutex<()> = Mutex::new(());
 
-/// What remains of a study at its hosts is said on standard error. Data of a study under way elsewhere isn't left.
+/// A script that prints the remains of a study at its hosts on standard error. Data of a study that is still
+/// running isn't counted.
 const LEFT: &str = r#"
 for left in /dev/shm/linerate-data-*; do
   owner=${left#*linerate-data-}
@@ -96,7 +99,8 @@ done
 pgrep -f 'sleep 753[1]' >&2
 "#;
 
-/// A directory that holds the study, its tool and its results; none, and a line that says why, where no lab can be made.
+/// A directory with the study and its tool, for its results. If no lab can be made, prints the reason and
+/// returns `None`.
 fn desk() -> Option<TempDir> {
     if !is_root("a lab with an ssh server at both hosts needs root") || !has_all(&["sshd", "scp"]) {
         return None;
@@ -111,7 +115,7 @@ fn desk() -> Option<TempDir> {
     Some(desk)
 }
 
-/// Links that two plain ports can stand for, and others. Nothing shapes the ports.
+/// Links that two plain ports can replace, and links that they can't. The ports have no shaper.
 const LINKS: &str = r#"
 name = "between"
 title = "Links"
@@ -144,7 +148,7 @@ link = ["one", "two", "eight", "guests", "queues"]
 with = { seconds = 1, ramp = 0.1 }
 "#;
 
-/// A generator of each kind.
+/// A study with a load generator of each kind.
 const GENERATORS: &str = r#"
 name = "between"
 title = "Generators"
@@ -183,13 +187,14 @@ tool = "linerate-tile"
 with = { seconds = 1, ramp = 0.1, tiles = 1 }
 "#;
 
-/// Gives both hosts addresses of IPv6 on the first port.
+/// A script that adds IPv6 addresses to the first port of both hosts.
 const SIX: &str = "ip addr add fd77::1/64 dev $(ip -o -4 addr | grep -F \" $LINERATE_LAB_ADDRESS_A/\" | awk '{print $2}') nodad
 far=$(ip netns exec $LINERATE_LAB_NETNS_B ip -o -4 addr | grep -F \" $LINERATE_LAB_ADDRESS_B/\" | awk '{print $2}')
 ip netns exec $LINERATE_LAB_NETNS_B ip addr add fd77::2/64 dev $far nodad
 ";
 
-/// Runs a shell script on a lab's near host. `BENCH` in it stands for this program and the study.
+/// Runs a shell script on a lab's near host. In the script, `BENCH` is replaced by this program and the
+/// study.
 fn on_lab(desk: &TempDir, lab: &[&str], script: &str) -> Run {
     let linerate = env!("CARGO_BIN_EXE_linerate");
     let bench = format!("{linerate} bench between.toml --tools tools --out out --json");
@@ -199,7 +204,7 @@ fn on_lab(desk: &TempDir, lab: &[&str], script: &str) -> Run {
     Running::start(command).end_within(2 * support::PATIENCE)
 }
 
-/// The record, after a look at what the study printed and left.
+/// The record of a study; checks its output and that nothing was left behind.
 #[track_caller]
 fn record_of(desk: &TempDir, run: &Run) -> Value {
     assert_eq!(run.out.lines().count(), 1, "{run}");
@@ -262,7 +267,7 @@ fn a_host_here_and_one_over_ssh_are_measured() {
     }
 }
 
-/// From a third host, which reaches both by ssh and is none of them.
+/// The study is run from a third host, which reaches both hosts by ssh.
 #[test]
 fn two_hosts_over_ssh_are_measured_from_a_third() {
     let Some(desk) = desk() else { return };
@@ -286,7 +291,8 @@ fn two_hosts_over_ssh_are_measured_from_a_third() {
     assert!(back.contains(&set[0]) && back.contains(&set[1]), "{turned}");
 }
 
-/// A path is never measured under the name of something that it isn't; and a veth, which states 10 Gbit/s, promises none.
+/// A path must not be measured under the name of a link that it can't replace. A veth reports 10 Gbit/s,
+/// which doesn't count as a rate.
 #[test]
 fn a_path_of_two_ports_has_two_links_at_most() {
     let Some(desk) = desk() else { return };
@@ -373,7 +379,7 @@ tool = "looks"
 with = { port-queues = [1, 4096] }
 "#;
 
-/// A tool that writes down the state of b's port.
+/// A tool that writes the settings of host b's port to a file.
 const LOOKS: &str = r#"
 name = "looks"
 moves = "nothing"
@@ -421,20 +427,21 @@ fn settings_of_ports_are_set_and_restored() {
     assert!(fs::metadata(desk.path().join("before")).expect("it is there").len() > 1000);
 }
 
-/// A firewall, a login with a question and a full disk are told at once, with the tools that they concern.
+/// A firewall, a login that asks a question and a full disk are reported at once, with the tools that they
+/// affect.
 #[test]
 fn a_path_that_does_not_carry_the_study_is_told_before_it() {
     let Some(desk) = desk() else { return };
     let _alone = ALONE.lock();
     let hosts = "--hosts a=local,b=ssh:b --rsh \"ssh -F $LINERATE_LAB_SSH_CONFIG\"";
-    // b gets what goes there, and doesn't answer.
+    // Packets to this address reach host b, which doesn't answer.
     let lost = "ip route add 10.99.99.9 via $LINERATE_LAB_ADDRESS_B";
     let run = on_lab(&desk, &[], &format!("{lost}; BENCH {hosts} --address-b 10.99.99.9")).exits(1);
     let run = run.says(&["doesn't answer a on TCP port 4200, which", "talks", "--address-b"]);
     assert!(run.time < std::time::Duration::from_secs(40), "{run}");
     let run = on_lab(&desk, &[], &format!("BENCH {hosts} --size 900TB")).exits(1);
     run.says(&["a has room for", "1.80 PB", "--size"]);
-    // a logs in by its own configuration, which asks for a key that isn't there.
+    // Host a's own ssh configuration names a key that doesn't exist.
     let own = "sed 's/IdentityFile .*/IdentityFile none/' $LINERATE_LAB_SSH_CONFIG > own";
     let wrong = "--hosts a=local,b=netns:$(readlink -f /run/netns/$LINERATE_LAB_NETNS_B) --address-b $LINERATE_LAB_ADDRESS_B";
     let run = on_lab(&desk, &[], &format!("{own}; BENCH {wrong} --rsh \"ssh -F $PWD/own\"")).exits(1);

@@ -1,4 +1,4 @@
-//! `linerate load` against `linerate serve`, as a user and as a study run them.
+//! Tests of `linerate load` with `linerate serve`, run as by a user and as by a study.
 
 #[path = "support/mod.rs"]
 mod support;
@@ -10,7 +10,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use support::{Run, Running};
 
-/// A server that ends with this value.
+/// A server that is stopped on drop.
 struct Served {
     child: Child,
     out: BufReader<ChildStdout>,
@@ -30,7 +30,7 @@ impl Served {
         Self { child, out, address }
     }
 
-    /// Its exit code and what it said last.
+    /// Stops the server, and returns its exit code and its last output.
     fn end(mut self) -> (Option<i32>, String) {
         let code = self.child.wait().unwrap().code();
         let mut last = String::new();
@@ -144,7 +144,8 @@ fn what_cannot_be_served_is_said() {
     load(&["http", "--url", "http://127.0.0.1/", "--users", "0"]).exits(2).says(&["auto"]);
 }
 
-/// Runs a script on the near host of a lab; none where there can't be one. `LINERATE` is this program, and `$far` a server.
+/// Runs a script on the near host of a lab; `None` if no lab can be made. In the script, `LINERATE` is this
+/// program and `$far` a server.
 fn on_lab(lab: &[&str], script: &str) -> Option<Run> {
     if !linerate_testing::is_root("a lab needs root") || !linerate_testing::has_all(&["ip", "sshd"]) {
         return None;
@@ -165,7 +166,7 @@ fn last_json(text: &str) -> Value {
     serde_json::from_str(line).expect("JSON")
 }
 
-/// The kernel's own counters of both ports are the witnesses.
+/// The kernel's counters of both ports must confirm the number of lost datagrams.
 #[test]
 fn losses_of_datagrams_are_those_that_the_ports_counted() {
     let script = "port() { ip -n \"$1\" -o route get \"$2\" | sed 's/.* dev \\([^ ]*\\).*/\\1/'; }
@@ -197,7 +198,7 @@ fn losses_of_datagrams_are_those_that_the_ports_counted() {
     assert!((0.02..0.09).contains(&share) && received + lost > 1500, "{result}");
 }
 
-/// The same bytes by the ports' counters: what the server sends arrives here.
+/// The ports' counters must agree: the server's sent bytes arrive at this host.
 #[test]
 fn both_directions_are_those_of_the_port() {
     let script = "port=$(ip -o route get $LINERATE_LAB_ADDRESS_B | sed 's/.* dev \\([^ ]*\\).*/\\1/')
@@ -219,7 +220,7 @@ fn both_directions_are_those_of_the_port() {
     assert_eq!((&lines[4]["bytes"], &lines[4]["bytes_back"]), (&40_000_000.into(), &20_000_000.into()));
 }
 
-/// The queue of a slow link is what a request beside a bulk transfer waits in; ping is the witness.
+/// A request beside a bulk transfer waits in the queue of a slow link; ping measures the same delay.
 #[test]
 fn requests_beside_a_command_wait_in_the_links_queue() {
     let script = "LINERATE load rr --json --connect $far --rate 50 -- sleep 1 2> $LINERATE_LAB_DIR/alone || exit 1

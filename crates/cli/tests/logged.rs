@@ -1,4 +1,5 @@
-//! `--log-file`: whole lines, whatever happens; and systemd's journal, a real one and one of the test's own.
+//! Tests of `--log-file`, whose lines must always be complete, and of systemd's journal, both the real one
+//! and a simulated one.
 
 mod support;
 
@@ -17,12 +18,13 @@ use serde_json::Value;
 use support::{PATIENCE, Running, directory, directory_with_attributes, run, start, within};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_linerate");
-/// A name that would be the end of a run, if it could begin a line or end its quotes.
+/// A file name that would look like the end of a run, if it could begin a line or end its quotation.
 const FORGER: &str = "n\n2026-01-01T00:00:00.000Z [1] end: exit_code=0 \"x\" \u{1b}[2J\nMESSAGE=forged";
-/// The places of systemd's journal, which is on no PATH.
+/// The paths of systemd's journal daemon, which isn't in PATH.
 const JOURNALD: [&str; 2] = ["/lib/systemd/systemd-journald", "/usr/lib/systemd/systemd-journald"];
 
-/// A journal alone on a /run of its own; what `"$@"` prints goes there, and then all entries of the program are printed.
+/// A script that starts a separate journal on its own /run, runs `"$@"` with its output in the journal, and
+/// prints all entries of the program.
 const REAL: &str = r#"
 set -eu
 mount -t tmpfs none /run
@@ -51,7 +53,7 @@ fn make_tree(here: &Path) {
     }
 }
 
-/// The lines of a log without their times, which are looked at here: each line is whole.
+/// The lines of a log without their times. Checks that each line is complete and has a valid time.
 #[track_caller]
 fn lines(log: &Path) -> Vec<(u32, String)> {
     let text = fs::read_to_string(log).unwrap();
@@ -104,7 +106,7 @@ fn each_run_adds_its_start_and_end_also_with_q_and_json() {
     let both = events(&log);
     assert_eq!((both.len(), &both[..3]), (6, &first[..]));
     assert!(both[5].starts_with("end: exit_code=0 files="), "{both:?}");
-    // What logrotate does: the next run makes a new one.
+    // Like logrotate, the test renames the log, and the next run makes a new one.
     fs::rename(&log, here.path().join("log.1")).unwrap();
     run(here.path(), &["verify", "--log-file", "log", "tree", "copy"]).exits(0);
     let last = events(&log).pop().unwrap();
@@ -202,7 +204,7 @@ fn a_log_that_cannot_be_opened_ends_the_run_before_it_begins() {
         run(here.path(), &["verify", "--log-file", log, "tree", "tree"]).exits(2);
     }
     assert!(!here.path().join("copy").exists());
-    // One's own link is followed.
+    // A symbolic link of the same user is followed.
     symlink("real", here.path().join("own")).unwrap();
     run(here.path(), &["cp", "-r", "--log-file", "own", "tree", "copy"]).exits(0);
     assert_eq!(events(&here.path().join("real")).len(), 3);
@@ -324,7 +326,7 @@ fn two_runs_at_once_and_kills_leave_whole_lines() {
     }
 }
 
-/// A run's entries in a journal of the test's own, and its standard error.
+/// The entries of a run in the simulated journal, and the run's standard error.
 #[track_caller]
 fn journaled(here: &Path, mode: &str, code: i32, words: &[&str]) -> (Vec<Value>, String) {
     let peer = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/journal/peer.py");
@@ -338,7 +340,7 @@ fn journaled(here: &Path, mode: &str, code: i32, words: &[&str]) -> (Vec<Value>,
     (printed, last["err"].as_str().unwrap().to_owned())
 }
 
-/// The values of a field, which may be there several times.
+/// The values of a field, which may occur several times in an entry.
 fn values<'a>(entry: &'a Value, name: &str) -> Vec<&'a str> {
     let fields = entry.as_array().unwrap().iter();
     fields.filter(|field| field[0] == name).map(|field| field[1].as_str().unwrap()).collect()

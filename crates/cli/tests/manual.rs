@@ -1,4 +1,4 @@
-//! Manual pages in `man`, and completions in the shells themselves.
+//! Tests that `man` can display the manual pages, and that the shells can use the completions.
 
 mod support;
 
@@ -25,7 +25,7 @@ fn script(shell: &str) -> tempfile::NamedTempFile {
     script
 }
 
-/// What bash offers for the last of `words`.
+/// The completions that bash offers for the last of `words`.
 fn offered_by_bash(script: &tempfile::NamedTempFile, words: &[&str]) -> Vec<String> {
     let code = r#"source "$1"; shift
         COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); COMPREPLY=()
@@ -53,8 +53,8 @@ fn bash_completes_commands_and_options() {
     );
 }
 
-/// A directory with the program, and an ssh that runs its last word in a far home, which has a few paths, and keeps its
-/// own words in a file.
+/// A directory with the program and a script named ssh. The script runs its last argument in a far home
+/// directory, which has a few files, and stores its arguments in a file.
 fn far_host() -> tempfile::TempDir {
     let here = tempfile::tempdir().expect("a directory");
     let home = here.path().join("home");
@@ -73,7 +73,7 @@ fn far_host() -> tempfile::TempDir {
     here
 }
 
-/// A command that finds the program and the ssh of [`far_host`] first.
+/// A command with a PATH in which the program and the ssh of [`far_host`] come first.
 fn beside(here: &tempfile::TempDir, program: &str) -> Command {
     let mut command = Command::new(program);
     let path = std::env::var("PATH").unwrap_or_default();
@@ -82,7 +82,7 @@ fn beside(here: &tempfile::TempDir, program: &str) -> Command {
     command
 }
 
-/// The paths that are offered for `host:` where ssh is this script, and how long that took.
+/// The paths that are offered for `host:` if ssh is this script, and how long that took.
 fn offered_by(ssh: &str) -> (String, Duration, tempfile::TempDir) {
     let here = far_host();
     fs::write(here.path().join("ssh"), format!("#!/bin/sh\n{ssh}\n")).unwrap();
@@ -126,7 +126,7 @@ fn bash_completes_the_paths_of_a_far_host() {
         return;
     }
     let (script, here) = (script("bash"), far_host());
-    // As readline calls it: a colon ends a word.
+    // readline calls the completion function like this, with the colon as the end of a word.
     let code = r#"source "$1"; COMP_LINE=$2; COMP_POINT=${#2}; COMP_WORDS=($2); COMP_CWORD=$((${#COMP_WORDS[@]} - 1))
         _linerate_far linerate "${COMP_WORDS[COMP_CWORD]##*:}" "${COMP_WORDS[COMP_CWORD - 1]}"
         printf '%s\n' "${COMPREPLY[@]}""#;
@@ -141,7 +141,7 @@ fn bash_completes_the_paths_of_a_far_host() {
     assert_eq!(offered("linerate cp tree --to=host:da"), ["data/", "days"]);
     assert_eq!(offered("linerate cp tree --to=host:odd/date=2026/"), ["2026/f1/"]);
     assert_eq!(offered("linerate cp host:data/a\\ "), ["data/a\\ b/"]);
-    // What a far host calls its files is never run here.
+    // File names of a far host must never be executed here.
     assert_eq!(offered("linerate cp host:"), [r"\$\(touch\ pwned\)/", "data/", "days", "odd/"]);
     assert!(!here.path().join("pwned").exists() && !here.path().join("home/pwned").exists());
     assert_eq!(offered("linerate cp --manif"), ["--manifest"]);
@@ -157,7 +157,7 @@ fn bash_completes_the_paths_of_a_far_host() {
     assert!(words_of_ssh(&here).contains(&config), "{}", words_of_ssh(&here));
 }
 
-/// The arguments of the calls of ssh.
+/// The arguments of all calls of ssh.
 fn words_of_ssh(here: &tempfile::TempDir) -> String {
     fs::read_to_string(here.path().join("words")).unwrap()
 }
@@ -226,7 +226,7 @@ fn fish_and_zsh_complete_the_paths_of_a_far_host() {
     }
 }
 
-/// The line that a shell at a terminal has after these keys.
+/// The command line of an interactive shell after these keys.
 fn typed(shell: &str, keys: &str, here: &tempfile::TempDir) -> String {
     let out = here.path().join("line");
     drop(fs::remove_file(&out));
@@ -281,7 +281,7 @@ fn quotes_and_colons_are_completed_at_a_terminal() {
     assert!(!here.path().join("pwned").exists());
 }
 
-/// A directory of local files with odd names, and one of a host's name with a colon.
+/// A directory of local files with unusual names, one of which has a host's name and a colon.
 fn odd_files() -> tempfile::TempDir {
     let here = far_host();
     for file in ["q'uote", "dol$lar", "star*", "a dir", "auto-x", "plain", "zip"] {
@@ -342,7 +342,7 @@ fn a_local_name_with_a_colon_is_offered_as_one_of_this_directory() {
     }
 }
 
-/// The words that fish offers for a line.
+/// The words that fish offers for a command line.
 fn offered_by_fish(here: &tempfile::TempDir, line: &str) -> Vec<String> {
     let mut fish = beside(here, "fish");
     let code = "source $argv[1]; complete -C $argv[2]";
@@ -422,7 +422,7 @@ fn man_shows_every_page_without_a_warning() {
     }
 }
 
-/// The words of a usage, without those that roff(7) has for its looks.
+/// The words of a usage line, without the formatting of roff(7).
 fn words_of(usage: &str) -> String {
     let lines = usage.lines().filter(|line| !line.starts_with('.'));
     let plain = lines.collect::<Vec<_>>().join(" ").replace("\\fB", "").replace("\\fR", "");

@@ -1,4 +1,4 @@
-//! `linerate measure` on this host, and an agent that is asked for samples.
+//! Tests of `linerate measure` on this host, and of an agent that is asked for samples.
 
 #[path = "support/mod.rs"]
 mod support;
@@ -63,7 +63,7 @@ fn a_tree_of_processes_is_counted_whole() {
     assert!(spent < of_host * 1.25 + 0.1, "{spent} of {of_host}");
 }
 
-/// A part of a pipeline that begins when the command has begun: what it used is its own, from its beginning.
+/// The times of a pipeline's processes, which start with the command, must be counted from their beginning.
 #[test]
 fn each_process_of_a_pipeline_has_its_time() {
     let busy = "i=0; while [ $i -lt 3000000 ]; do i=$((i+1)); done; echo done";
@@ -81,7 +81,7 @@ fn each_process_of_a_pipeline_has_its_time() {
     assert!(shell > 0.6 * spent, "{shell} of {spent} CPU-s: {run}");
 }
 
-/// Reads all that comes until the other end is closed.
+/// Reads from a connection until the other end closes it.
 fn read_all(mut from: TcpStream) {
     let mut buffer = vec![0; 1 << 18];
     while matches!(from.read(&mut buffer), Ok(1..)) {}
@@ -124,7 +124,8 @@ fn a_connection_of_the_command_may_limit_it() {
     let reads = thread::spawn(move || read_all(listener.accept().unwrap().0));
     let run = measure(&["--export", "json", "--", "bash", "-c", &script]).exits(0);
     reads.join().unwrap();
-    // It sleeps, which no counter shows: neither the far end nor the network is to blame.
+    // The process sleeps, which no counter explains; neither the far end nor the network may be named as the
+    // cause.
     assert_eq!(limiter_of(&run), "not-explained", "{}", run.out);
     let told: Value = serde_json::from_str(&run.out).unwrap();
     let evidence = told["limiter_evidence"].as_str().unwrap();
@@ -141,7 +142,7 @@ fn a_recording_that_cannot_be_kept_is_told_before_the_command_runs() {
     let run = measure(&["--out", file.to_str().unwrap(), "--", "touch", mark.to_str().unwrap()]).exits(1);
     run.says(&["saving the recording in", "none/kept"]);
     assert!(!mark.exists(), "the command ran");
-    // Where the disk is full in the end, what was measured is told all the same.
+    // Even if the disk is full at the end, the measured values are printed.
     let full = measure(&["--out", "/dev/full", "--", "true"]).exits(1);
     full.says(&["exit 0 after", "processors", "saving the recording in /dev/full"]);
 }

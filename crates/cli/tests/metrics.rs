@@ -1,4 +1,4 @@
-//! `--metrics`: the file for Prometheus' node exporter, read by Prometheus' own parser.
+//! Tests of `--metrics`: the file for Prometheus's node exporter, checked with Prometheus's own parser.
 
 mod support;
 
@@ -25,7 +25,7 @@ fn make_tree(tree: &Path) {
     std::os::unix::fs::symlink("a", tree.join("link")).unwrap();
 }
 
-/// The value of a line that begins with this name and these labels.
+/// The value of the series with this name and these labels.
 #[track_caller]
 fn value(text: &str, series: &str) -> f64 {
     let begin = format!("{series} ");
@@ -33,7 +33,7 @@ fn value(text: &str, series: &str) -> f64 {
     line.unwrap_or_else(|| panic!("{series} is missing in:\n{text}")).parse().unwrap()
 }
 
-/// What Prometheus' own tool, the parser of the node exporter, finds wrong in a file: nothing.
+/// Checks that Prometheus's own tool, which has the parser of the node exporter, accepts a file.
 #[track_caller]
 fn assert_taken_by_prometheus(file: &Path) {
     let Some(promtool) = program_path("promtool") else { return };
@@ -81,7 +81,8 @@ fn a_copy_and_a_sync_write_what_they_did() {
     assert_eq!(value(&text, r#"linerate_transfer_deleted_entries{task="day"}"#), 1.0);
     assert_eq!(value(&text, r#"linerate_transfer_in_place_bytes{task="day"}"#), 6000.0);
     assert_taken_by_prometheus(&here.path().join("day.prom"));
-    // Both are in one directory, as the collector sees them: no two lines of a name may have the same labels.
+    // Both files are in one directory, as for the collector: no two lines of the same name may have the same
+    // labels.
     let both = here.path().join("both");
     let mut lines: Vec<String> = ["night.prom", "day.prom"]
         .iter()
@@ -359,7 +360,7 @@ fn verify_measure_and_doctor_have_their_figures() {
     assert_eq!(findings.len(), 4, "{findings:?}");
 }
 
-/// What Prometheus' own tool says about a file of rules.
+/// Checks that Prometheus's own tool accepts a file of rules.
 #[track_caller]
 fn assert_rules(promtool: &Path, file: &Path, rules: usize) {
     let checked = Command::new(promtool).args(["check", "rules"]).arg(file).output().expect("promtool runs");

@@ -1,4 +1,4 @@
-//! Standard output that can't be written: no command of the program may call that a success.
+//! Tests with a standard output that can't be written: each command must then report an error.
 
 #[path = "support/mod.rs"]
 mod support;
@@ -18,8 +18,8 @@ const PROGRAM: &str = env!("CARGO_BIN_EXE_linerate");
 /// Commands that the help doesn't list; a test in main.rs keeps this list whole.
 const HIDDEN: [&str; 4] = ["agent", "data hold", "data task", "wan"];
 
-/// How a command is called so that it prints something, without `--json` and with it, and its exit code where
-/// that can be written. Words in braces are the ground's.
+/// How a command is called so that it prints something, without and with `--json`, and its exit code if the
+/// output can be written. Words in braces are replaced by paths and names of the [`Ground`].
 struct Call {
     command: &'static str,
     plain: &'static [&'static str],
@@ -31,7 +31,8 @@ const fn call(command: &'static str, plain: &'static [&'static str], json: &'sta
     Call { command, plain, json, code: 0 }
 }
 
-/// Every command; those that print nothing on standard output in one of the two ways have no call for it.
+/// Calls of every command. A command that prints nothing on standard output, in one of the two ways, has no
+/// such call.
 const CALLS: [Call; 43] = [
     call("cp", &["-n -r tree far:/x"], &["-n -r tree far:/x"]),
     call("rsync", &["-nv tree {top}/new", "--help"], &[]),
@@ -90,7 +91,7 @@ const CALLS: [Call; 43] = [
     call("data hold", &["-- echo x"], &[]),
 ];
 
-/// What the doctor does besides.
+/// Further commands of the doctor.
 const OF_DOCTOR: [Call; 1] = [call("doctor explain", &["rx-ring"], &[])];
 
 /// Commands that print nothing on standard output.
@@ -173,7 +174,7 @@ fn help(path: &[&str]) -> String {
     String::from_utf8(output.stdout).expect("text")
 }
 
-/// What the commands work on: two trees, results of studies, and two servers.
+/// The data for the commands: two trees, results of studies, and two servers.
 struct Ground {
     top: TempDir,
     rr: (Child, String),
@@ -259,7 +260,7 @@ impl Ground {
     }
 }
 
-/// Every field of every line is named in the pages that specify them.
+/// Checks that the documentation names every field of every line.
 #[track_caller]
 fn assert_documented(out: &str, line: &str) {
     let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs");
@@ -274,7 +275,7 @@ fn assert_documented(out: &str, line: &str) {
     }
 }
 
-/// The record of a detached job that has ended.
+/// Writes the record of a detached job that has ended.
 fn leave_job(jobs: &Path) {
     fs::create_dir_all(jobs).expect("a directory");
     for path in [jobs, jobs.parent().expect("above")] {

@@ -1,5 +1,6 @@
-//! Files that a command itself writes (`--log-file`, `--metrics`, `--manifest`, `--out`, `--snapshot`, `--page`): what can be known about them is told
-//! before anything is moved, and the run neither deletes nor replaces them.
+//! Tests of files that a command itself writes (`--log-file`, `--metrics`, `--manifest`, `--out`,
+//! `--snapshot`, `--page`). Errors that can be found beforehand are reported before any data is moved, and
+//! the run neither deletes nor replaces its own files.
 
 mod support;
 
@@ -15,7 +16,7 @@ use support::{Running, directory, run};
 const PROGRAM: &str = env!("CARGO_BIN_EXE_linerate");
 const NOBODY: u32 = 65534;
 
-/// A source with one file, and a destination with one that isn't there.
+/// Makes a source with one file, and a destination that lacks this file.
 fn make_trees(here: &Path) {
     for name in ["src", "dst"] {
         fs::create_dir(here.join(name)).unwrap();
@@ -190,7 +191,8 @@ fn what_holds_no_metrics_and_is_no_manifest_is_never_replaced_by_them() {
         (names(here.path()), names(&here.path().join("dst"))),
         (vec!["dst".into(), "src".into(), "user".into()], vec!["extra".into()])
     );
-    // A run replaces files that a run has written, and empty files, which the user may have made for it.
+    // A run replaces files that an earlier run has written, and empty files, which a user may have created
+    // for it.
     for name in ["t.prom", "t.b3", "rec"] {
         fs::write(here.path().join(name), "").unwrap();
     }
@@ -312,7 +314,7 @@ fn a_log_grows_only_a_log() {
     }
 }
 
-/// The options for the three files, below the destination.
+/// The options for the log, the metrics and the manifest, with files below the destination.
 const OWN: [&str; 6] =
     ["--log-file", "dst/run.log", "--metrics", "dst/sub/run.prom", "--manifest", "dst/sub/run.b3"];
 

@@ -1,6 +1,7 @@
-//! The hostile peer in Python, which shares nothing with this code but docs/protocol.md: `tests/peer/run.py` runs its modes
-//! against the program as it is shipped, each followed by honest runs of the same command. Here at random for a while; its
-//! whole table, which takes minutes, is a step of `.ci/run`.
+//! Tests with a hostile peer in Python, which shares no code with linerate and is based only on
+//! docs/protocol.md. `tests/peer/run.py` runs its modes against the released program, each followed by honest
+//! runs of the same command. This test runs random modes for a short time; the whole table takes minutes and
+//! is a step of `.ci/run`.
 
 use std::path::Path;
 use std::process::Command;
@@ -21,7 +22,7 @@ fn a_hostile_far_end_touches_nothing_and_the_next_run_is_right() {
     assert!(output.status.success(), "{}\n{out}{err}", output.status);
 }
 
-/// The numbers that the peer uses are those of the page, and of this program.
+/// Checks that the peer, the documentation and this program use the same numbers.
 #[test]
 fn it_says_what_the_worked_examples_of_the_page_say() {
     if !linerate_testing::has("python3") {

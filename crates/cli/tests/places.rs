@@ -1,4 +1,5 @@
-//! Places that are empty because a script's variable isn't set, and directories for backups that are the destination or in it.
+//! Tests of paths that are empty because a script's variable isn't set, and of backup directories that are,
+//! or are inside, the destination.
 
 mod support;
 
@@ -7,7 +8,7 @@ use std::path::Path;
 
 use support::{directory, run};
 
-/// Each command with an empty place, run in a directory that `--delete` would clear.
+/// Command lines with an empty path. They are run in a directory that `--delete` would clear.
 const LINES: [&[&str]; 12] = [
     &["sync", "--delete", "../src/", ""],
     &["sync", "--delete", "", "../src"],
@@ -28,7 +29,7 @@ fn names(here: &Path) -> Vec<String> {
     entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
 }
 
-/// An empty source `src`, and an empty destination `dst`.
+/// Makes an empty source `src` and an empty destination `dst`.
 fn with_both() -> tempfile::TempDir {
     let here = directory("linerate-places-");
     for name in ["src", "dst"] {

@@ -1,4 +1,4 @@
-//! The price of a gigabyte doesn't depend on the ramp before the window in which it is counted.
+//! Tests that the costs per gigabyte don't depend on the ramp-up before the measured window.
 use std::fs;
 
 const STUDY: &str = r#"

@@ -1,5 +1,6 @@
-//! `linerate doctor --apply` and the way back, in network namespaces that the tests make. Nothing of this machine's own
-//! is changed: every command runs inside such a namespace, where only its own settings can be.
+//! Tests of `linerate doctor --apply` and of taking changes back, in separate network namespaces. This
+//! machine itself isn't changed: every command runs in such a namespace, in which only the namespace's
+//! settings can be changed.
 
 #[path = "treatment/guests.rs"]
 mod guests;
@@ -24,10 +25,10 @@ use serde_json::{Value, json};
 use support::{Running, send, within};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_linerate");
-/// Longer than a switch needs after a deadline of five seconds.
+/// A time that suffices for a switch with a deadline of five seconds.
 const DEADLINE: Duration = Duration::from_secs(30);
 
-/// Changes of all kinds that a virtual port has, as a plan's file.
+/// Writes a plan with changes of all kinds that a virtual port supports, and returns its path.
 fn everything(host: &Ill) -> PathBuf {
     let step = |setting: Value, before: &str, new: &str| json!({"checks": ["rx-ring"], "setting": setting, "before": before, "new": new});
     let mut steps = vec![
@@ -55,7 +56,7 @@ fn everything(host: &Ill) -> PathBuf {
     planned(host.directory.path(), "plan.json", &steps)
 }
 
-/// A plan's file with these steps.
+/// Writes a plan with these steps, and returns its path.
 fn planned(directory: &Path, name: &str, steps: &[Value]) -> PathBuf {
     odd::planned_for("local", directory, name, steps)
 }
@@ -113,7 +114,8 @@ fn what_was_applied_is_undone_exactly_and_again() {
     assert_eq!(host.json(&["--applied"])["treatments"][0]["standing"], "taken-back");
 }
 
-/// An MTU sets that of IPv6 by the way, and a congestion control may become one that everybody may use.
+/// Side effects are also taken back: setting an MTU changes the MTU of IPv6, and a congestion control may
+/// become available to all users.
 #[test]
 fn what_is_changed_by_the_way_is_as_before() {
     let Some(host) = Ill::host() else { return };
@@ -220,7 +222,7 @@ fn only_another_login_confirms() {
     assert_eq!(host.differing(&before), Vec::<String>::new());
 }
 
-/// Killed at any moment of its course, which takes some tens of milliseconds.
+/// The command is killed at a random time within its duration of a few tens of milliseconds.
 #[test]
 fn killed_at_any_moment_it_can_be_taken_back() {
     let Some(host) = Ill::host() else { return };
@@ -373,7 +375,8 @@ fn what_is_kept_lies_in_files_of_its_own_that_go_with_it() {
     assert_eq!(host.differing(&before), Vec::<String>::new());
 }
 
-/// As after a restart of the host: what wasn't kept is gone with it, and the journal is of another start.
+/// The test simulates a restart of the host: changes that weren't kept are lost, and the journal belongs to
+/// an earlier boot.
 #[test]
 fn after_a_restart_only_what_was_kept_is_taken_back() {
     let Some(host) = Ill::host() else { return };
@@ -440,7 +443,7 @@ fn without_root_it_says_what_to_do() {
     assert_eq!(host.differing(&before), Vec::<String>::new());
 }
 
-/// The same on another host: there is the journal, and there waits the switch.
+/// On another host, the journal and the switch are on that host.
 #[test]
 fn another_host_is_treated_there() {
     let Some(host) = Ill::host() else { return };
@@ -484,7 +487,7 @@ fn another_host_is_treated_there() {
     near(&["--undo", "zzzzzz"]).exits(1).says(&["there is no treatment"]);
 }
 
-/// A remote shell that leads into the namespace; each call is another login.
+/// A remote shell that enters the namespace; each call is a new login.
 fn far_shell(host: &Ill) -> String {
     let path: &Path = &host.directory.path().join("shell");
     let script = format!(

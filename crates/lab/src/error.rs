@@ -9,7 +9,7 @@ use crate::name::LabName;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LabError {
-    /// A program of the distribution is missing.
+    /// A program that the distribution provides is missing.
     #[error("a lab needs {program} ({purpose}), which isn't installed; as root: apt-get install {package}")]
     Missing {
         /// The program's name.
@@ -24,7 +24,7 @@ pub enum LabError {
     Command {
         /// The command line.
         command: String,
-        /// Its output.
+        /// The output of the command, or the error of starting it.
         reason: String,
     },
     /// An operation on a file or directory of the lab failed.
@@ -34,7 +34,7 @@ pub enum LabError {
         action: &'static str,
         /// The file or directory.
         path: PathBuf,
-        /// The reason.
+        /// The system's error.
         source: io::Error,
     },
     /// The state directory isn't private.
@@ -50,9 +50,9 @@ pub enum LabError {
         "a lab named {name} is already up, held by process {holder}; choose another name, or: linerate lab down {name}"
     )]
     Exists {
-        /// The requested name.
+        /// The name that was requested.
         name: LabName,
-        /// The process that holds the other lab.
+        /// The process ID of the other lab's holder.
         holder: u32,
     },
     /// No lab has this name.
@@ -72,7 +72,7 @@ pub enum LabError {
     /// A lab can't have this shape.
     #[error("a lab can't be made: {reason}")]
     Shape {
-        /// The reason.
+        /// The reason why the shape is impossible.
         reason: String,
     },
     /// The kernel gave an interface a different number of queues than requested.
@@ -81,14 +81,14 @@ pub enum LabError {
         found.map_or("unknown ones".into(), |(rx, tx)| format!("{rx} and {tx}"))
     )]
     Queues {
-        /// The interface.
+        /// The name of the interface.
         interface: String,
-        /// The requested number for each direction.
+        /// The requested number of queues in each direction.
         asked: u32,
-        /// Its numbers of receive and transmit queues.
+        /// The interface's actual numbers of receive and transmit queues.
         found: Option<(u32, u32)>,
     },
-    /// Every address block is in use.
+    /// All address blocks for labs are in use.
     #[error(
         "all 250 address blocks of labs are in use; end a lab: linerate lab status, then linerate lab down NAME"
     )]
@@ -98,7 +98,7 @@ pub enum LabError {
     Sshd {
         /// The failure.
         reason: String,
-        /// The last lines of its log.
+        /// The last lines of the server's log.
         log: String,
     },
     /// The Slurm cluster of a lab's sites can't be used.
@@ -130,9 +130,9 @@ pub enum LabError {
     Kernel {
         /// The directory with `boot` and `lib/modules`.
         root: PathBuf,
-        /// The modules of the network card.
+        /// The modules that the network card needs.
         modules: String,
-        /// The versions that were found.
+        /// The kernel versions that were found.
         found: String,
     },
     /// KVM was requested, but no guest boots under it.
@@ -148,7 +148,7 @@ pub enum LabError {
     Guest {
         /// The failure.
         reason: String,
-        /// The last lines of its console.
+        /// The last lines of the guest's console.
         log: String,
     },
     /// This process has no right to make network namespaces.
@@ -157,15 +157,15 @@ pub enum LabError {
     /// An ordinary user can't keep a lab after the end of the process that made it.
     #[error("without root a lab can't outlive its process; use: linerate lab run -- $SHELL")]
     KeptNeedsRoot,
-    /// The kernel gives this user no user namespace, or a user namespace without rights.
+    /// The kernel doesn't let this user make a user namespace, or the namespace gives no rights.
     #[error(
         "a lab without root needs a user namespace, and this system refuses one ({reason}); {fix}. \
          Or measure on the loopback interface, without a lab: linerate cp FILE localhost:DIR"
     )]
     UserNamespace {
-        /// The kernel's refusal.
+        /// The kernel's error.
         reason: String,
-        /// The setting to change.
+        /// The setting that must be changed.
         fix: String,
     },
     /// A part of a lab couldn't be removed.
@@ -173,15 +173,15 @@ pub enum LabError {
         "lab {name} is only partly removed: {left}; it stays in `linerate lab status`, and each lab command tries again"
     )]
     Leftover {
-        /// The lab.
+        /// The name of the lab.
         name: LabName,
-        /// The remaining parts and the reasons.
+        /// The remaining parts, each with the reason.
         left: String,
     },
 }
 
 impl LabError {
-    /// True if a lab without virtual machines could be made.
+    /// Whether the error concerns only virtual machines, so that a lab without them could be made.
     pub fn is_about_guests(&self) -> bool {
         let qemu = crate::tool::QEMU.program();
         matches!(self, Self::Kernel { .. } | Self::Kvm { .. } | Self::Guest { .. })

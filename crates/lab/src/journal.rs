@@ -16,22 +16,22 @@ use crate::error::LabError;
 use crate::process::{Process, wait_until};
 use crate::state::{StateRoot, write_private};
 
-/// The longest time that one restoring command may take. The command may have to log in first.
+/// The longest time that a restoring command may take, including a login.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Prefix of the journals' file names.
+/// The prefix of the journals' file names.
 const PREFIX: &str = "changed-";
 
 /// The command that restores one setting.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Undo {
-    /// The setting, for messages: "busy_poll on host b, to 0".
+    /// A description of the setting for messages: "busy_poll on host b, to 0".
     pub what: String,
-    /// The place in which the command runs.
+    /// The place (host or namespace) in which the command runs.
     pub place: Place,
     /// The command.
     pub argv: Vec<OsString>,
-    /// Its environment, in addition to this program's own.
+    /// Environment variables for the command, in addition to this program's own.
     pub environment: Vec<(OsString, OsString)>,
 }
 
@@ -81,7 +81,8 @@ impl UndoJournal {
             holder,
         };
         let stored = serde_json::to_vec_pretty(&written).map_err(std::io::Error::other);
-        // The file gets its name only when it is complete, because a partial file would restore nothing.
+        // The file gets its final name only when it is complete, because an incomplete journal couldn't
+        // restore the settings.
         let partial = path.with_extension("new");
         let stored = stored
             .and_then(|text| write_private(&partial, &text))
@@ -103,7 +104,8 @@ impl UndoJournal {
             return Vec::new();
         }
         let failed: Vec<String> = undos.iter().rev().filter_map(|undo| undo.run().err()).collect();
-        // A second try would also fail, but the user gets a message.
+        // The file is removed even after a failure: a second try would also fail, but the user gets a
+        // message.
         let _ = std::fs::remove_file(&self.path);
         failed
     }
@@ -186,14 +188,14 @@ impl WrittenUndo {
         }
     }
 
-    /// The restoring command; `None` if the setting's network namespace no longer exists.
+    /// The restoring command; `None` if the setting's network namespace doesn't exist any more.
     fn still(self, boot: &str) -> Option<Undo> {
         let place = match self.place {
             WrittenPlace::Here => Place::Here,
             WrittenPlace::Namespace { path, boot: then } if then == boot && path.exists() => {
                 Place::Namespace(path)
             }
-            // In another namespace the same command would change another host's setting.
+            // In a different namespace, the same command would change the setting of another host.
             WrittenPlace::Namespace { .. } => return None,
             WrittenPlace::Ssh { rsh, host } => Place::Ssh {
                 rsh: rsh.into_iter().map(OsString::from_vec).collect(),

@@ -23,7 +23,7 @@ use crate::tool;
 use crate::user;
 use crate::wan::{self, Emulator, SegmentCounts, Wan};
 
-/// One of a lab's two hosts.
+/// A host of a lab.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
     /// The near host, where commands run.
@@ -102,7 +102,7 @@ impl Lab {
         &self.description().name
     }
 
-    /// One of the lab's hosts.
+    /// The description of one of the two hosts.
     pub fn host(&self, end: End) -> &LabHost {
         match end {
             End::A => &self.description().a,
@@ -164,7 +164,7 @@ impl Lab {
         wan::counts(&self.parts.directory)
     }
 
-    /// The client configuration. `ssh -F CONFIG b` on host a logs in to host b.
+    /// The path of ssh's client configuration. `ssh -F CONFIG b` on host a logs in to host b.
     pub fn ssh_config(&self) -> PathBuf {
         ssh::client_config(&self.parts.directory)
     }
@@ -251,7 +251,7 @@ impl LabParts {
             return Err(LabError::Exists { name, holder: state.holder.pid });
         }
         let directory = root.directory(&name);
-        // If an earlier lab's state file was lost, its remains are found by the name.
+        // If the state file of an earlier lab was lost, the lab's remains are found by its name.
         dismantle(&name, None, &directory)?;
         Self::make(options, name, slot, directory)
     }
@@ -277,8 +277,8 @@ impl LabParts {
         };
         let parts = Self { state, directory, armed: true };
         parts.state.write(&parts.directory)?;
-        // Not make_private, which accepts an existing directory: in the public /dev/shm, that may belong to
-        // somebody else.
+        // make_private isn't used here, since it accepts an existing directory. In the public /dev/shm, such
+        // a directory could belong to another user.
         let made = std::fs::DirBuilder::new().mode(0o700).create(&parts.state.scratch);
         made.map_err(LabError::file("making", &parts.state.scratch))?;
         parts.state.description.sites.iter().try_for_each(|site| make_private(&site.directory))?;
@@ -337,7 +337,7 @@ fn describe(options: &LabOptions, name: LabName, slot: u8, scratch: &Path) -> De
     if let [near, far] = sites.as_slice() {
         (a, b) = (near.hosts[0].host.clone(), far.hosts[0].host.clone());
     }
-    // A long path needs a window larger than the kernel's default.
+    // A path with a long round-trip time needs a larger TCP window than the kernel's default.
     let buffer = options.wan.map(|wan| wan.tcp_buffer_max(options.link));
     Description {
         name,

@@ -142,7 +142,7 @@ pub(crate) fn build(lab: &Description) -> Result<(), LabError> {
 /// they must not be dropped before the emulator has read them.
 fn prepare_emulated(lab: &Description, host: &LabHost, port: &LinkPort) -> Result<(), LabError> {
     let (namespace, interface, mtu) = (&host.namespace, &port.interface, lab.mtu);
-    // Without a link-local address, the kernel doesn't search for neighbours and routers on the interface.
+    // Without a link-local address, the kernel sends no neighbour or router discovery on the interface.
     ip(&format!("-n {namespace} link set {interface} mtu {mtu} txqueuelen {EMULATOR_QUEUE} addrgenmode none"))
 }
 
@@ -153,8 +153,8 @@ pub(crate) fn remove(host: &LabHost) -> Result<(), LabError> {
         return Ok(());
     }
     for port in host.ports() {
-        // A namespace exists as long as anything holds it. Its end of the link, if there is one, can be removed
-        // now.
+        // A namespace exists as long as a process or file refers to it. Its end of the link can be removed
+        // before.
         let _ = ip(&format!("-n {} link delete {}", host.namespace, port.interface));
     }
     ip(&format!("netns delete {}", host.namespace))
@@ -263,7 +263,7 @@ fn link_prefix(lab: &Description) -> u8 {
 fn settings(lab: &Description, port: &LinkPort, prefix: u8) -> Vec<String> {
     let LinkPort { interface, address, address6 } = port;
     let mut lines = vec![format!("address add {address}/{prefix} dev {interface}")];
-    // There are no unknown hosts on the link, so detection of duplicate addresses would only delay the address.
+    // Detection of duplicate addresses would only delay the address, since all hosts on the link are known.
     lines.extend(address6.map(|address6| format!("address add {address6}/64 dev {interface} nodad")));
     let Some(congestion) = lab.congestion.as_deref() else { return lines };
     let network = network4(*address, prefix);

@@ -16,9 +16,9 @@ use crate::wan::Wan;
 pub struct LabOptions {
     /// The link's rate in each direction; `None` for an open link.
     pub link: Option<Rate>,
-    /// The lab's name; `None`: a name is chosen.
+    /// The lab's name; `None` means that a name is chosen.
     pub name: Option<LabName>,
-    /// The link's largest packet in bytes, without the Ethernet header; `None`: 1500.
+    /// The largest packet of the link in bytes, without the Ethernet header; `None` means 1500.
     pub mtu: Option<u32>,
     /// The TCP congestion control of routes over the link; `None`: cubic, if the kernel has it.
     pub congestion: Option<String>,
@@ -48,7 +48,8 @@ pub struct LabOptions {
     pub host_link: Option<Rate>,
     /// Whether the sites' hosts are nodes of a Slurm cluster.
     pub slurm: SlurmWish,
-    /// True if the lab exists after the end of this process, until it is taken down by name. Needs root.
+    /// Whether the lab continues to exist after this process ends, until it is taken down by name. Needs
+    /// root.
     pub kept: bool,
 }
 

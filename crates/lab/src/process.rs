@@ -11,12 +11,12 @@ use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open, pidfd_send_signal};
 use serde::{Deserialize, Serialize};
 
-/// One process of this host, past or present.
+/// A process of this host, which may have ended.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Process {
-    /// Its number.
+    /// The process ID.
     pub pid: u32,
-    /// Its start time in clock ticks since boot (field 22 of `/proc/PID/stat`, proc(5)).
+    /// The start time in clock ticks since boot (field 22 of `/proc/PID/stat`, proc(5)).
     pub start: u64,
     /// The ID of the boot in which it ran (`/proc/sys/kernel/random/boot_id`).
     pub boot: String,
@@ -83,7 +83,7 @@ pub(crate) fn in_namespaces(namespaces: &[(u64, u64)], belongs: impl Fn(u32) -> 
     numbers().into_iter().filter(ours).collect()
 }
 
-/// True if a process was started with this variable, written `NAME=VALUE`.
+/// Whether a process was started with this environment variable, given as `NAME=VALUE`.
 pub(crate) fn has_variable(pid: u32, variable: &str) -> bool {
     let environment = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
     environment.split(|byte| *byte == 0).any(|entry| entry == variable.as_bytes())
@@ -114,7 +114,8 @@ fn signal_if(pid: u32, signal: Signal, still: impl Fn() -> bool) {
     if !still() {
         return;
     }
-    // The process may just have ended, which is the purpose. If it hasn't, the caller's next look finds it.
+    // An error usually means that the process has just ended, which is intended. If it hasn't, the caller
+    // finds it in its next check.
     let _ = match handle {
         Ok(handle) => pidfd_send_signal(handle, signal),
         // Before Linux 5.3 there are no process handles, so a race between the check and the signal remains.

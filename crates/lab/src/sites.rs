@@ -47,7 +47,7 @@ pub struct SiteShapeError(String);
 /// One site of a lab: hosts connected to a switch, and a directory that they share.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LabSite {
-    /// Its name: `site1` or `site2`.
+    /// The name of the site: `site1` or `site2`.
     pub name: String,
     /// A directory for the data of the site's hosts; it is removed with the lab.
     pub directory: PathBuf,
@@ -55,14 +55,15 @@ pub struct LabSite {
     pub switch: LabHost,
     /// The switch's port on the site's own network, through which hosts reach the other site.
     pub gateway: LinkPort,
-    /// The hosts.
+    /// The hosts of the site.
     pub hosts: Vec<SiteHost>,
 }
 
 /// A host of a site.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SiteHost {
-    /// Its name for ssh and Slurm, and its own hostname: `s1h1` is the first host of the first site.
+    /// The host's name for ssh and Slurm, which is also its hostname: `s1h1` is the first host of the first
+    /// site.
     pub name: String,
     /// Its namespace and the interface that connects it to the switch.
     #[serde(flatten)]

@@ -41,16 +41,17 @@ pub enum SlurmWish {
     /// The lab has no Slurm cluster.
     #[default]
     Never,
-    /// They are if Slurm is installed; otherwise a message on standard error says which program isn't installed.
+    /// The hosts are nodes if Slurm is installed; otherwise a message on standard error names the missing
+    /// program.
     IfInstalled,
-    /// They are; an error if Slurm isn't installed.
+    /// The hosts are nodes; if Slurm isn't installed, an error is returned.
     Always,
 }
 
 /// The Slurm cluster of a lab.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SlurmCluster {
-    /// Its configuration, for the variable `SLURM_CONF`.
+    /// The path of the cluster's configuration, for the variable `SLURM_CONF`.
     pub conf: PathBuf,
     /// Slurm's name and version, as slurmd prints them.
     pub version: String,
@@ -108,12 +109,12 @@ pub(crate) fn start(directory: &Path, lab: &Description, kept: bool) -> Result<S
     }
 }
 
-/// The directory of the cluster's files.
+/// The directory with the cluster's files.
 fn home(directory: &Path) -> PathBuf {
     directory.join("slurm")
 }
 
-/// A cluster that is being started.
+/// A cluster while it is being started.
 struct Starting<'a> {
     home: PathBuf,
     cluster: &'a SlurmCluster,
@@ -150,7 +151,8 @@ impl Starting<'_> {
         let partition =
             |(number, site): (usize, &LabSite)| partition_text(&site.name, number == 0, site.hosts.iter());
         let partitions: String = sites.map(partition).collect();
-        // The controller soon gives up a node that died; without control groups, Slurm tracks a job by its process group.
+        // With these settings, the controller soon gives up a node that died. Without control groups, Slurm
+        // tracks the processes of a job by their process group.
         format!(
             "ClusterName=linerate\nSlurmctldHost={first}\nSlurmUser={user}\nSlurmdUser={user}\n\
              AuthType=auth/munge\nAuthInfo=socket={home}/munge.socket\nCredType=cred/munge\n\

@@ -1,9 +1,9 @@
-//! The state file of each lab. By it, any later command finds the lab, even after the process that made the lab was
-//! killed.
+//! The state file of each lab, with which any later command finds the lab, even after the process that made
+//! it was killed.
 //!
-//! The root directory holds a `lock`, and one directory for each lab, with the lab's name. That directory holds
-//! `state.json`, and the keys, the configuration and the log of the ssh server. A lab exists as long as one process,
-//! its holder.
+//! The root directory holds a `lock`, and one directory for each lab, with the lab's name. That directory
+//! holds `state.json`, and the keys, the configuration and the log of the ssh server. A lab exists as long as
+//! one process, its holder.
 
 use std::fs::{DirBuilder, File, OpenOptions, Permissions};
 use std::io::{self, Write};
@@ -25,7 +25,7 @@ use crate::wan::Wan;
 /// The description of a lab: enough for a reader of results, and to build the same lab again.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Description {
-    /// Its name.
+    /// The name of the lab.
     pub name: LabName,
     /// The link's rate in each direction; `None` for an open link, which only the processor limits.
     pub link: Option<Rate>,
@@ -74,11 +74,11 @@ pub struct LabHost {
     pub namespace: String,
     /// The interface on the first link.
     pub interface: String,
-    /// Its IPv4 address: a /30, a /25 if guests share the link, or a /26 on a site.
+    /// The host's IPv4 address: in a /30 network, in a /25 if guests share the link, or in a /26 on a site.
     pub address: Ipv4Addr,
-    /// Its IPv6 address (a /64); `None` if the kernel has no IPv6.
+    /// The host's IPv6 address, in a /64 network; `None` if the kernel has no IPv6.
     pub address6: Option<Ipv6Addr>,
-    /// Its ends of the lab's further links.
+    /// The host's ends of the lab's links after the first.
     #[serde(default)]
     pub further: Vec<LinkPort>,
 }
@@ -88,9 +88,9 @@ pub struct LabHost {
 pub struct LinkPort {
     /// The interface.
     pub interface: String,
-    /// Its IPv4 address.
+    /// The IPv4 address of this end.
     pub address: Ipv4Addr,
-    /// Its IPv6 address (a /64); `None` if the kernel has no IPv6.
+    /// The IPv6 address of this end, in a /64 network; `None` if the kernel has no IPv6.
     pub address6: Option<Ipv6Addr>,
 }
 
@@ -102,7 +102,7 @@ pub(crate) struct LabState {
     pub(crate) slot: u8,
     /// The process with which the lab ends.
     pub(crate) holder: Process,
-    /// True if the lab exists until it is taken down. Its holder is the ssh server then.
+    /// Whether the lab exists until it is taken down by name. Its holder is then the ssh server.
     pub(crate) kept: bool,
     pub(crate) sshd: Option<Process>,
     /// The link's emulator, if it has one.

@@ -14,7 +14,7 @@ use crate::process::{Process, end_all, file_identity, has_variable, in_namespace
 use crate::state::{LabHost, LabState, StateRoot};
 use crate::user;
 
-/// The time that a lab's processes have to end after SIGTERM, and again after SIGKILL.
+/// The time between SIGTERM and SIGKILL, and the time to wait after SIGKILL.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// The time that the owner of a lab has to take the lab down itself. The lab's command gets the first five
@@ -26,24 +26,23 @@ const OWNER_PATIENCE: Duration = Duration::from_secs(15);
 pub struct Swept {
     /// The lab.
     pub name: LabName,
-    /// The process that should have taken it down; unknown if the process died before it wrote the state
-    /// file.
+    /// The process that should have taken the lab down; `None` if it died before it wrote the state file.
     pub holder: Option<u32>,
-    /// The result; an error if a part remains.
+    /// Whether the lab was removed; an error if a part of it remains.
     pub outcome: Result<(), LabError>,
 }
 
 /// One lab in the output of `status`.
 #[derive(Debug, serde::Serialize)]
 pub struct Status {
-    /// Its description.
+    /// The description of the lab.
     #[serde(flatten)]
     pub description: crate::state::Description,
     /// The process with which the lab ends.
     pub holder: u32,
-    /// True if the lab exists until it is taken down, instead of until its command ends.
+    /// Whether the lab exists until it is taken down by name, not only until its command ends.
     pub kept: bool,
-    /// True if its holder is alive; otherwise the lab couldn't be removed.
+    /// Whether the lab's holder is alive. If it isn't, the lab couldn't be removed.
     pub alive: bool,
     /// The parts that couldn't be removed, and the reason; `None` for an intact lab.
     pub left: Option<String>,
@@ -107,7 +106,7 @@ pub(crate) fn tell(swept: &Swept) {
 }
 
 pub(crate) fn sweep_locked(root: &StateRoot) -> Result<Vec<Swept>, LabError> {
-    // This comes before the removal of the namespaces, because some settings are restored in them.
+    // This is done before the namespaces are removed, because some settings are restored in them.
     journal::sweep(root).iter().for_each(|line| eprintln!("linerate: {line}"));
     let stale = |state: &Option<LabState>| !state.as_ref().is_some_and(|state| state.holder.is_alive());
     let swept = |(name, state): (LabName, Option<LabState>)| {
@@ -146,7 +145,7 @@ pub(crate) fn dismantle(name: &LabName, state: Option<&LabState>, directory: &Pa
     let left = left.join("; ");
     if let Some(state) = state {
         let state = LabState { left: Some(left.clone()), ..state.clone() };
-        // If the state can't be written, the lab is still known by the directory's name.
+        // Even if the state can't be written, the lab can be found by the name of its directory.
         let _ = state.write(directory);
     }
     Err(LabError::Leftover { name: name.clone(), left })
@@ -306,7 +305,7 @@ mod tests {
         let gone = Process { pid: 1, start: 1, boot: "another".into() };
         let scratch = shared_scratch(&name);
         write(&root, name.as_str(), gone, &scratch);
-        // A file can't be removed as a directory.
+        // In place of a directory there is a file, which can't be removed as a directory.
         std::fs::write(&scratch, "in the way").expect("writable");
         let outcome = || sweep_locked(&root).expect("readable").remove(0).outcome;
         let told = outcome().expect_err("a part is left").to_string();

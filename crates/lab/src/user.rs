@@ -1,4 +1,4 @@
-//! Rights: those of root, or those that an ordinary user has in their own user namespace.
+//! The rights to make a lab: those of root, or those that an ordinary user has in a user namespace.
 
 use std::ffi::CStr;
 use std::fs::File;
@@ -17,8 +17,8 @@ use crate::error::LabError;
 use crate::process::Process;
 use crate::tool::{self, UNSHARE};
 
-/// The environment variable that marks the second start of this program. By it, a system that grants the
-/// namespace without the rights causes an error instead of another start.
+/// The environment variable that marks the second start of this program. If that start still lacks rights,
+/// the program fails instead of starting again.
 const MARK: &str = "LINERATE_LAB_USER_NAMESPACE";
 
 /// Options of unshare(1) with which this user keeps name and files, and has all rights over mounts and networks
@@ -40,11 +40,11 @@ pub fn ensure_privileges() -> Result<(), LabError> {
     if std::env::var_os(MARK).is_some() {
         return Err(refused("it came without rights".into()));
     }
-    // This must happen outside of the new user namespace: processes of an earlier one aren't accessible from
-    // inside.
+    // This is done outside of the new user namespace, because processes of an earlier namespace aren't
+    // accessible from inside.
     crate::sweep::sweep_and_tell()?;
-    // The steps of the start are tried in a child process first, because its message is better than that of a
-    // failed start.
+    // The steps are first tried in a child process, because it gives a better error message than a failed
+    // start.
     let mut trial = Command::new(UNSHARE.find()?);
     trial.args(UNSHARE_OPTIONS).args(["mount", "-t", "tmpfs", "tmpfs", "/run"]);
     tool::output(&mut trial).map_err(|error| refused(error.to_string()))?;
@@ -72,7 +72,7 @@ fn restart() -> Result<io::Error, LabError> {
     Ok(command.exec())
 }
 
-/// True if namespaces can be named in /run/netns: for root, and after the second start.
+/// Whether namespaces can be named in /run/netns: for root, and after the second start in a user namespace.
 fn has_private_run() -> bool {
     std::fs::create_dir_all("/run/netns").is_ok()
         && rustix::fs::access("/run/netns", rustix::fs::Access::WRITE_OK).is_ok()
@@ -92,7 +92,8 @@ fn make_private_run() -> io::Result<()> {
         std::fs::read_dir("/run")?.flatten().filter_map(|entry| keep(&entry)).collect();
     mount("tmpfs", "/run", "tmpfs", MountFlags::NOSUID | MountFlags::NODEV, None::<&CStr>)?;
     for (path, entry) in kept {
-        // An entry that can't be kept, such as another user's private directory, is of no use to this user.
+        // An entry that can't be preserved, such as another user's private directory, is useless to this user
+        // anyway.
         let _ = entry.restore(&path);
     }
     Ok(())

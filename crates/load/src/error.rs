@@ -4,7 +4,7 @@ use std::io;
 use std::net::SocketAddr;
 use thiserror::Error;
 
-/// The reason why a load failed. The message says what to try.
+/// The reason why a load failed, with advice in its message.
 #[derive(Debug, Error)]
 pub enum LoadError {
     /// Invalid arguments.
@@ -13,10 +13,10 @@ pub enum LoadError {
     /// No server answers at the address.
     #[error("connecting to {0}: {1}; is the server running, and does a firewall let port {p} through?", p = .0.port())]
     Connect(SocketAddr, io::Error),
-    /// The peer's answer is wrong.
+    /// The peer's answer violates the protocol: the peer, and the error.
     #[error("{0}: {1}")]
     Peer(String, String),
-    /// The server can't listen.
+    /// The server can't listen at the address.
     #[error("listening on {0}: {1}; does the address belong to this host, and is the port free?")]
     Listen(SocketAddr, io::Error),
     /// The system refuses a resource that each load needs.
@@ -27,7 +27,7 @@ pub enum LoadError {
     Interrupted,
 }
 
-/// The result of a thread. If the thread panicked, this function panics too.
+/// The result of a thread that has ended. If the thread panicked, this function panics too.
 pub(crate) fn joined<T>(thread: std::thread::Result<T>) -> T {
     thread.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }

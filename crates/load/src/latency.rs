@@ -1,18 +1,18 @@
-//! Durations of transactions: an HDR histogram and its summary.
+//! The durations of transactions, in an HDR histogram, and a summary of them.
 
 use hdrhistogram::Histogram;
 use serde::Serialize;
 use std::fmt::{self, Debug, Formatter};
 use std::time::Duration;
 
-/// The longest time in the histogram, in nanoseconds: an hour.
+/// The longest duration that the histogram can hold, in nanoseconds: an hour.
 const LONGEST: u64 = 3_600_000_000_000;
-/// Significant digits of each time (<http://hdrhistogram.org>).
+/// The number of significant digits of each duration (<http://hdrhistogram.org>).
 const DIGITS: u8 = 3;
-/// The most buckets of a summary.
+/// The greatest number of buckets in a summary.
 const BUCKETS: usize = 60;
 
-/// Times of transactions, each with three significant digits.
+/// The durations of transactions, each with three significant digits.
 #[derive(Clone)]
 pub struct LatencyHistogram(Histogram<u64>);
 
@@ -33,7 +33,7 @@ impl Default for LatencyHistogram {
 }
 
 impl LatencyHistogram {
-    /// Adds one transaction.
+    /// Adds the duration of a transaction.
     pub fn record(&mut self, time: Duration) {
         self.0.saturating_record(u64::try_from(time.as_nanos()).unwrap_or(LONGEST).max(1));
     }
@@ -48,12 +48,12 @@ impl LatencyHistogram {
         self.0.len()
     }
 
-    /// The mean of the times in seconds; 0 if there are none.
+    /// The mean duration in seconds; 0 if there are no transactions.
     pub fn mean_seconds(&self) -> f64 {
         self.0.mean() * 1e-9
     }
 
-    /// The summary of the times; all values are 0 if there are no transactions.
+    /// A summary of the durations; all values are 0 if there are no transactions.
     pub fn summary(&self) -> LatencySummary {
         let at = |quantile| micros(self.0.value_at_quantile(quantile));
         LatencySummary {
@@ -68,7 +68,8 @@ impl LatencyHistogram {
         }
     }
 
-    /// Ten buckets for each decade of microseconds, or five if the times span more than six decades.
+    /// The histogram with ten buckets per decade of microseconds, or five if the durations span more than six
+    /// decades.
     fn buckets(&self) -> Vec<(f64, u64)> {
         if self.0.is_empty() {
             return Vec::new();
@@ -77,8 +78,8 @@ impl LatencyHistogram {
         if fine.len() <= BUCKETS { fine } else { self.grid(5.0) }
     }
 
-    /// Upper bounds and counts of buckets from the shortest time to the longest. The bounds are powers of ten
-    /// with exponents that are multiples of 1/`steps`.
+    /// The upper bounds and counts of buckets from the shortest duration to the longest. The bounds are
+    /// powers of ten with exponents that are multiples of 1/`steps`.
     fn grid(&self, steps: f64) -> Vec<(f64, u64)> {
         let index = |value: u64| (micros(value).log10() * steps).ceil() as i32;
         let first = index(self.0.min());
@@ -97,14 +98,14 @@ fn micros(nanos: u64) -> f64 {
     nanos as f64 * 1e-3
 }
 
-/// Transaction times in microseconds.
+/// A summary of the durations of transactions, in microseconds.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct LatencySummary {
     /// The number of transactions.
     pub count: u64,
-    /// The mean time.
+    /// The mean duration.
     pub mean_us: f64,
-    /// The median.
+    /// The median duration.
     pub p50_us: f64,
     /// The 90th percentile.
     pub p90_us: f64,
@@ -112,7 +113,7 @@ pub struct LatencySummary {
     pub p99_us: f64,
     /// The 99.9th percentile.
     pub p999_us: f64,
-    /// The longest time.
+    /// The longest duration.
     pub max_us: f64,
     /// Buckets, at most 60: upper bounds in microseconds at logarithmic distances, each with the number of
     /// transactions between the previous bound and this one.

@@ -1,9 +1,9 @@
-//! A target rate: the times at which units of work are due.
+//! A schedule for units of work at a target rate.
 
 use std::time::{Duration, Instant};
 
-/// Work that is due at equal intervals. After a delay of more than an interval, work doesn't catch up, so
-/// that the delay is visible in the rate.
+/// A schedule with equal intervals between units of work. If a unit is late by more than an interval, later
+/// units don't catch up, so that the delay is visible in the rate.
 #[derive(Clone, Copy, Debug)]
 pub struct WorkPace {
     interval: Duration,
@@ -11,7 +11,7 @@ pub struct WorkPace {
 }
 
 impl WorkPace {
-    /// The first unit is due at `begin`.
+    /// A schedule whose first unit is due at `begin`.
     pub fn new(interval: Duration, begin: Instant) -> Self {
         Self { interval, due: begin }
     }

@@ -12,26 +12,26 @@ use crate::window::CountedTime;
 pub struct LoadReport {
     /// The format's version.
     pub schema: u32,
-    /// Always `load`.
+    /// The kind of JSON object; always `load`.
     #[serde(rename = "type")]
     pub form: &'static str,
-    /// `rr`, `crr`, `pairs`, `udp`, `http` or `tile`.
+    /// The kind of load: `rr`, `crr`, `pairs`, `udp`, `http` or `tile`.
     pub kind: &'static str,
-    /// Payload bytes that were received in the window; for `pairs`, as counted by the receivers.
+    /// Payload bytes that were received in the measured window; for `pairs`, as the receivers counted them.
     pub bytes: u64,
     /// The part of `bytes` that the server sent, if the load moves data in both directions.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bytes_back: Option<u64>,
-    /// Length of the window.
+    /// The length of the measured window, in seconds.
     pub seconds: f64,
     /// The start and end of the window; `None` if the load was limited by a number of bytes instead of a
     /// time.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub window: Option<CountedTime>,
-    /// Transactions that ended in the window.
+    /// The number of transactions that ended in the window.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub transactions: Option<u64>,
-    /// Transactions a second.
+    /// The number of transactions per second.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub transactions_per_second: Option<f64>,
     /// The durations of the transactions.
@@ -67,10 +67,10 @@ pub struct LoadReport {
     /// Datagrams of all pairs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub datagrams: Option<DatagramCounts>,
-    /// With `auto`, the result of the search.
+    /// The number of users or tiles that a search with `auto` found.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub found: Option<u32>,
-    /// With `auto`, the steps of the search.
+    /// The steps of a search with `auto`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub steps: Vec<SearchStep>,
     /// The rates of the loads, averaged over the tiles.
@@ -79,7 +79,7 @@ pub struct LoadReport {
     /// The result of each tile.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub tiles: Vec<Tile>,
-    /// The sum of the tiles' scores.
+    /// The sum of the scores of all tiles.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub score: Option<f64>,
     /// Reasons why the result may be wrong.
@@ -87,7 +87,7 @@ pub struct LoadReport {
 }
 
 impl LoadReport {
-    /// An empty report.
+    /// A report in which all optional fields are empty.
     pub fn new(kind: &'static str, bytes: u64, seconds: f64) -> Self {
         Self {
             schema: 1,
@@ -136,7 +136,7 @@ pub fn per_second(count: f64, seconds: f64) -> f64 {
 /// TCP connections to one port.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct ConnectionCounts {
-    /// Address and port.
+    /// The address and port.
     pub port: String,
     /// Connections that were attempted.
     pub attempted: u64,

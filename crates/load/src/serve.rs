@@ -15,12 +15,12 @@ use crate::window::StopFlag;
 
 /// The listen backlog. net.core.somaxconn may set a lower limit.
 const BACKLOG: i32 = 4096;
-/// The longest time of a blocked call between checks of the stop flag.
+/// The longest time that a blocked call takes before the stop flag is checked.
 pub(crate) const LOOK: Duration = Duration::from_millis(200);
-/// Bytes of a worker's stack; its buffers are on the heap.
+/// The size of a worker's stack in bytes; buffers are on the heap.
 const STACK: usize = 256 * 1024;
 
-/// Code that serves connections.
+/// A protocol handler, which serves the connections of a server.
 pub trait Service: Send + Sync + 'static {
     /// Serves a connection until it ends. Returns soon after `stop` is set.
     fn serve(&self, connection: TcpStream, stop: &StopFlag);
@@ -39,7 +39,7 @@ struct ServerState {
     begun: Instant,
     open: AtomicUsize,
     accepted: AtomicU64,
-    /// Milliseconds from `begun` to the last time at which a connection was accepted or ended.
+    /// The last time at which a connection was accepted or ended, in milliseconds since `begun`.
     last: AtomicU64,
 }
 
@@ -68,7 +68,7 @@ impl LoadServer {
         Ok(server)
     }
 
-    /// The listening address.
+    /// The address at which the server listens.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
@@ -91,7 +91,7 @@ impl LoadServer {
 impl Drop for LoadServer {
     fn drop(&mut self) {
         self.state.stop.set();
-        // On Linux this wakes all threads in accept(2).
+        // On Linux, this wakes all threads that wait in accept(2).
         let _ = rustix::net::shutdown(&self.listener, rustix::net::Shutdown::Both);
         self.workers.drain(..).for_each(|worker| joined(worker.join()));
     }
@@ -137,8 +137,8 @@ fn listen(address: SocketAddr) -> io::Result<TcpListener> {
 fn work(listener: &TcpListener, state: &ServerState, service: &dyn Service) {
     while !state.stop.is_set() {
         let Ok((connection, _)) = listener.accept() else {
-            // There are too many open files, or the connection has already ended. Other connections may still
-            // be served.
+            // Either too many files are open, or the connection has already ended. Other connections may
+            // still be accepted.
             thread::sleep(Duration::from_millis(5));
             continue;
         };
@@ -160,7 +160,7 @@ pub(crate) fn prepare(connection: &TcpStream) -> io::Result<()> {
     connection.set_write_timeout(Some(LOOK))
 }
 
-/// A connection on which each call ends by success, because of the stop flag, or if no data has moved for
+/// A connection whose calls end when they succeed, when the stop flag is set, or when no data has moved for
 /// `patience`.
 pub(crate) struct PatientStream<'a> {
     pub connection: &'a TcpStream,
@@ -240,7 +240,8 @@ impl PatientStream<'_> {
     fn repeat(&self, mut call: impl FnMut(&TcpStream) -> io::Result<usize>) -> io::Result<usize> {
         let mut waited = Duration::ZERO;
         loop {
-            // The flag is checked before the call, so that a peer that is always ready can't prevent the end.
+            // The flag is checked before each call. Otherwise a peer that is always ready could prevent the
+            // server from stopping.
             if self.stop.is_set() {
                 return Err(io::Error::other("stopped"));
             }

@@ -1,4 +1,4 @@
-//! The timing of a load: a warm-up, then the window in which the load counts.
+//! The timing of a load: first a warm-up, then the window in which results are counted.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -29,24 +29,24 @@ impl From<Arc<AtomicBool>> for StopFlag {
     }
 }
 
-/// The duration of a load.
+/// The lengths of a load's warm-up and of its measured window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Window {
-    /// The warm-up, in which nothing is counted. Users start during it.
+    /// The length of the warm-up, in which nothing is counted. Users start in this time.
     pub warm_up: Duration,
-    /// The length of the window, in which the load counts.
+    /// The length of the window in which results are counted.
     pub measured: Duration,
 }
 
 impl Window {
-    /// The start and end of both phases, if the load starts at `begin`.
+    /// The times at which both phases begin and end, if the load starts at `begin`.
     pub fn after(self, begin: Instant) -> Phases {
         let from = begin + self.warm_up;
         Phases { begin, from, until: from + self.measured }
     }
 }
 
-/// A window in seconds since the host was booted, including time in which the host was suspended
+/// The measured window, in seconds since the host was booted, including time in which the host was suspended
 /// (CLOCK_BOOTTIME).
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct CountedTime {
@@ -69,7 +69,7 @@ fn since_boot() -> f64 {
     boot.tv_sec as f64 + boot.tv_nsec as f64 * 1e-9
 }
 
-/// A running window.
+/// The times of a running load's phases.
 #[derive(Clone, Copy, Debug)]
 pub struct Phases {
     /// The start of the load.
@@ -86,7 +86,7 @@ impl Phases {
         self.from <= now && now < self.until
     }
 
-    /// The window by the clock of /proc/uptime.
+    /// The measured window by the clock of /proc/uptime.
     pub fn counted(&self) -> CountedTime {
         let (now, boot) = (Instant::now(), since_boot());
         let of = |moment: Instant| {

@@ -1,4 +1,4 @@
-//! The bed of the kill test: a lab, trees, file systems, and the link's cuts.
+//! The test bed of the kill test: a lab, trees, file systems, and the means to cut the link.
 
 use anyhow::Context;
 use linerate_lab::{End, Lab, LabOptions, parse_link};
@@ -16,16 +16,16 @@ use super::tree::{Shape, make_shapes};
 /// An Ethernet address that no host has.
 const NOBODYS_ADDRESS: &str = "02:00:00:00:00:01";
 
-/// Everything that the rounds share. They run one after the other.
+/// Everything that the rounds share. Rounds run one after the other.
 pub struct ChaosBed {
     pub grounds: Vec<Ground>,
     pub shapes: Vec<Shape>,
-    /// A directory for what a round needs.
+    /// A directory for the files of a round.
     pub work: PathBuf,
     pub program: PathBuf,
-    /// The copy of the program in the far account's cache, which goes with the bed where it came with it.
+    /// The copy of the program in the far account's cache; it is removed with the bed if the bed created it.
     brought: Option<PathBuf>,
-    /// The near host's ssh server, by which it is a far one too.
+    /// The ssh server of the near host, so that this host can be a far host too.
     server: Child,
     pub lab: Lab,
 }
@@ -50,7 +50,7 @@ impl ChaosBed {
         Ok(bed)
     }
 
-    /// Brings the program to the far end, which no round should wait for.
+    /// Copies the program to the far end, so that no round has to wait for that.
     fn bring(&self) -> anyhow::Result<()> {
         let file = self.shapes[0].tree().join("0/0/0");
         let mut words: Vec<OsString> = vec![self.program.clone().into(), "cp".into(), "-F".into()];
@@ -65,7 +65,7 @@ impl ChaosBed {
         Ok(())
     }
 
-    /// ssh's configuration, which knows both hosts.
+    /// The path of ssh's configuration, which contains both hosts.
     pub fn config(&self) -> PathBuf {
         self.work.join("ssh_config")
     }
@@ -75,12 +75,12 @@ impl ChaosBed {
         format!("LINERATE_LAB={}", self.lab.name().as_str())
     }
 
-    /// Resets all connections but ssh's.
+    /// Resets all TCP connections except those of ssh.
     pub fn reset(&self) -> anyhow::Result<()> {
         self.on(End::A, &["ss", "-K", "-t", "sport != :22 and dport != :22"])
     }
 
-    /// Loses every packet from now on, in both directions, without a word.
+    /// Drops every packet from now on, in both directions, without any error message.
     pub fn cut(&self) -> anyhow::Result<()> {
         self.neighbours(&["replace"], &["lladdr", NOBODYS_ADDRESS, "nud", "permanent"])
     }
@@ -114,7 +114,7 @@ impl ChaosBed {
 
 impl Drop for ChaosBed {
     fn drop(&mut self) {
-        // Mounts lie in the lab's directory, which goes after them.
+        // The mounts are in the lab's directory, so they are removed first.
         self.grounds.clear();
         let _ = self.server.kill();
         let _ = self.server.wait();
@@ -125,14 +125,15 @@ impl Drop for ChaosBed {
     }
 }
 
-/// A far host and a path.
+/// A path on a far host, in the form `HOST:PATH`.
 pub fn far(end: End, path: &Path) -> OsString {
     let mut argument = OsString::from(if end == End::A { "a:" } else { "b:" });
     argument.push(path);
     argument
 }
 
-/// Starts a server on the near host as the lab's is on the far one, and writes a configuration by which `a` is that host.
+/// Starts an ssh server on the near host, like the lab's on the far host, and writes an ssh configuration in
+/// which the near host is `a`.
 fn serve(lab: &Lab) -> anyhow::Result<Child> {
     let address = lab.host(End::A).address;
     let client = lab.ssh_config();
@@ -157,7 +158,7 @@ fn serve(lab: &Lab) -> anyhow::Result<Child> {
     Ok(server)
 }
 
-/// Where the far end's root keeps the copy that a transfer brings.
+/// The path at which the far end's root keeps the copy of the program that a transfer sends.
 fn cached_copy(program: &Path) -> Option<PathBuf> {
     let id = Binary::of(String::new(), program.into()).ok()?.id;
     let entry = fs::read_to_string("/etc/passwd").ok()?;

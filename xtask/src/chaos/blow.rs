@@ -1,4 +1,4 @@
-//! Blows: what hits a transfer, and when.
+//! Faults that are injected into a transfer, and the times of their injection.
 
 use anyhow::Context;
 use fastrand::Rng;
@@ -9,22 +9,22 @@ use std::time::{Duration, Instant};
 
 use super::round::RunningRound;
 
-/// One blow.
+/// A fault, and the time at which it is injected.
 #[derive(Clone, Debug)]
 pub struct Blow {
     pub kind: BlowKind,
     pub moment: Moment,
 }
 
-/// The moment at which a blow comes.
+/// The time at which a fault is injected.
 #[derive(Clone, Copy, Debug)]
 pub enum Moment {
     After(Duration),
-    /// When this number of bytes has come over the link.
+    /// When the link has carried this number of bytes.
     Bytes(u64),
 }
 
-/// The kind of a blow.
+/// The kind of a fault.
 #[derive(Clone, Debug, PartialEq)]
 pub enum BlowKind {
     Client(Signal),
@@ -32,7 +32,7 @@ pub enum BlowKind {
     Shell(Signal),
     Both,
     ShellAndAgent,
-    /// The data connections are reset.
+    /// All data connections are reset.
     Reset,
     Cut(Duration),
     CutForGood,
@@ -100,7 +100,7 @@ impl BlowKind {
         }
     }
 
-    /// Hits `run`, which has then to end by itself.
+    /// Injects the fault into `run`, which must then end by itself.
     pub fn hit(&self, run: &mut RunningRound<'_>) -> anyhow::Result<()> {
         match self {
             Self::Client(signal) => run.signal_client(*signal),
@@ -138,14 +138,15 @@ impl BlowKind {
     }
 }
 
-/// Kills a process of the run and the agent, which is looked up before it may lose its parent.
+/// Kills a process of the run and the agent. The agent is looked up first, because it may lose its parent
+/// process.
 fn kill_with_agent<'a>(run: &RunningRound<'a>, signal: fn(&RunningRound<'a>, Signal)) {
     let agent = run.agent();
     signal(run, Signal::KILL);
     super::processes::signal(&agent, Signal::KILL);
 }
 
-/// Stops a process of the run for this time.
+/// Stops a process of the run for this time, then continues it.
 fn pause<'a>(run: &RunningRound<'a>, time: Duration, signal: fn(&RunningRound<'a>, Signal)) {
     signal(run, Signal::STOP);
     thread::sleep(time);
@@ -158,7 +159,7 @@ fn draw_signal(rng: &mut Rng) -> Signal {
 
 impl Moment {
     pub fn draw(rng: &mut Rng, is_within: bool, bytes: u64) -> Self {
-        // Early moments are as likely as late ones, whatever the time that a transfer takes.
+        // Early and late times are equally probable, regardless of the duration of a transfer.
         if is_within {
             return Self::After(Duration::from_secs_f64(0.02 * (rng.f64() * 3.5).exp()));
         }
@@ -168,7 +169,7 @@ impl Moment {
         Self::Bytes((bytes as f64 * rng.f64() * 1.02) as u64)
     }
 
-    /// Waits for the moment; false if the run has ended before.
+    /// Waits until the time of the fault; returns false if the run has ended before.
     pub fn wait(&self, run: &mut RunningRound<'_>) -> bool {
         let begun = Instant::now();
         let has_come = |run: &RunningRound<'_>| match self {
@@ -185,7 +186,8 @@ impl Moment {
     }
 }
 
-/// Bytes that an interface has carried, either way, in the network namespace of a process.
+/// The number of bytes that an interface in the network namespace of a process has carried, in both
+/// directions.
 pub fn carried(pid: u32, interface: &str) -> Option<u64> {
     let table = fs::read_to_string(format!("/proc/{pid}/net/dev")).ok()?;
     let line = table.lines().find_map(|line| line.trim().strip_prefix(interface)?.strip_prefix(':'))?;

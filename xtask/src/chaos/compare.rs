@@ -1,4 +1,4 @@
-//! Compares a tree and its copy at the end, by rsync and by hand.
+//! Compares a tree with its copy at the end of a round, with rsync and with own code.
 
 use anyhow::Context;
 use std::fs::Metadata;
@@ -21,7 +21,7 @@ pub fn differences(operation: &Operation, tree: &Path, copy: &Path) -> anyhow::R
 fn by_rsync(operation: &Operation, tree: &Path, copy: &Path) -> anyhow::Result<Vec<String>> {
     let mut rsync = Command::new("rsync");
     rsync.args(["--dry-run", "--checksum", "--itemize-changes", operation.kept]);
-    // XFS shows each ACL a second time under these names.
+    // XFS shows each ACL a second time under these attribute names.
     rsync.arg("--filter=-x trusted.SGI_ACL_*");
     if operation.special == Special::Delete || !operation.is_onto {
         rsync.arg("--delete");
@@ -70,7 +70,7 @@ fn attributes(operation: &Operation, a: &Metadata, b: &Metadata) -> Option<&'sta
     }
 }
 
-/// Files of the older version that were replaced, and of which no backup is.
+/// The files of the older version that were replaced but of which no backup exists.
 pub fn missing_backups(tree: &Path, older: &Path, backup: &Path) -> Vec<String> {
     let is_replaced = |name: &PathBuf| {
         let both = older.join(name).symlink_metadata().is_ok_and(|meta| meta.is_file())
@@ -82,7 +82,7 @@ pub fn missing_backups(tree: &Path, older: &Path, backup: &Path) -> Vec<String> 
     lost.map(|name| format!("{name:?} has no backup")).collect()
 }
 
-/// Files that are neither at the source any more nor whole at the destination.
+/// The files that no longer exist at the source and aren't complete at the destination.
 pub fn lost_sources(tree: &Path, source: &Path, copy: &Path) -> Vec<String> {
     let is_file = |name: &PathBuf| tree.join(name).symlink_metadata().is_ok_and(|meta| meta.is_file());
     let has = |top: &Path, name: &PathBuf| is_same(&tree.join(name), &top.join(name)).unwrap_or(false);
@@ -90,7 +90,7 @@ pub fn lost_sources(tree: &Path, source: &Path, copy: &Path) -> Vec<String> {
     lost.map(|name| format!("{name:?} is lost: not at the source, and not at the destination")).collect()
 }
 
-/// Names of unfinished things below `top`.
+/// The names of temporary and unfinished files below `top`.
 pub fn leftovers(top: &Path) -> Vec<String> {
     let left = names(top).into_iter().filter(|path| path.file_name().is_some_and(is_unfinished));
     left.map(|path| format!("{} is left", top.join(path).display())).collect()

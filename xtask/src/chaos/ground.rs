@@ -10,7 +10,7 @@ use std::process::Command;
 
 use crate::call;
 
-/// Bytes that each file system holds: enough for two of the largest trees, little enough to be filled.
+/// The size of each file system in bytes: enough for two of the largest trees, but small enough to be filled.
 pub const ROOM: u64 = 400 << 20;
 
 /// A kind of file system.
@@ -22,7 +22,7 @@ pub enum GroundKind {
     Btrfs,
     /// A file system without O_TMPFILE.
     Bindfs,
-    /// A file system that is full before everything has arrived, and then grows.
+    /// A file system that is full before everything is copied, and is enlarged later.
     Small,
 }
 
@@ -36,14 +36,15 @@ pub const KINDS: [GroundKind; 6] = [
     GroundKind::Small,
 ];
 
-/// One file system, mounted.
+/// A mounted file system.
 pub struct Ground {
     pub kind: GroundKind,
     pub top: PathBuf,
 }
 
 impl Ground {
-    /// Makes a file system and mounts it below `directory`. The error says what is missing.
+    /// Makes a file system and mounts it below `directory`. The error names a missing program or kernel
+    /// module.
     pub fn mount(kind: GroundKind, directory: &Path) -> anyhow::Result<Self> {
         let ground = Self { kind, top: directory.join(format!("{kind:?}").to_lowercase()) };
         fs::create_dir_all(&ground.top)?;
@@ -75,7 +76,7 @@ impl Ground {
         KINDS.iter().position(|kind| *kind == self.kind).expect("one of them") as u64
     }
 
-    /// Gives a small file system this size.
+    /// Changes the size of a small file system.
     pub fn resize(&self, bytes: u64) -> anyhow::Result<()> {
         let option = format!("remount,size={bytes}");
         quietly(Command::new("mount").args(["-o", &option]).arg(&self.top))
@@ -92,7 +93,7 @@ impl Ground {
         Ok(())
     }
 
-    /// Takes the room that is left, until the result is dropped.
+    /// Fills the free space with a file, until the result is dropped.
     pub fn fill(&self) -> anyhow::Result<Filling> {
         let filling = Filling(self.top.join("filling"));
         let file = File::create(&filling.0)?;
@@ -101,7 +102,7 @@ impl Ground {
         while piece >= 4096 {
             match rustix::fs::fallocate(&file, rustix::fs::FallocateFlags::empty(), length, piece) {
                 Ok(()) => length += piece,
-                // Some file systems in user space can't do that.
+                // Some file systems in user space don't support this call.
                 Err(Errno::OPNOTSUPP) => break,
                 Err(_) => piece /= 2,
             }
@@ -136,7 +137,7 @@ impl Drop for Ground {
     }
 }
 
-/// A file that takes all the room.
+/// A file that fills the free space; it is removed on drop.
 pub struct Filling(PathBuf);
 
 impl Drop for Filling {
@@ -145,7 +146,7 @@ impl Drop for Filling {
     }
 }
 
-/// Runs a command; its output is in the error.
+/// Runs a command; if it fails, the error contains its output.
 fn quietly(command: &mut Command) -> anyhow::Result<()> {
     let shown = crate::show(command);
     let output = command.output().with_context(|| format!("running {shown}"))?;

@@ -1,8 +1,9 @@
-//! The kill test: each *round* is one command, of any kind and onto any file system, whose ends, whose remote shell or whose link
-//! is hit while it runs, and which is then run again until it is done. A watcher reads the destination all the time; at the end
-//! rsync compares the trees, and nothing may be left.
+//! The kill test. Each *round* runs one command, of any kind and on any file system. While it runs, its ends,
+//! its remote shell or its link is disturbed; then it is run again until it succeeds. A watcher reads the
+//! destination during the whole round. At the end, rsync compares the trees, and no temporary files may be
+//! left.
 //!
-//! Everything lives in a lab and in a mount namespace of the test's own, so that nothing stays behind a test that is killed.
+//! All files are in a lab and in a separate mount namespace, so that a killed test leaves nothing behind.
 
 mod bed;
 mod blow;
@@ -26,15 +27,15 @@ use bed::ChaosBed;
 use operation::OPERATIONS;
 use round::{ChaosRound, RoundOutcome};
 
-/// Names the process that is in its own namespace.
+/// The environment variable that marks the process inside the test's own namespace.
 const INSIDE: &str = "LINERATE_CHAOS_INSIDE";
 
-/// The arguments.
+/// The arguments of the test.
 #[derive(Debug, PartialEq)]
 struct ChaosOptions {
     kills: u32,
     seed: u64,
-    /// One round alone.
+    /// The seed of a single round that is run.
     round: Option<u64>,
     program: Option<PathBuf>,
 }
@@ -91,16 +92,16 @@ struct ChaosFigures {
     kills: BTreeMap<&'static str, u32>,
     operations: BTreeMap<&'static str, u32>,
     grounds: BTreeMap<&'static str, u32>,
-    /// Files read by the watcher.
+    /// The number of files that the watcher read.
     read: u64,
-    /// Reruns that needed another one.
+    /// The number of repeated runs that had to be repeated again.
     again: u32,
     failed: Vec<(u64, Vec<String>)>,
 }
 
 impl ChaosFigures {
-    /// Plays rounds until there were as many kills as asked for, and each operation and each file system at
-    /// least once.
+    /// Plays rounds until the requested number of kills is reached, and each operation and each file system
+    /// was used at least once.
     fn play_all(&mut self, bed: &ChaosBed, options: &ChaosOptions) -> anyhow::Result<()> {
         let (operations, grounds) = (OPERATIONS.len() as u64, bed.grounds.len() as u64);
         let mut rng = Rng::with_seed(options.seed);
@@ -108,10 +109,11 @@ impl ChaosFigures {
             if self.kills.values().sum::<u32>() >= options.kills && number >= operations.max(grounds) {
                 break;
             }
-            // The seed itself says which operation and which file system, so that it repeats the round alone.
+            // The seed also determines the operation and the file system, so that a single round can be
+            // repeated.
             let draw = rng.u64(..1 << 32);
-            // Both are taken in turn; after each turn of the operations the file systems begin one further,
-            // so all pairs come.
+            // Operations and file systems are used in turn. After each cycle of operations the file systems
+            // are shifted by one, so that all pairs occur.
             let (operation, ground) = (number % operations, (number + number / operations) % grounds);
             self.play(
                 bed,

@@ -2,67 +2,67 @@
 
 use std::path::Path;
 
-/// A command, how its result is compared, and what it needs.
+/// A command of the kill test: its words, how its result is compared, and its requirements.
 #[derive(Debug, PartialEq)]
 pub struct Operation {
     pub name: &'static str,
-    /// Words of linerate before its sources.
+    /// The words of linerate's command line before the sources.
     pub words: &'static [&'static str],
-    /// rsync's options that compare what this keeps.
+    /// The options of rsync for comparing the metadata that the command keeps.
     pub kept: &'static str,
     pub source: SourceForm,
-    /// True where an older version of the tree is at the destination.
+    /// Whether an older version of the tree exists at the destination.
     pub is_onto: bool,
     pub special: Special,
 }
 
-/// How a tree is named.
+/// The form in which the source is named on the command line.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum SourceForm {
-    /// `tree`, into the directory `there`.
+    /// `tree`, copied into the directory `there`.
     Tree,
-    /// `tree/` as `there/tree`.
+    /// `tree/`, copied as `there/tree`.
     Contents,
-    /// `./tree`, below which its name is kept.
+    /// `./tree`, so that the name is kept below the destination.
     Relative,
 }
 
-/// A property of an operation that the test has to know of.
+/// A property of an operation that the test must consider.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Special {
     None,
     Delete,
-    /// Existing files are written in place: readers may see a mixture.
+    /// Existing files are written in place, so readers may see a mixture of old and new contents.
     InPlace,
-    /// As [`Special::InPlace`], with backups; a rerun makes other backups.
+    /// As [`Special::InPlace`], with backups; a repeated run makes additional backups.
     InPlaceBackup,
-    /// The bytes of a file that are there are kept, and the rest is written behind them.
+    /// The existing bytes of a file are kept, and the rest is appended.
     Append,
     Follow,
     Backup,
-    /// Unfinished files lie in a directory that is there before.
+    /// Unfinished files are in a directory that exists beforehand.
     Aside,
     LinkDest,
     RemoveSource,
 }
 
 impl Operation {
-    /// True for the commands with options of linerate's own.
+    /// Whether the command has linerate's own options, as `cp` and `sync` have.
     pub fn is_cp_or_sync(&self) -> bool {
         matches!(self.words[0], "cp" | "sync")
     }
 
-    /// True where readers may see a file that isn't whole.
+    /// Whether readers may see a file that isn't complete.
     pub fn writes_in_place(&self) -> bool {
         matches!(self.special, Special::InPlace | Special::InPlaceBackup | Special::Append)
     }
 
-    /// True if the operation copies devices, and links that lead nowhere.
+    /// Whether the operation copies devices and dangling links.
     pub fn takes_all(&self) -> bool {
         self.kept.contains('a') && self.special != Special::Follow
     }
 
-    /// The option with a directory that some operations have.
+    /// The option that names a directory, for operations that have one.
     pub fn directory_option(&self, there: &Path) -> Option<String> {
         match self.special {
             Special::LinkDest => Some(format!("--link-dest={}", there.join("before").display())),
@@ -89,7 +89,7 @@ pub const OPERATIONS: &[Operation] = &[
     synced("sync --delete", &["sync", "--delete"], "-aHAX").with(Special::Delete),
     synced("rsync -a --delete", &["rsync", "-a", "--delete"], "-a").with(Special::Delete),
     plain("cp -a", &["cp", "-a"], "-aHAX"),
-    // The directories of a source that was emptied in part have other times.
+    // If a source was only partly emptied, its directories have new modification times.
     synced("rsync --remove-source-files", &["rsync", "-a", "--remove-source-files"], "-aO")
         .with(Special::RemoveSource)
         .onto_nothing(),

@@ -6,19 +6,19 @@ use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Processes that were started with this `NAME=VALUE`.
+/// The processes whose environment contains this `NAME=VALUE`.
 pub fn marked(mark: &str) -> Vec<i32> {
     let pids = fs::read_dir("/proc").into_iter().flatten().flatten();
     let pids = pids.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
     pids.filter(|pid| {
-        // A zombie has no environment any more.
+        // A zombie's environment can't be read.
         let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
         environment.split(|byte| *byte == 0).any(|entry| entry == mark.as_bytes())
     })
     .collect()
 }
 
-/// The processes of `pids` whose program has a name that `is_it` accepts.
+/// The processes of `pids` whose program's name satisfies `is_it`.
 pub fn running(pids: Vec<i32>, is_it: impl Fn(&str) -> bool) -> Vec<i32> {
     pids.into_iter().filter(|pid| name_of(*pid).is_some_and(|name| is_it(&name))).collect()
 }
@@ -30,12 +30,12 @@ fn name_of(pid: i32) -> Option<String> {
 
 pub fn signal(pids: &[i32], signal: Signal) {
     for pid in pids.iter().filter_map(|pid| Pid::from_raw(*pid)) {
-        // A process that has just ended needs no signal.
+        // A process that has just ended causes an error, which is ignored.
         let _ = kill_process(pid, signal);
     }
 }
 
-/// Looks again and again until it is `done`; false where it never was.
+/// Calls `done` repeatedly until it returns true or `patience` has passed; returns whether it became true.
 pub fn within(patience: Duration, mut done: impl FnMut() -> bool) -> bool {
     let deadline = Instant::now() + patience;
     while !done() {

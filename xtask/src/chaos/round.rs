@@ -1,4 +1,4 @@
-//! One round: a command is hit, once or several times, and run again until it is done.
+//! A round: a command is disturbed once or several times, and run again until it succeeds.
 
 mod running;
 
@@ -25,12 +25,13 @@ use super::watch::{Scene, SceneWatch};
 use crate::call;
 pub use running::RunningRound;
 
-/// The longest time of a run that isn't hit any more.
+/// The longest time of a run without further faults.
 const PATIENCE: Duration = Duration::from_secs(150);
-/// Reruns that may fail: the end of an earlier run may still be at work, or the machine slow.
+/// The number of repeated runs that may fail, because processes of an earlier run may still exist or the
+/// machine may be slow.
 const TRIES: u32 = 4;
 
-/// The way of the files.
+/// The direction of the transfer.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum RoundWay {
     Push,
@@ -40,7 +41,7 @@ enum RoundWay {
     Between,
 }
 
-/// One round, as its seed says.
+/// A round, as determined by its seed.
 pub struct ChaosRound<'a> {
     bed: &'a ChaosBed,
     pub operation: &'static Operation,
@@ -50,9 +51,9 @@ pub struct ChaosRound<'a> {
     options: Vec<String>,
     timeout: u64,
     blows: Vec<Blow>,
-    /// The part of the needed room that a small file system has at first.
+    /// The initial size of a small file system, as a share of the size that is needed.
     small: f64,
-    /// True where a rerun doesn't wait for the far end of the run before.
+    /// Whether a repeated run starts without waiting for the far end of the previous run.
     hurries: bool,
 }
 
@@ -65,7 +66,7 @@ pub struct RoundOutcome {
 }
 
 impl<'a> ChaosRound<'a> {
-    /// The round of this seed, whose remainders are its operation and its file system.
+    /// Determines the round of this seed. The operation and the file system are remainders of the seed.
     pub fn draw(bed: &'a ChaosBed, seed: u64) -> anyhow::Result<Self> {
         let operations = OPERATIONS.len() as u64;
         let operation = &OPERATIONS[(seed % operations) as usize];
@@ -79,7 +80,7 @@ impl<'a> ChaosRound<'a> {
         let way = draw_way(&mut rng, operation);
         let timeout = if operation.words[0] == "scp" { 30 } else { rng.u64(5..9) };
         let options = draw_options(&mut rng, operation, way, timeout);
-        // A part of the older tree is right already: less is sent.
+        // A part of the older tree is already correct, so fewer bytes are sent.
         let bytes = if operation.is_onto { shape.bytes / 3 } else { shape.bytes };
         let blows = (0..[1, 1, 2, 3][rng.usize(0..4)]).map(|_| Blow {
             kind: BlowKind::draw(&mut rng, way == RoundWay::Within, timeout < 30),
@@ -182,7 +183,7 @@ impl<'a> ChaosRound<'a> {
         Ok(())
     }
 
-    /// Runs the command again until it is done.
+    /// Runs the command again until it succeeds.
     fn finish(&self, outcome: &mut RoundOutcome) -> anyhow::Result<()> {
         let mut said = String::new();
         for number in 0..TRIES {
@@ -208,8 +209,8 @@ impl<'a> ChaosRound<'a> {
         Ok(())
     }
 
-    /// Processes that are still there after twice the timeout, and after the time that an agent waits for its job: a client that
-    /// is cut off before has not named a timeout.
+    /// The processes that still exist after twice the timeout, and after the time that an agent waits for its
+    /// job: a client that was cut off early hasn't sent its timeout yet.
     fn survivors(&self) -> Vec<String> {
         let left = || [marked(&self.near_mark()), self.agents()].concat();
         let patience = Duration::from_secs((2 * self.timeout).max(30) + 2);
@@ -330,7 +331,7 @@ impl fmt::Display for ChaosRound<'_> {
 fn draw_way(rng: &mut Rng, operation: &Operation) -> RoundWay {
     use RoundWay::{Between, Pull, Push, Within};
     let ways: &[RoundWay] = match operation.words[0] {
-        // Within a host scp is cp, with cp's links.
+        // Within one host, scp behaves like cp, including its handling of links.
         "scp" => &[Push, Pull, Push, Pull, Between],
         "rsync" => &[Push, Pull, Push, Pull, Within],
         _ => &[Push, Pull, Push, Pull, Within, Between],

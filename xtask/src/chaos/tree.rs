@@ -1,4 +1,4 @@
-//! Trees of several shapes, an older version of each, and what two of them have in common.
+//! Trees of several shapes, each with an older version, and comparisons of two trees.
 
 use anyhow::Context;
 use fastrand::Rng;
@@ -13,14 +13,14 @@ use std::process::Command;
 
 use crate::call;
 
-/// A tree, and an older version of it.
+/// A tree and an older version of it.
 pub struct Shape {
     pub name: &'static str,
-    /// The directory that holds both.
+    /// The directory that holds both versions.
     pub top: PathBuf,
-    /// Bytes on disk.
+    /// The number of bytes on disk.
     pub bytes: u64,
-    /// Only files, directories, and links that lead to one.
+    /// Whether the tree has only files, directories, and links that lead to files or directories.
     pub is_plain: bool,
 }
 
@@ -144,7 +144,7 @@ fn acl(number: u32) -> Vec<u8> {
     bytes
 }
 
-/// Changes some files, takes some away, adds others.
+/// Changes some files, removes some, and adds others.
 fn age(top: &Path, rng: &mut Rng) -> io::Result<()> {
     for path in names(top) {
         let path = top.join(path);
@@ -166,7 +166,7 @@ fn age(top: &Path, rng: &mut Rng) -> io::Result<()> {
                 File::options().write(true).open(&path)?.set_len(meta.len() / 2)?;
                 set_time(&path, 1_200_000_000, 0)?;
             }
-            // Everything lies elsewhere in it.
+            // All entries of the tree have a different path in the older version.
             5 => {
                 let bytes = fs::read(&path)?;
                 fs::write(&path, &bytes[bytes.len() / 50..])?;
@@ -202,7 +202,7 @@ pub fn write(path: &Path, length: u64, rng: &mut Rng) -> io::Result<()> {
     Ok(())
 }
 
-/// The paths of everything below `top`, in an order of its own, also while others come and go.
+/// The paths of all entries below `top`, in no particular order; entries may appear or vanish meanwhile.
 pub fn names(top: &Path) -> Vec<PathBuf> {
     let (mut found, mut waiting) = (Vec::new(), vec![PathBuf::new()]);
     while let Some(path) = waiting.pop() {
@@ -218,7 +218,7 @@ pub fn names(top: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// True where both are regular files, or lead to one, with the same bytes.
+/// Whether both paths are regular files, or links to files, with the same contents.
 pub fn is_same(one: &Path, other: &Path) -> io::Result<bool> {
     let (mut a, mut b) = (open(one)?, open(other)?);
     let (left, right) = (a.metadata()?, b.metadata()?);
@@ -237,7 +237,7 @@ pub fn is_same(one: &Path, other: &Path) -> io::Result<bool> {
     }
 }
 
-/// Opens a file; for a fifo it doesn't wait until somebody writes into it.
+/// Opens a file; for a FIFO, it doesn't wait for a writer.
 fn open(path: &Path) -> io::Result<File> {
     Ok(rustix::fs::open(path, OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC, Mode::empty())?.into())
 }

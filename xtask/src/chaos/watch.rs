@@ -1,5 +1,5 @@
-//! Looks at the destination all the time: a file under a real name must be the source's or the older one, whole, and nothing may
-//! be open to more users than at either end.
+//! Watches the destination during a round: a file under its final name must be a complete new or old version,
+//! and no file may be accessible to more users than at the source or in the old version.
 
 use std::collections::HashSet;
 use std::ffi::OsStr;
@@ -13,25 +13,25 @@ use std::time::Duration;
 
 use super::tree::{is_same, names};
 
-/// The files that the watch looks at, and what it judges.
+/// The trees that are watched, and the rules by which they are judged.
 #[derive(Clone)]
 pub struct Scene {
     pub tree: PathBuf,
     pub older: Option<PathBuf>,
     pub destination: PathBuf,
-    /// False where readers may see mixtures.
+    /// Whether contents are checked; false for operations whose readers may see mixtures.
     pub reads: bool,
-    /// False where rights come through links.
+    /// Whether modes are checked; false for operations that follow links at the destination.
     pub judges_modes: bool,
 }
 
-/// A thread that looks until it is ended.
+/// A thread that watches the destination until it is stopped.
 pub struct SceneWatch {
     stop: Arc<AtomicBool>,
     thread: JoinHandle<Seen>,
 }
 
-/// The things that the watch has seen.
+/// The observations of the watch.
 #[derive(Default)]
 pub struct Seen {
     pub read: u64,
@@ -70,7 +70,7 @@ impl Scene {
             if self.judges_modes {
                 self.judge_mode(&path, &meta, seen);
             }
-            // Each file is read once; one that takes its place is another, as is one that has changed.
+            // Each file is read once; a file that replaced it or was changed is read again.
             let identity = (path.clone(), meta.ino(), meta.len(), meta.ctime_nsec());
             if self.reads && meta.is_file() && !is_temporary(&path) && seen.known.insert(identity) {
                 self.read(&path, seen);
@@ -84,7 +84,7 @@ impl Scene {
         if is_one(&self.tree) || self.older.as_deref().is_some_and(is_one) {
             seen.read += 1;
         } else if here.symlink_metadata().is_ok_and(|meta| meta.is_file()) && !is_one(&self.tree) {
-            // Read twice, since it may have given way to another in between.
+            // The file is read twice, since it may have been replaced between two reads.
             seen.wrong.push(format!("{path:?} was half a file, or a wrong one, under its real name"));
         }
     }
@@ -102,7 +102,8 @@ impl Scene {
         }
     }
 
-    /// Rights that others have on this path in either version; for a temporary name, on any file beside it.
+    /// The permissions that other users may have on this path: those in either version, or, for a temporary
+    /// name, those of any file in the same directory.
     fn may_be_open(&self, path: &Path) -> u32 {
         let tops = [Some(&self.tree), self.older.as_ref()];
         let mode = |path: PathBuf| path.symlink_metadata().map_or(0, |meta| meta.mode() & 0o077);
@@ -119,12 +120,13 @@ impl Scene {
     }
 }
 
-/// True for the names that linerate gives what isn't whole, and for what lies in a directory of such files.
+/// Whether a path is a temporary name of linerate, or below a directory of temporary files.
 fn is_temporary(path: &Path) -> bool {
     path.iter().any(is_unfinished)
 }
 
-/// True for a name of something unfinished: linerate's own, that of `--delay-updates`, and that of `--partial-dir` here.
+/// Whether a name is that of an unfinished file: of linerate itself, of `--delay-updates`, or of this test's
+/// `--partial-dir`.
 pub fn is_unfinished(name: &OsStr) -> bool {
     name.as_encoded_bytes().starts_with(b".linerate.")
         || [".~tmp~", ".partial"].iter().any(|own| name == *own)

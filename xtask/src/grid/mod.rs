@@ -1,5 +1,5 @@
-//! The rate that the doctor predicts from the windows of a path, beside the rate that another program reaches there, over buffers,
-//! round trips and congestion controls.
+//! Compares the rate that the doctor predicts from a path's TCP windows with the rate that iperf3 reaches,
+//! for several buffer sizes, round-trip times and congestion controls.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,29 +10,32 @@ use serde_json::Value;
 
 use crate::built_release;
 
-/// Both measurements of a path with several buffers.
+/// The script that measures a path with several buffer sizes, by both programs.
 const SCRIPT: &str = include_str!("point.sh");
-/// The link. It is fast enough that the windows limit, and slow enough that two processors carry what they allow.
+/// The rate of the link: fast enough that the windows limit the transfer, and slow enough that two processors
+/// can carry it.
 const LINK: &str = "1gbit";
-/// Round trips in milliseconds: long enough that a busy machine adds little to them.
+/// Round-trip times in milliseconds: long enough that the delay of a busy machine is small in comparison.
 const ROUND_TRIPS: [u64; 3] = [20, 40, 80];
-/// The congestion controls, as far as the kernel has them.
+/// The congestion controls that are tested, if the kernel has them.
 const CONTROLS: [&str; 3] = ["cubic", "reno", "bbr"];
-/// Receive and send buffers, in units of [`UNIT`] for each millisecond of the round trip: the first limits, or the second, or both
-/// are alike.
+/// Pairs of receive and send buffers, in units of [`UNIT`] per millisecond of the round-trip time. The first
+/// buffer limits, or the second, or both are equal.
 const BUFFERS: [(u64, u64); 4] = [(1, 16), (2, 16), (2, 2), (16, 1)];
-/// 210 Mbit/s where all of it is window.
+/// A buffer of this number of bytes per millisecond allows 210 Mbit/s, if all of it is window.
 const UNIT: u64 = 26_214;
-/// The fewest points, the largest difference, and the share of the points that must be within it.
+/// The least number of points; the largest tolerated difference; and the share of points that must be within
+/// it.
 const LEAST: usize = 24;
 const DIFFERENCE: f64 = 0.15;
 const BOUND: f64 = 0.95;
-/// Seconds for which iperf3 sends, and for which each of its rates is the mean.
+/// The seconds for which iperf3 sends, and the seconds over which it averages each of its rates.
 const SECONDS: (&str, &str) = ("5", "2");
-/// Measurements of a point: one of the doctor, two of iperf3, since one early loss slows a whole run down.
+/// The number of results for each point: one of the doctor and two of iperf3, since a single early loss slows
+/// down a whole run.
 const OBJECTS: usize = 3;
 
-/// `--program FILE`, `--congestion NAME,NAME`, `--rtt MS,MS`.
+/// The options `--program FILE`, `--congestion NAME,NAME` and `--rtt MS,MS`.
 #[derive(Default)]
 struct GridOptions {
     program: Option<PathBuf>,
@@ -40,21 +43,21 @@ struct GridOptions {
     round_trips: Vec<u64>,
 }
 
-/// One point of the grid; rates in bits a second.
+/// A point of the grid; rates are in bit/s.
 struct Point {
     control: String,
     round_trip: u64,
     buffers: (u64, u64),
     predicted: f64,
     measured: f64,
-    /// The limit, as the doctor named it.
+    /// The limiting factor that the doctor named.
     limiter: String,
 }
 
-/// Measures the points, and prints them; fails where too many predictions are wrong.
+/// Measures the points, and prints them; returns an error if too many predictions are wrong.
 ///
 /// # Errors
-/// Where no lab can be made, a measurement fails, or the bound doesn't hold.
+/// If no lab can be made, a measurement fails, or the bound doesn't hold.
 pub fn run(arguments: &[String]) -> anyhow::Result<()> {
     let options = GridOptions::parse(arguments)?;
     let program = options.program.clone().map_or_else(built_release, Ok)?;
@@ -84,7 +87,7 @@ fn judge(points: &[Point]) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The points of a path with this round trip, in a lab of its own.
+/// Measures the points with this round-trip time, in a separate lab.
 fn measure(program: &Path, control: &str, round_trip: u64) -> anyhow::Result<Vec<Point>> {
     let buffers = BUFFERS.map(|(receive, send)| (receive * UNIT * round_trip, send * UNIT * round_trip));
     let lines: Vec<String> = buffers.iter().map(|(receive, send)| format!("{receive} {send}")).collect();
@@ -123,7 +126,7 @@ fn measure(program: &Path, control: &str, round_trip: u64) -> anyhow::Result<Vec
 }
 
 impl Point {
-    /// `all`: the objects of the doctor and of iperf3.
+    /// Makes a point from `all`, which holds the JSON results of the doctor and of iperf3.
     fn of(control: &str, round_trip: u64, buffers: (u64, u64), all: &[Value]) -> anyhow::Result<Self> {
         let Some((doctor, runs)) = all.split_first() else { bail!("a point has measurements") };
         let predicted =
@@ -159,14 +162,15 @@ impl Point {
     }
 }
 
-/// The ceiling of one stream, by the doctor's finding about windows.
+/// The predicted limit of one stream, from the doctor's finding about windows.
 fn predicted(doctor: &Value) -> Option<f64> {
     let findings = doctor["findings"].as_array()?;
     let windows = findings.iter().find(|finding| finding["check"] == "window-vs-bdp")?;
     Some(windows["ceiling"].as_f64()? / doctor["measured"]["streams"].as_f64()?.max(1.0))
 }
 
-/// The mean of the rates that arrived after the first interval, in which the window grows; the last one is a short rest.
+/// The mean of iperf3's rates without the first interval, in which the window grows, and without the last,
+/// which is short.
 fn reached(iperf: &Value) -> Option<f64> {
     let [_, steady @ .., _] = iperf["server_output_json"]["intervals"].as_array()?.as_slice() else {
         return None;
@@ -204,7 +208,7 @@ impl GridOptions {
     }
 }
 
-/// The congestion controls of this kernel among those of the grid.
+/// The congestion controls of the grid that this kernel has.
 fn available() -> anyhow::Result<Vec<String>> {
     let path = "/proc/sys/net/ipv4/tcp_available_congestion_control";
     let text = fs::read_to_string(path).with_context(|| format!("reading {path}"))?;

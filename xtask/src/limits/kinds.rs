@@ -1,12 +1,12 @@
-//! The limits that are made on purpose.
+//! The limits that the test creates on purpose.
 
 /// One kind of limit, and its name.
 pub struct LimitKind {
-    /// The limit that is made, for people and to choose it.
+    /// The name of the created limit, for output and for selection.
     pub made: &'static str,
-    /// The limiter that is to be named.
+    /// The limiting factor that linerate must name.
     pub expected: &'static str,
-    /// Options of the lab.
+    /// The options of the lab.
     pub lab: &'static str,
     /// The script that runs on host a, with the functions of bed.sh and `$CP`, `$STREAM`, `$MEASURE`, `$SCP`, `$SSH`, `$FAR`.
     pub script: &'static str,
@@ -20,7 +20,7 @@ pub const KINDS: &[LimitKind] = &[
         lab: "--link 1gbit",
         script: "$CP $WORK/mid b:$WORK/out",
     },
-    // From memory to memory: writing files too would fill a host of two processors.
+    // Data goes from memory to memory, since writing files would overload a host with two processors.
     LimitKind {
         made: "link-10g",
         expected: "network",
@@ -45,7 +45,8 @@ pub const KINDS: &[LimitKind] = &[
         lab: "--link 1gbit --rtt 20ms",
         script: "sysctl -q -w net.ipv4.tcp_wmem='4096 16384 262144'; $CP --streams 2 $WORK/little b:$WORK/out",
     },
-    // No data connection either way: ssh's window allows 2 MiB in flight.
+    // With no data connection possible in either direction, data goes through ssh, whose window allows 2 MiB
+    // in flight.
     LimitKind {
         made: "through-ssh",
         expected: "through-ssh",
@@ -143,7 +144,7 @@ pub const KINDS: &[LimitKind] = &[
         lab: "--link 1gbit --rtt 20ms",
         script: "sysctl -q -w net.ipv4.tcp_wmem='4096 16384 262144'; $MEASURE -- $SCP $WORK/little b:$WORK/out",
     },
-    // ssh has 2 MiB under way at most, which no counter of the kernel shows.
+    // ssh has at most 2 MiB in flight, which no counter of the kernel shows.
     LimitKind {
         made: "measure-ssh-window",
         expected: "not-explained",
@@ -312,7 +313,7 @@ pub const KINDS: &[LimitKind] = &[
         lab: "--link 100mbit",
         script: "$MEASURE -- rsync -e \"$SSH\" $WORK/little b:$WORK/out/",
     },
-    // From here the far end's disk can't be seen.
+    // The disk of the far end isn't visible from this end.
     LimitKind {
         made: "measure-far-source",
         expected: "not-explained",

@@ -1,4 +1,4 @@
-//! Makes each limit on purpose, and counts how often it is named right.
+//! Creates each kind of limit on purpose, and counts how often linerate names it correctly.
 
 mod kinds;
 
@@ -11,19 +11,19 @@ use kinds::{KINDS, LimitKind};
 
 use crate::{cargo, setup};
 
-/// The first lines of each step's script.
+/// The common first lines of each step's script.
 const BED: &str = include_str!("bed.sh");
-/// The share of the tries that must be right.
+/// The least share of tries in which the limit must be named correctly.
 const BOUND: f64 = 0.95;
 
-/// `--tries N`, `--only KIND,KIND`, `--program FILE`.
+/// The options `--tries N`, `--only KIND,KIND` and `--program FILE`.
 struct LimitOptions {
     tries: u32,
     only: Vec<String>,
     program: Option<PathBuf>,
 }
 
-/// Makes the limits and prints the table; fails where too few are named right.
+/// Creates the limits and prints the table; returns an error if too few limits are named correctly.
 pub fn run(arguments: &[String]) -> anyhow::Result<()> {
     let options = LimitOptions::parse(arguments)?;
     if let Some(reason) = missing() {
@@ -46,7 +46,7 @@ pub fn run(arguments: &[String]) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A row of the table; how many were right.
+/// Prints a row of the table, and returns the number of correct results.
 fn show(kind: &LimitKind, named: &[String]) -> u32 {
     let is_right = |verdict: &&String| verdict.split(':').next() == Some(kind.expected);
     let right = named.iter().filter(is_right).count();
@@ -88,7 +88,7 @@ impl LimitOptions {
         self.only.is_empty() || self.only.iter().any(|name| name == kind.made)
     }
 
-    /// The program that was named, or one that is built now.
+    /// The path of the chosen program or, if none was chosen, of a program that is built now.
     fn program(&self) -> anyhow::Result<PathBuf> {
         if let Some(program) = &self.program {
             return Ok(program.clone());
@@ -108,7 +108,7 @@ impl LimitOptions {
     }
 }
 
-/// The needs that this host lacks; none if it has all.
+/// A program or right that this host lacks; `None` if nothing is missing.
 fn missing() -> Option<String> {
     let is_root = fs::read_to_string("/proc/self/status")
         .is_ok_and(|text| text.lines().any(|line| line.starts_with("Uid:\t0\t")));
@@ -128,7 +128,7 @@ fn missing() -> Option<String> {
     (!has_groups || !loops).then(|| "it needs control groups, /dev/loop-control and /dev/net/tun".into())
 }
 
-/// The bed in which the limits are made; it is taken down when this is dropped.
+/// The test bed in which limits are created; it is removed on drop.
 struct LimitBed {
     program: PathBuf,
     work: PathBuf,
@@ -141,7 +141,7 @@ impl LimitBed {
         Ok(bed)
     }
 
-    /// One try: the name, a colon, and why.
+    /// The result of one try: the name of the limiting factor, a colon, and the reason.
     fn name(&self, kind: &LimitKind) -> anyhow::Result<String> {
         self.must("bed_again")?;
         let script = format!("{BED}\n{}\n", kind.script);
@@ -171,14 +171,14 @@ impl LimitBed {
 
 impl Drop for LimitBed {
     fn drop(&mut self) {
-        // The rest is in memory and goes with it.
+        // Other parts of the bed are in memory, and are removed with it.
         if let Err(error) = self.must("bed_down") {
             eprintln!("xtask: {error:#}");
         }
     }
 }
 
-/// The limiter of the last object of JSON that was printed.
+/// The limiting factor in the last JSON object of the output.
 fn verdict(output: &Output) -> String {
     let text = String::from_utf8_lossy(&output.stdout);
     let last = text.lines().rev().find(|line| line.contains("\"limiter\":\""));

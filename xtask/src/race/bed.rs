@@ -1,4 +1,4 @@
-//! The bed of a race: its data, its link, and the time that each run of a program takes there.
+//! The test bed of a race: its data and its link. It measures the time of each run of a program.
 
 use anyhow::{Context, ensure};
 use fastrand::Rng;
@@ -19,41 +19,42 @@ use super::OURS;
 use super::cases::{RaceCase, RaceData, RaceLink, Racer};
 use crate::call;
 
-/// Bytes of a large file.
+/// The size of a large file in bytes.
 const LARGE: usize = 1_000_000_000;
-/// A login takes fewer bytes than this; what comes behind it is data.
+/// A login takes fewer bytes than this, so bytes beyond it are data.
 const LOGIN_BYTES: u64 = 64 << 10;
-/// A run is looked at this often: seldom enough to cost it nothing.
+/// The interval at which a run is observed; long enough to cost no measurable time.
 const LOOK: Duration = Duration::from_millis(100);
 
 const WDT: &str = include_str!("wdt.sh");
-/// In what a program prints, its own time for the data stands behind one of these, in seconds.
+/// The texts that precede, in a program's output, its own measurement of the data's time in seconds.
 const OWN_SECONDS: [&str; 2] = ["\"payload_seconds\":", "own seconds: "];
 
-/// The time of one run, and what else was seen.
+/// The time of one run, and other measurements of it.
 #[derive(Clone, Copy)]
 pub struct RaceTime {
     pub seconds: f64,
-    /// The program's own time for the data, without the login, if it prints one.
+    /// The program's own time for the data in seconds, without the login, if it prints one.
     pub own_seconds: Option<f64>,
-    /// Processor time of the whole machine.
+    /// The processor time of the whole machine in seconds.
     pub cpu_seconds: f64,
-    /// Bytes on the link, both ways.
+    /// The number of bytes on the link, in both directions.
     pub bytes: u64,
-    /// Until data was on the link.
+    /// The seconds until the link carried data.
     pub first_seconds: f64,
-    /// The most memory of one of its processes, in bytes.
+    /// The largest memory of any process of the program, in bytes.
     pub memory: u64,
 }
 
-/// The bed of one case.
+/// The test bed of one case.
 pub struct RaceBed {
     data: RaceData,
     program: PathBuf,
     source: PathBuf,
     older: PathBuf,
     destination: PathBuf,
-    /// One for each of the case's links; one for its directory alone within one host.
+    /// The labs: one for each of the case's links; for a case within one host, one lab of which only the
+    /// directory is used.
     labs: Vec<Lab>,
     is_far: bool,
 }
@@ -75,17 +76,17 @@ impl RaceBed {
         Ok(bed)
     }
 
-    /// The script that runs both ends of WDT.
+    /// The path of the script that runs both ends of WDT.
     fn wdt(&self) -> PathBuf {
         self.labs[0].scratch().join("wdt.sh")
     }
 
-    /// Removes everything.
+    /// Removes the test bed.
     pub fn down(self) -> anyhow::Result<()> {
         self.labs.into_iter().try_for_each(|lab| Ok(lab.down()?))
     }
 
-    /// Runs one of the programs onto a destination that is as before.
+    /// Runs one of the programs, after the destination was restored to its initial state.
     pub fn race(&self, racer: &Racer) -> anyhow::Result<RaceTime> {
         self.reset()?;
         let mut command = self.place(racer).command(&self.words(racer))?;
@@ -107,7 +108,7 @@ impl RaceBed {
         })
     }
 
-    /// Checks that the destination is what the source is, if the racer moves something there.
+    /// Returns an error if the destination differs from the source, for racers that move data there.
     pub fn check(&self, racer: &Racer) -> anyhow::Result<()> {
         if !racer.line.contains("{to}") {
             return Ok(());
@@ -140,7 +141,7 @@ impl RaceBed {
         racer.line.split(' ').map(|word| fill(word).into()).collect()
     }
 
-    /// Makes the destination as it was: missing, or the older version.
+    /// Restores the initial state of the destination: missing, or the older version.
     fn reset(&self) -> anyhow::Result<()> {
         if matches!(self.data, RaceData::Inserted | RaceData::AllNew) {
             let _ = fs::remove_file(&self.destination);
@@ -156,7 +157,7 @@ impl RaceBed {
         Ok(fs::create_dir(&self.destination)?)
     }
 
-    /// Bytes that the link has carried, both ways; 0 within one host.
+    /// The number of bytes that the link has carried in both directions; 0 within one host.
     fn bytes(&self, racer: &Racer) -> anyhow::Result<u64> {
         if !self.is_far {
             return Ok(0);
@@ -166,14 +167,14 @@ impl RaceBed {
         let ports = text.lines().filter_map(|line| line.split_once(':'));
         let counted = ports.filter(|(port, _)| port.trim() != "lo").map(|(_, counts)| {
             let fields: Vec<u64> = counts.split_whitespace().filter_map(|field| field.parse().ok()).collect();
-            // Bytes received, and bytes sent.
+            // The first field is bytes received, the ninth is bytes sent.
             fields.first().zip(fields.get(8)).map(|(received, sent)| received + sent)
         });
         counted.sum::<Option<u64>>().context("/proc/net/dev has other fields")
     }
 }
 
-/// A run that goes on.
+/// A run in progress.
 struct Watch<'a> {
     bed: &'a RaceBed,
     racer: &'a Racer,
@@ -183,13 +184,14 @@ struct Watch<'a> {
 }
 
 impl Watch<'_> {
-    /// The program's end, and the seconds until then; the time until data was on the link, and the most memory of a process.
+    /// Waits for the program's end. Returns its output, its seconds, the seconds until the link carried data,
+    /// and the most memory of a process.
     fn until_over(&self, child: Child) -> anyhow::Result<(Output, f64, (Option<f64>, u64))> {
         let is_over = AtomicBool::new(false);
         thread::scope(|scope| {
             let seen = scope.spawn(|| self.look(&is_over));
             let output = child.wait_with_output().context("waiting for the program");
-            // The looks end later.
+            // The observing thread ends later, so the time is taken first.
             let seconds = self.begun.elapsed().as_secs_f64();
             is_over.store(true, Ordering::Relaxed);
             Ok((output?, seconds, seen.join().expect("it doesn't panic")?))
@@ -211,14 +213,14 @@ impl Watch<'_> {
     }
 }
 
-/// The most memory that a process of the racer's program has had, in bytes.
+/// The largest memory that a process of the racer's program has used, in bytes.
 fn greatest_memory(racer: &Racer) -> u64 {
     let name = racer.program();
     let pids = fs::read_dir("/proc").into_iter().flatten().flatten().map(|entry| entry.path());
     let of = |process: PathBuf| {
         let text = fs::read_to_string(process.join("status")).ok()?;
         let field = |name: &str| text.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
-        // The copy of linerate that is brought to a host has another name.
+        // The copy of linerate that is sent to a host has a different process name.
         let is_it = field("Name:").is_some_and(|is| is == name || name == OURS && is.starts_with("agent-"));
         let kibibytes = field("VmHWM:")?.split(' ').next()?.parse::<u64>().ok()?;
         is_it.then_some(kibibytes << 10)
@@ -234,7 +236,7 @@ fn own_seconds(printed: &str) -> Option<f64> {
 
 fn lab(link: &RaceLink, program: &Path) -> anyhow::Result<Lab> {
     let wan = link.path.map(wan).transpose()?;
-    // A path with an emulator needs the program, which is the emulator.
+    // On a path with an emulator, the linerate program itself is the emulator.
     let linerate = wan.is_some().then(|| program.to_owned());
     let rate = parse_link(link.rate)?;
     let options = LabOptions { link: rate, links: Some(link.count), wan, linerate, ..LabOptions::default() };
@@ -273,13 +275,13 @@ fn make(data: RaceData, source: &Path, older: &Path) -> anyhow::Result<()> {
     }
 }
 
-/// Makes small and large files, `times` times 0.2 GB.
+/// Makes a mix of small and large files, 0.2 GB for each of `times`.
 pub fn make_mix(top: &Path, times: usize, rng: &mut Rng) -> anyhow::Result<()> {
     make_files(&top.join("small"), 110 * times, 700_000, rng)?;
     make_files(&top.join("large"), 15 * times, 8_000_000, rng)
 }
 
-/// A hundred files to a directory.
+/// Makes files, a hundred in each directory.
 pub fn make_files(top: &Path, count: usize, length: usize, rng: &mut Rng) -> anyhow::Result<()> {
     for number in 0..count {
         let directory = top.join(format!("{}", number / 100));
@@ -289,7 +291,7 @@ pub fn make_files(top: &Path, count: usize, length: usize, rng: &mut Rng) -> any
     Ok(())
 }
 
-/// Random bytes.
+/// Returns random bytes.
 pub fn noise(length: usize, rng: &mut Rng) -> Vec<u8> {
     let mut bytes = vec![0; length];
     rng.fill(&mut bytes);

@@ -1,26 +1,26 @@
-//! The races: data, a path, and the command lines of the programs that move the one over the other.
+//! The cases of the race: each has data, a path, and the command lines of the programs that move the data.
 
 use super::OURS;
 use crate::setup;
 
-/// One race.
+/// A case of the race.
 pub struct RaceCase {
     pub name: &'static str,
     pub about: &'static str,
-    /// The links between two hosts, each a bed of its own; none within one host.
+    /// The links between the two hosts, each with its own test bed; empty for a case within one host.
     pub links: &'static [RaceLink],
     pub data: RaceData,
     pub racers: &'static [Racer],
 }
 
-/// Links between two hosts.
+/// Parallel links between two hosts.
 #[derive(Clone, Copy)]
 pub struct RaceLink {
-    /// How many there are.
+    /// The number of parallel links.
     pub count: u32,
-    /// The rate of each, or `open`.
+    /// The rate of each link, or `open`.
     pub rate: &'static str,
-    /// The round trip that it adds, and the share of segments that it loses.
+    /// The round-trip time that the path adds, and its share of lost segments.
     pub path: Option<(&'static str, &'static str)>,
 }
 
@@ -37,7 +37,7 @@ const fn long(rate: &'static str, rtt: &'static str, loss: &'static str) -> Race
 pub enum RaceData {
     /// 2 GB of random bytes: 1,100 files of 0.7 MB and 150 of 8 MB.
     Mix,
-    /// A tenth of that, of such files.
+    /// A tenth of the bytes of [`RaceData::Mix`], in such files.
     LittleMix,
     /// 20,000 files of 8 KB.
     Small,
@@ -49,11 +49,11 @@ pub enum RaceData {
     Byte,
     /// The sources of cargo's crates, which compress well.
     Sources,
-    /// 100,000 files of 100 bytes, of which the older version has all.
+    /// 100,000 files of 100 bytes, which the destination already has.
     Unchanged,
-    /// A file of 1 GB, 1 MiB behind its older version, which is at the destination.
+    /// A file of 1 GB. The destination has an older version of it, which lacks an inserted part of 1 MiB.
     Inserted,
-    /// A file of 1 GB that has nothing of its older version.
+    /// A file of 1 GB that has nothing in common with its older version.
     AllNew,
 }
 
@@ -63,7 +63,7 @@ pub enum RaceData {
 pub struct Racer {
     pub name: &'static str,
     pub line: &'static str,
-    /// Over which of the case's links.
+    /// The index of the link in the case's list over which the program runs.
     pub over: usize,
 }
 
@@ -79,13 +79,13 @@ const WITHIN: &[Racer] = &[
 ];
 
 impl Racer {
-    /// The name of its program.
+    /// The name of the racer's program.
     pub fn program(&self) -> &'static str {
         let line = self.line.strip_prefix("sh ").unwrap_or(self.line);
         line.split(' ').next().unwrap_or_default().trim_matches(['{', '}'])
     }
 
-    /// Whether its program is here.
+    /// Whether the racer's program is installed.
     pub fn is_here(&self) -> bool {
         self.program() == OURS || setup::is_there(self.program())
     }

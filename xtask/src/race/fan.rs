@@ -1,5 +1,5 @@
-//! The race of a copy to several hosts with one to a single host. Each host is a network namespace of its own, whose port at the
-//! switch carries as much in each direction, 1 Gbit/s unless the user wants another rate.
+//! Compares a copy to several hosts with a copy to a single host. Each host is a network namespace, whose
+//! port at a switch carries the same rate in each direction: 1 Gbit/s, unless the user chooses another rate.
 
 use anyhow::{Context, ensure};
 use std::fs;
@@ -15,30 +15,30 @@ use crate::call;
 /// The case's name on the command line.
 pub const NAME: &str = "fan-out";
 const HOSTS: usize = 4;
-/// The usual rate of a link. Fewer bits a second need less of the processors, which all hosts share.
+/// The default rate of a port. A lower rate needs less processor time, which all hosts share.
 pub const RATE: &str = "1gbit";
 
 /// The source and the destinations.
 struct FanBed {
     bed: SwitchedBed,
-    /// Bytes of the source's files.
+    /// The number of bytes in the source's files.
     size: u64,
 }
 
-/// What one copy came to.
+/// The measurements of one copy.
 #[derive(Clone, Copy)]
 struct FanTime {
     seconds: f64,
-    /// Bytes that have left the source's port, for each of the source's files.
+    /// The bytes that the source's port sent, divided by the bytes of the source's files.
     sent: f64,
 }
 
-/// Copies to one host, and to several as a chain, a tree and a star, in blocks.
+/// Copies to one host, and to several as a chain, a tree and a star, in shuffled blocks.
 pub fn run(program: &Path, blocks: usize, rate: &str) -> anyhow::Result<()> {
     println!("{NAME}: 0.4 GB in 250 files to {HOSTS} hosts, each with a link of {rate}");
     let bed = FanBed::up(program, rate)?;
     let copies = [("one", 1), ("chain", HOSTS), ("tree", HOSTS), ("star", HOSTS)];
-    // The program is at all hosts then.
+    // After this copy, all hosts have the program.
     bed.copy("star", HOSTS)?;
     let mut times = vec![Vec::new(); copies.len()];
     for _ in 0..blocks {
@@ -62,7 +62,7 @@ pub fn run(program: &Path, blocks: usize, rate: &str) -> anyhow::Result<()> {
 }
 
 impl FanBed {
-    /// Host 0 is the source.
+    /// Makes the bed; host 0 is the source.
     fn up(program: &Path, rate: &str) -> anyhow::Result<Self> {
         let bed = SwitchedBed::up(program, "fan", HOSTS + 1, rate)?;
         make_mix(&bed.path("tree"), 2, &mut fastrand::Rng::with_seed(7))?;
@@ -73,7 +73,7 @@ impl FanBed {
     fn copy(&self, shape: &str, hosts: usize) -> anyhow::Result<FanTime> {
         let to = |host: usize| self.bed.path(&format!("to{host}"));
         for host in 1..=HOSTS {
-            // It may not be there.
+            // The directory may not exist.
             let _ = fs::remove_dir_all(to(host));
         }
         let (mut command, source) = (self.bed.command(0), self.bed.path("tree"));

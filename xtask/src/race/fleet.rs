@@ -1,6 +1,7 @@
-//! The race of a fleet with one pair of hosts: four hosts at each of two sites, and a file of 20 GB among many small ones, of
-//! which most is holes. The file systems of both sites are one memory, so that only links and processors count. Then the times of 1, 2, 4 and 8 pairs
-//! are compared with those that `linerate fleet simulate` computes.
+//! Compares a fleet with a single pair of hosts: four hosts at each of two sites, many small files and one
+//! sparse file of 20 GB. The file systems of both sites are in this machine's memory, so that only links and
+//! processors matter. Then the times of 1, 2, 4 and 8 pairs are compared with those that
+//! `linerate fleet simulate` computes.
 
 use anyhow::{Context, ensure};
 use linerate_lab::{Lab, LabOptions, parse_link};
@@ -20,29 +21,29 @@ use crate::call;
 pub const NAME: &str = "fleet";
 /// Hosts of a site.
 const HOSTS: usize = 4;
-/// Pairs of hosts of the fleets whose times are computed, too.
+/// The sizes of the fleets, in pairs of hosts, whose times are also computed.
 const COMPUTED: [usize; 4] = [1, 2, 4, 8];
-/// The usual rate of a link: eight hosts share the processors.
+/// The default rate of a link; it is low because eight hosts share the processors.
 pub const RATE: &str = "100mbit";
 const FILES: usize = 100_000;
 const FILE: usize = 4_000;
-/// The large file has a piece of data at each of these steps, and holes between them.
+/// The number of pieces of data in the large file. They are at equal distances, with holes between them.
 const PIECES: u64 = 400;
 const STEP: u64 = 50_000_000;
 const PIECE: usize = 1_000_000;
-/// The empty files whose copy says how many files a pair of hosts copies in a second.
+/// The number of empty files in the copy that measures how many files per second a pair of hosts copies.
 const EMPTY: usize = 10_000;
 
 /// The result of a run of the fleet.
 struct FleetTime {
     seconds: f64,
-    /// Without the plan.
+    /// The seconds for the tasks, without planning.
     of_tasks: f64,
-    /// The slowest shard's seconds for the mean one's.
+    /// The time of the slowest shard divided by the mean time of all shards.
     balance: f64,
 }
 
-/// Copies by one pair and by the fleet, in blocks.
+/// Copies with one pair and with the fleet, in shuffled blocks.
 pub fn run(program: &Path, blocks: usize, rate: &str) -> anyhow::Result<()> {
     println!(
         "{NAME}: {FILES} files and one of 20 GB, 0.8 GB of data in all, from {HOSTS} hosts to {HOSTS} hosts, each with a link of {rate}"
@@ -51,7 +52,7 @@ pub fn run(program: &Path, blocks: usize, rate: &str) -> anyhow::Result<()> {
     let mut random = fastrand::Rng::with_seed(7);
     make_files(&bed.source("tree/small"), FILES, FILE, &mut random)?;
     make_large_file(&bed.source("tree/large"), &mut random)?;
-    // The program is at the far end then.
+    // After this copy, the far end has the program.
     bed.pair()?;
     bed.fleet("tree", HOSTS)?;
     let (mut pairs, mut fleets) = (Vec::new(), Vec::new());
@@ -85,8 +86,8 @@ fn make_large_file(path: &Path, random: &mut fastrand::Rng) -> anyhow::Result<()
     Ok(())
 }
 
-/// Prints the times of fleets of several sizes beside those that the simulation computes from what small runs of one pair
-/// have cost.
+/// Prints the times of fleets of several sizes beside those that the simulation computes from the costs of
+/// small runs of one pair.
 fn compare_with_simulation(bed: &FleetBed, blocks: usize, rate: &str) -> anyhow::Result<()> {
     make_files(&bed.source("one"), 1, 1, &mut fastrand::Rng::with_seed(7))?;
     make_files(&bed.source("empty"), EMPTY, 0, &mut fastrand::Rng::with_seed(7))?;
@@ -100,7 +101,7 @@ fn compare_with_simulation(bed: &FleetBed, blocks: usize, rate: &str) -> anyhow:
         let times = (0..blocks)
             .map(|_| Ok(bed.fleet("tree", nodes)?.of_tasks))
             .collect::<anyhow::Result<Vec<_>>>()?;
-        // The plan of the last run says what there is to move.
+        // The plan of the last run contains the amount to move.
         let computed = bed.simulate(nodes, rate, task, files_per_second)?;
         let ratios = times.iter().map(|seconds| seconds / computed);
         println!(
@@ -125,7 +126,7 @@ impl FleetBed {
         Ok(Self { program: program.to_owned(), lab })
     }
 
-    /// A path that the first site's hosts see.
+    /// A path that the hosts of the first site can read.
     fn source(&self, name: &str) -> PathBuf {
         self.lab.sites()[0].directory.join(name)
     }
@@ -134,12 +135,12 @@ impl FleetBed {
         self.lab.sites()[1].directory.join("copy")
     }
 
-    /// The copy at a host of the second site.
+    /// The destination on a host of the second site, in the form `HOST:PATH`.
     fn destination(&self) -> OsString {
         format!("{}:{}", self.lab.sites()[1].hosts[0].name, self.copy().display()).into()
     }
 
-    /// The program on a host of the first site, without its arguments.
+    /// The command that runs the program on a host of the first site, without arguments.
     fn command(&self, host: usize) -> anyhow::Result<Command> {
         let mut command = self.lab.sites()[0].hosts[host].place().command(&[self.program.clone().into()])?;
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
@@ -155,7 +156,7 @@ impl FleetBed {
         Ok(begun.elapsed().as_secs_f64())
     }
 
-    /// A copy of a tree by some of the pairs.
+    /// Copies a tree with the given number of pairs.
     fn fleet(&self, tree: &str, pairs: usize) -> anyhow::Result<FleetTime> {
         self.forget();
         let begun = Instant::now();
@@ -213,7 +214,7 @@ impl FleetBed {
         computed["seconds"].as_f64().context("a simulation without seconds")
     }
 
-    /// The JSON that a command of fleets prints.
+    /// The JSON output of a `linerate fleet` command.
     fn json(&self, words: &[&str], more: &[OsString]) -> anyhow::Result<Value> {
         let mut command = self.command(0)?;
         let output =
@@ -224,7 +225,7 @@ impl FleetBed {
 
     fn forget(&self) {
         for path in [self.copy(), self.source("plan")] {
-            // It may not be there.
+            // The path may not exist.
             let _ = fs::remove_dir_all(path);
         }
     }

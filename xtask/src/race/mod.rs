@@ -1,5 +1,5 @@
-//! The race: linerate beside other programs that do the same, in shuffled blocks, so that a noisy machine disturbs all alike.
-//! Ratios are taken inside of each block.
+//! The race compares linerate with other programs for the same task, in shuffled blocks, so that disturbances
+//! of the machine affect all programs alike. Ratios are computed within each block.
 
 mod bed;
 mod cases;
@@ -15,7 +15,7 @@ use self::bed::{RaceBed, RaceTime};
 use self::cases::{CASES, RaceCase};
 use crate::built_release;
 
-/// The racer that is compared with each of the others.
+/// The name of the racer with which each of the others is compared.
 const OURS: &str = "linerate";
 
 /// The arguments.
@@ -23,11 +23,11 @@ struct RaceOptions {
     blocks: usize,
     program: Option<PathBuf>,
     cases: Vec<&'static RaceCase>,
-    /// Also the race of several hosts with one,
+    /// Whether to run the race of several receiving hosts too.
     fan_out: bool,
-    /// and that of a fleet with one pair of hosts,
+    /// Whether to run the race of a fleet with one pair of hosts too.
     fleet: bool,
-    /// over links of this rate.
+    /// The rate of the links in these two races.
     rate: Option<String>,
 }
 
@@ -86,14 +86,14 @@ pub fn run(arguments: &[String]) -> anyhow::Result<()> {
     if options.fleet { fleet::run(&program, options.blocks, rate(fleet::RATE)) } else { Ok(()) }
 }
 
-/// The times of each racer, block by block.
+/// The times of each racer, in the order of the blocks.
 type RaceTimes = BTreeMap<&'static str, Vec<RaceTime>>;
 
 fn blocks(case: &RaceCase, bed: &RaceBed, blocks: usize) -> anyhow::Result<RaceTimes> {
     let (mut order, missing): (Vec<_>, Vec<_>) = case.racers.iter().partition(|racer| racer.is_here());
     missing.iter().for_each(|racer| println!("  {:16} isn't installed", racer.name));
-    // A run before the first block does what is done only once: it brings the program to the far end, and
-    // warms the caches.
+    // A run before the first block does one-time work: it copies the program to the far end, and warms the
+    // caches.
     for racer in &order {
         bed.race(racer)?;
         bed.check(racer)?;
@@ -150,7 +150,7 @@ fn print_figures(case: &RaceCase, times: &RaceTimes) {
     }
 }
 
-/// The times by a program's own clock, if it printed one in each run.
+/// The times by the program's own measurement, if it printed a time in each run.
 fn own(taken: &[RaceTime]) -> Option<Spread> {
     let own: Option<Vec<f64>> = taken.iter().map(|time| time.own_seconds).collect();
     own.map(|own| Spread::of(own.into_iter()))

@@ -1,4 +1,5 @@
-//! Hosts at one switch. Each is a network namespace of its own, whose port at the switch carries as much in each direction.
+//! Hosts at one switch. Each is a network namespace, whose port at the switch carries the same rate in each
+//! direction.
 
 use anyhow::Context;
 use std::fs::{self, Permissions};
@@ -8,10 +9,10 @@ use std::process::{Command, Stdio};
 
 use crate::call;
 
-/// The hosts, the switch, and a directory that all of them see; everything goes when this is dropped.
+/// The hosts, the switch, and a directory that all hosts can read; all are removed on drop.
 pub struct SwitchedBed {
     program: PathBuf,
-    /// Before the names of namespaces.
+    /// The first part of the namespaces' names.
     prefix: String,
     scratch: tempfile::TempDir,
     hosts: usize,
@@ -44,7 +45,8 @@ impl SwitchedBed {
         shape(switch, &port, rate)
     }
 
-    /// In place of ssh, which would need a server in each namespace: the control messages take no way over the links.
+    /// Writes a script that replaces ssh, which would need a server in each namespace. Control messages don't
+    /// use the links.
     fn write_shell(&self) -> anyhow::Result<()> {
         let home = self.scratch.path().display();
         let text = format!(
@@ -58,7 +60,7 @@ impl SwitchedBed {
         Ok(fs::set_permissions(self.shell(), Permissions::from_mode(0o755))?)
     }
 
-    /// The program on a host, without its arguments.
+    /// The command that runs the program on a host, without arguments.
     pub fn command(&self, host: usize) -> Command {
         let mut command = Command::new("ip");
         command.args(["netns", "exec", &self.name(&host.to_string())]).arg(&self.program);
@@ -67,17 +69,17 @@ impl SwitchedBed {
         command
     }
 
-    /// The program that stands for ssh, and takes a host's number for its name.
+    /// The path of the script that replaces ssh and interprets a host's number as its name.
     pub fn shell(&self) -> PathBuf {
         self.path("shell")
     }
 
-    /// A path that all hosts see.
+    /// A path that all hosts can access.
     pub fn path(&self, name: &str) -> PathBuf {
         self.scratch.path().join(name)
     }
 
-    /// Bytes that a host has sent.
+    /// The number of bytes that a host has sent.
     pub fn sent(&self, host: usize) -> anyhow::Result<u64> {
         let counter = "/sys/class/net/eth0/statistics/tx_bytes";
         let words = ["netns", "exec", &self.name(&host.to_string()), "cat", counter];
@@ -93,7 +95,7 @@ impl SwitchedBed {
 impl Drop for SwitchedBed {
     fn drop(&mut self) {
         for end in (0..self.hosts).map(|host| host.to_string()).chain(["sw".to_owned()]) {
-            // It may not have been made.
+            // The namespace may not have been created.
             let _ =
                 Command::new("ip").args(["netns", "del", &self.name(&end)]).stderr(Stdio::null()).status();
         }

@@ -1,4 +1,5 @@
-//! tar archives whose bytes depend on nothing but their files: sorted, of root, with one time.
+//! Makes tar archives whose bytes depend only on their files: sorted, owned by root, with the same time for
+//! all entries.
 
 use anyhow::Context;
 use std::collections::BTreeSet;
@@ -7,14 +8,14 @@ use tar::{Builder, EntryType, Header};
 
 use super::product::InstalledFile;
 
-/// The files, moved below a directory.
+/// Adds a directory before the paths of the files.
 pub fn below(directory: &str, files: &[InstalledFile]) -> Vec<InstalledFile> {
     let moved =
         |file: &InstalledFile| InstalledFile { path: format!("{directory}/{}", file.path), ..file.clone() };
     files.iter().map(moved).collect()
 }
 
-/// An archive of `files` and of the directories above them, as dpkg wants it.
+/// An archive of `files` and of the directories above them, in the form that dpkg needs.
 pub fn tar(files: &[InstalledFile], seconds: u32) -> anyhow::Result<Vec<u8>> {
     let mut archive = Builder::new(Vec::new());
     for directory in directories(files) {
@@ -23,7 +24,7 @@ pub fn tar(files: &[InstalledFile], seconds: u32) -> anyhow::Result<Vec<u8>> {
     with_files(archive, files, seconds)
 }
 
-/// An archive of `files` alone: unpacked below a prefix, it changes no directory that is there.
+/// An archive of only `files`, so that unpacking it doesn't change existing directories.
 pub fn tar_of_files(files: &[InstalledFile], seconds: u32) -> anyhow::Result<Vec<u8>> {
     with_files(Builder::new(Vec::new()), files, seconds)
 }

@@ -1,4 +1,4 @@
-//! The changelog as packages have it.
+//! The changelog in the form for packages.
 
 use anyhow::Context;
 use std::process::Command;
@@ -9,13 +9,14 @@ use super::product::Product;
 /// The heading of the changes that aren't released yet.
 const UNRELEASED: &str = "## [Unreleased]";
 
-/// The changelog's text under the version that is packed, and without links to pages that no package has.
+/// The changelog's text with the packaged version as its heading, and without links to pages that packages
+/// don't contain.
 pub fn packaged(changelog: &str, version: &str) -> String {
     without_links(&changelog.replacen(UNRELEASED, &format!("## [{version}]"), 1))
 }
 
-/// The text of each link to a file of the repository instead of the link. A link that only says where the guide is
-/// goes with the parentheses around it.
+/// Replaces each link to a file of the repository by its text. A link that only names the guide is removed
+/// together with its parentheses.
 fn without_links(text: &str) -> String {
     let (mut kept, mut rest) = (String::new(), text);
     while let Some(at) = rest.find("](") {
@@ -41,10 +42,10 @@ fn without_links(text: &str) -> String {
     kept + rest
 }
 
-/// Debian's own changelog, deb-changelog(5): one entry, for the release that is packed.
+/// The Debian changelog (deb-changelog(5)), with one entry for the packaged release.
 ///
 /// # Errors
-/// If the time can't be written.
+/// If the time can't be formatted.
 pub fn of_debian(product: &Product, upstream: &str) -> anyhow::Result<String> {
     let date = output(Command::new("date").args(["-u", "-R", "-d"]).arg(format!("@{}", product.seconds)))
         .context("dating Debian's changelog")?;

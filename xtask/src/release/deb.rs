@@ -7,12 +7,12 @@ use super::archive::{below, tar};
 use super::changes;
 use super::product::{CHANGES, InstalledFile, Product, ZSH, compressed};
 
-/// Where Debian's zsh looks for what packages bring.
+/// The directory in which Debian's zsh looks for completions from packages.
 const DEBIAN_ZSH: &str = "share/zsh/vendor-completions";
 
-/// The changelog's name in Debian, where the other one is for Debian's own.
+/// The name of linerate's changelog in Debian packages; the usual name is for Debian's own changelog.
 const UPSTREAM: &str = "NEWS.gz";
-/// The sentence about the texts of common licences, which every Debian has.
+/// The sentence about the texts of common licences, which every Debian system has.
 const COMMON: &str = "
 On Debian systems, the complete texts of the Apache License, Version 2.0, of the
 GNU Lesser General Public License, version 2.1, and of the GNU General Public
@@ -20,7 +20,7 @@ License, version 3, are in /usr/share/common-licenses/Apache-2.0,
 /usr/share/common-licenses/LGPL-2.1 and /usr/share/common-licenses/GPL-3.
 ";
 
-/// The exceptions for Debian's checker in the package for all machines.
+/// The exceptions for Debian's package checker, for the package of all machines.
 const OVERRIDES: &str = "\
 # These programs run on the far hosts to which linerate brings them, whatever this one is.
 linerate-agents: arch-independent-package-contains-binary-or-object
@@ -36,7 +36,7 @@ pub fn architecture(arch: Option<&str>) -> &str {
     }
 }
 
-/// The package. gzip, since dpkg before Debian 12 reads no Zstandard.
+/// The bytes of the package. It is compressed with gzip, since dpkg before Debian 12 can't read Zstandard.
 pub fn package(product: &Product) -> anyhow::Result<Vec<u8>> {
     let mut files = below("usr", &product.files);
     files.iter_mut().for_each(|file| file.path = file.path.replace(ZSH, DEBIAN_ZSH));
@@ -57,7 +57,7 @@ pub fn package(product: &Product) -> anyhow::Result<Vec<u8>> {
     package.into_inner().context("ending the package")
 }
 
-/// Adds Debian's changelog beside linerate's, and the sentence about the texts of common licences.
+/// Adds Debian's changelog and the sentence about the texts of common licences.
 fn with_debians_texts(product: &Product, files: &mut Vec<InstalledFile>) -> anyhow::Result<()> {
     let document = |name: &str| format!("usr/{}/{name}", product.documents());
     for file in files.iter_mut() {
@@ -76,7 +76,8 @@ fn with_debians_texts(product: &Product, files: &mut Vec<InstalledFile>) -> anyh
     Ok(())
 }
 
-/// deb-control(5). A static binary depends on nothing; ssh is a program that it runs.
+/// The package's control file, deb-control(5). A static binary has no dependencies; ssh is only a program
+/// that it runs.
 fn control(product: &Product) -> String {
     let kibibytes: usize = product.files.iter().map(|file| file.bytes.len().div_ceil(1024)).sum();
     format!(
@@ -89,7 +90,7 @@ fn control(product: &Product) -> String {
         product.maintainer,
         match product.arch() {
             Some(_) => "Recommends: openssh-client".to_owned(),
-            // Programs and agents of another version can't be brought.
+            // Programs and agents of another version can't be used.
             None => format!("Depends: linerate (= {})", product.package_version()),
         },
         product.summary,

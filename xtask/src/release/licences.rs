@@ -7,18 +7,19 @@ use std::path::{Path, PathBuf};
 
 use super::parts::{Part, Parts};
 
-/// The licence of the C library. Each copy of the binary comes with a copy of it, as its section 6 asks.
+/// The licence of the C library. Section 6 of the licence requires that each copy of the binary comes with
+/// its text.
 const LGPL: &str = include_str!("lgpl-2.1.txt");
 
 /// The exception to the licence of GCC's runtime: a program that contains the runtime may have any licence.
 const EXCEPTION: &str = include_str!("gcc-exception-3.1.txt");
 
-/// Rust's standard library, which cargo doesn't list.
+/// The licence note of Rust's standard library, which cargo doesn't list.
 const RUST_STD: &str = "\
 rust-std (Rust's standard library, copyright by the Rust Project Developers): Apache-2.0 OR MIT
 ";
 
-/// Names and texts: ours, and one file with those of all crates.
+/// The names and texts of the licence files: ours, and one file with those of all crates.
 pub fn files(repository: &Path, parts: &Parts) -> anyhow::Result<Vec<(String, String)>> {
     let ours =
         [("LICENSE", "copyright"), ("LICENSE-APACHE", "LICENSE-APACHE"), ("LICENSE-MIT", "LICENSE-MIT")];
@@ -33,7 +34,8 @@ pub fn files(repository: &Path, parts: &Parts) -> anyhow::Result<Vec<(String, St
     Ok(files)
 }
 
-/// A list of the crates with their licences, and each text once, below the names of those that bring it.
+/// A list of the crates with their licences, and each licence text once, below the names of the crates that
+/// contain it.
 fn of_crates(parts: &Parts) -> anyhow::Result<String> {
     let mut list = String::from("The static binary of linerate contains these crates.\n\n") + RUST_STD;
     let mut texts: BTreeMap<String, Vec<String>> = BTreeMap::new();
@@ -56,7 +58,7 @@ fn of_crates(parts: &Parts) -> anyhow::Result<String> {
     Ok(list)
 }
 
-/// The licences that a crate brings, and those of the foreign sources that it carries one directory below.
+/// The licence texts of a crate, including those of foreign sources in its direct subdirectories.
 fn texts_of(part: &Part) -> anyhow::Result<Vec<String>> {
     let top = part.manifest_path.parent().context("a manifest is in a directory")?;
     let mut files = entries(top)?;

@@ -1,5 +1,6 @@
-//! `cargo xtask release --out DIR`: the static binary as an archive and as packages, with what belongs beside it. The
-//! same tree gives the same bytes: every time is `SOURCE_DATE_EPOCH`, or that of the last commit.
+//! `cargo xtask release --out DIR` packs the static binary, with its documentation, as an archive and as
+//! packages. The same tree gives the same bytes: every time is `SOURCE_DATE_EPOCH`, or the time of the last
+//! commit.
 
 mod archive;
 mod changes;
@@ -23,13 +24,14 @@ use crate::machine::Machine;
 use crate::{call, dist};
 use product::{InstalledFile, Product};
 
-/// The purpose of the signature, so that it can't be taken for one of something else (ssh-keygen(1), `-n`).
+/// The purpose that is part of the signature, so that the signature can't be used for another purpose
+/// (ssh-keygen(1), `-n`).
 const NAMESPACE: &str = "linerate-release";
 
 /// Writes all files of a release into a directory.
 ///
 /// # Errors
-/// Where the build fails, or a file can't be read or written.
+/// If the build fails, or a file can't be read or written.
 pub fn run(repository: &Path, arguments: &[String]) -> anyhow::Result<()> {
     let ReleaseOptions { out, mut programs, mut agents, key, maintainer } = ReleaseOptions::parse(arguments)?;
     if let Entry::Vacant(program) = programs.entry(Machine::here()) {
@@ -55,7 +57,7 @@ pub fn run(repository: &Path, arguments: &[String]) -> anyhow::Result<()> {
     }
     let file = out.join("SHA256SUMS");
     let signature = file.with_added_extension("sig");
-    // It is of older sums, and ssh-keygen would ask before it writes over it.
+    // An old signature is removed, since ssh-keygen would ask before it overwrites the file.
     match fs::remove_file(&signature) {
         Err(error) if error.kind() != ErrorKind::NotFound => {
             return Err(error).with_context(|| format!("removing the older {}", signature.display()));
@@ -83,7 +85,7 @@ fn packages(
     products.iter().map(Product::packages).collect::<anyhow::Result<Vec<_>>>().map(|each| each.concat())
 }
 
-/// Signs a file by a key of ssh's.
+/// Signs a file with an ssh key.
 fn sign(file: &Path, key: &Path, signature: &Path) -> anyhow::Result<()> {
     let mut sign = Command::new("ssh-keygen");
     sign.args(["-Y", "sign", "-q", "-n", NAMESPACE, "-f"]).arg(key).arg(file);
@@ -92,28 +94,29 @@ fn sign(file: &Path, key: &Path, signature: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The working tree that a release is made from.
+/// The working tree from which a release is made.
 struct ReleaseSource<'a> {
     repository: &'a Path,
     /// The time of every file, in seconds since 1970.
     seconds: u32,
     commit: Option<String>,
-    /// The packages' maintainer, as `NAME <ADDRESS>`; if none is named, the first author in Cargo.toml.
+    /// The packages' maintainer as `NAME <ADDRESS>`; if `None`, the first author in Cargo.toml.
     maintainer: Option<String>,
 }
 
-/// Files, each for a kind of machine.
+/// Files by the kind of machine for which they were built.
 type ByMachine = BTreeMap<Machine, PathBuf>;
 
-/// The options of a release: the files that it is made of, and where it goes.
+/// The options of a release: its input files and its output directory.
 #[derive(Debug, PartialEq, Eq)]
 struct ReleaseOptions {
     out: PathBuf,
-    /// Programs, each for packages of its own; one for this machine is packed instead of one that is built here.
+    /// Programs for which packages are made, by machine. A program for this machine replaces the one that
+    /// would be built here.
     programs: ByMachine,
-    /// Agents that the programs bring to far hosts.
+    /// The agents that the programs send to far hosts, by machine.
     agents: ByMachine,
-    /// The key of ssh's that signs the sums.
+    /// The ssh key with which the checksums are signed.
     key: Option<PathBuf>,
     /// The packages' maintainer.
     maintainer: Option<String>,
@@ -141,7 +144,7 @@ impl ReleaseOptions {
     }
 }
 
-/// Reads `NAME <ADDRESS>`, as deb-control(5) wants it.
+/// Parses `NAME <ADDRESS>`, the format of deb-control(5).
 fn contact(value: &str) -> anyhow::Result<String> {
     let address = value.strip_suffix('>').and_then(|value| value.split_once(" <"));
     let is_fit = |(name, address): &(&str, &str)| {
@@ -151,7 +154,7 @@ fn contact(value: &str) -> anyhow::Result<String> {
     fit.with_context(|| format!("'{value}' is no maintainer: write NAME <USER@HOST>"))
 }
 
-/// Reads FILE, which is for this kind of machine, or MACHINE=FILE.
+/// Parses `FILE`, which is for this kind of machine, or `MACHINE=FILE`.
 fn of_machine(value: &str) -> anyhow::Result<(Machine, PathBuf)> {
     let (machine, file) = match value.split_once('=') {
         Some((name, file)) => (Machine::named(name)?, file),
@@ -172,7 +175,8 @@ fn date(repository: &Path) -> anyhow::Result<u32> {
         .with_context(|| format!("dating the release: '{}' is no time in seconds", text.trim()))
 }
 
-/// The commit of the working tree, with `-dirty` behind it if files differ from it; none outside of a git checkout.
+/// The commit of the working tree, with `-dirty` after it if files were changed; `None` outside of a git
+/// checkout.
 pub fn commit(repository: &Path) -> anyhow::Result<Option<String>> {
     if !repository.join(".git").exists() {
         return Ok(None);
@@ -204,7 +208,7 @@ mod tests {
 
     #[test]
     fn a_digest_is_that_of_sha256sum() {
-        // FIPS 180-2, B.1.
+        // The expected value is from FIPS 180-2, B.1.
         let known = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
         assert_eq!(hexadecimal(b"abc"), known);
     }

@@ -1,4 +1,4 @@
-//! The parts of the binary: the crates that cargo builds it from.
+//! The parts of the binary: the crates from which cargo builds it.
 
 use anyhow::{Context, ensure};
 use serde::Deserialize;
@@ -20,30 +20,31 @@ pub struct Part {
     pub license: Option<String>,
     #[serde(default)]
     pub authors: Vec<String>,
-    /// None for the crates of this repository.
+    /// The source of the crate; `None` for crates of this repository.
     #[serde(default)]
     pub source: Option<String>,
     pub manifest_path: PathBuf,
-    /// SHA-256, from Cargo.lock.
+    /// The SHA-256 checksum in Cargo.lock.
     #[serde(skip)]
     pub checksum: Option<String>,
 }
 
 impl Part {
-    /// Its licence as an SPDX expression; crates of earlier years separate two by a slash.
+    /// The crate's licence as an SPDX expression. Older crates separate two licences with a slash.
     pub fn licence(&self) -> String {
         self.license.as_deref().unwrap_or("NOASSERTION").replace('/', " OR ").replace("  ", " ")
     }
 }
 
-/// Pairs of ids: the first needs the second.
+/// Dependencies between crates as pairs of ids: the first crate needs the second.
 type Needs = Vec<(String, String)>;
 
-/// All parts: those that the program is linked from, and the macros that wrote parts of it.
+/// All parts of the program: the crates that are linked, and procedural macros, whose output is part of the
+/// program.
 pub struct Parts {
-    /// The crates, sorted by name and version, with that of the program.
+    /// The crates with the program's own, sorted by name and version.
     pub crates: Vec<Part>,
-    /// Which needs which, by their ids.
+    /// The dependencies between the crates, by id.
     pub needs: Needs,
 }
 
@@ -72,7 +73,7 @@ struct Need {
 
 #[derive(Deserialize)]
 struct NeedKind {
-    /// None for what is linked; `build` and `dev` for what isn't.
+    /// The kind of dependency: `None` for linked crates, `build` and `dev` for others.
     kind: Option<String>,
 }
 
@@ -89,7 +90,7 @@ struct Locked {
 }
 
 impl Parts {
-    /// Asks cargo for the parts of the binaries for these kinds of machine.
+    /// Reads from cargo the parts of the binaries for these kinds of machines.
     pub fn read<'a>(
         repository: &Path,
         machines: impl IntoIterator<Item = &'a Machine>,
@@ -127,8 +128,8 @@ fn is_program(part: &Part) -> bool {
     part.name == "linerate" && part.source.is_none()
 }
 
-/// The crates that are in `tree`, in lines of `NAME vVERSION`, and their needs. The metadata alone has too many: there, every
-/// crate has the features that any crate of the workspace asks for.
+/// The crates in `tree`, which has lines of `NAME vVERSION`, and their dependencies. The metadata alone has
+/// too many: it includes features that any crate of the workspace requests.
 fn linked(metadata: CargoMetadata, tree: &str, lock: &Lock) -> Parts {
     let names: BTreeSet<Vec<&str>> = tree.lines().map(|line| line.split(' ').take(2).collect()).collect();
     let is_linked = |part: &Part| names.contains(&vec![part.name.as_str(), &format!("v{}", part.version)]);

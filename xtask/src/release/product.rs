@@ -17,9 +17,9 @@ use super::{ByMachine, ReleaseSource, archive, changes, deb, hexadecimal, licenc
 use crate::dist::commit_of;
 use crate::machine::Machine;
 
-/// One sentence, as package managers list it.
+/// A summary in one sentence, as package managers list it.
 const SUMMARY: &str = "moves file trees between Linux servers at the line rate";
-/// More sentences, in lines of at most 80 characters.
+/// A longer description, in lines of at most 80 characters.
 const DESCRIPTION: &str = "\
 linerate copies and syncs file trees between Linux servers over the user's own
 ssh: encrypted, verified, and continued after an interruption. It measures a
@@ -28,51 +28,52 @@ const AGENTS_SUMMARY: &str = "linerate for far hosts of other kinds of machine";
 const AGENTS_DESCRIPTION: &str = "\
 linerate brings itself to the hosts that it copies to and from. With this
 package it brings the right binary to hosts of another architecture, too.";
-/// The licence of linerate and of the parts of the C library and of GCC's runtime in it, as SPDX writes it.
+/// The licences of linerate, of the C library and of GCC's runtime in the binary, as an SPDX expression.
 const LICENCE: &str = "(Apache-2.0 OR MIT) AND LGPL-2.1-or-later AND GPL-3.0-or-later WITH GCC-exception-3.1";
-/// The maintainer if nobody is named: the domain of the address can't be anyone's (RFC 2606).
+/// The maintainer if none is named. The domain of the address is reserved (RFC 2606), so it belongs to
+/// nobody.
 const NOBODY: &str = "The linerate contributors <linerate@linerate.invalid>";
-/// The most bytes that may travel to a new host.
+/// The greatest number of bytes that may be sent to a new host.
 const MOST_BROUGHT: usize = 5_000_000;
-/// Where each package's licences are, below the prefix.
+/// The directory of each package's documents, below the prefix.
 const DOCUMENTS: &str = "share/doc";
 /// The changelog's name among the documents.
 pub const CHANGES: &str = "changelog.gz";
 /// The name of the list of parts among the documents.
 const PARTS: &str = "linerate.spdx.json";
-/// Where zsh looks on most systems.
+/// The directory in which zsh looks for completions on most systems.
 pub const ZSH: &str = "share/zsh/site-functions";
 
-/// A file of the release.
+/// A file that packages install.
 #[derive(Clone)]
 pub struct InstalledFile {
-    /// Below the prefix: `bin/linerate`.
+    /// The path below the prefix: `bin/linerate`.
     pub path: String,
     pub mode: u32,
     pub bytes: Vec<u8>,
 }
 
-/// Everything that is in a package.
+/// The contents of a package.
 pub struct Product {
     pub name: &'static str,
     pub summary: &'static str,
     pub description: &'static str,
     pub version: String,
-    /// `NAME <ADDRESS>`.
+    /// The maintainer, as `NAME <ADDRESS>`.
     pub maintainer: String,
-    /// That of linerate and of all that is linked into it, as SPDX writes it.
+    /// The licences of linerate and of all linked parts, as an SPDX expression.
     pub licence: String,
-    /// None if the package is for all machines.
+    /// The kind of machine; `None` if the package is for all machines.
     machine: Option<Machine>,
     /// The time of every file, in seconds since 1970.
     pub seconds: u32,
-    /// Sorted by path.
+    /// The files, sorted by path.
     pub files: Vec<InstalledFile>,
     sbom: Option<Vec<u8>>,
 }
 
 impl Product {
-    /// The program for a kind of machine, with the agent that it brings, and `texts`.
+    /// The package of the program for a kind of machine, with its agent and `texts`.
     pub fn program(
         source: &ReleaseSource,
         machine: &Machine,
@@ -106,7 +107,8 @@ impl Product {
         Ok(product)
     }
 
-    /// The programs and agents for several kinds of machine, with the lists of parts of the products for these machines.
+    /// The package of programs and agents for several kinds of machines, with the lists of parts for these
+    /// machines.
     pub fn agents(
         source: &ReleaseSource,
         programs: &ByMachine,
@@ -159,7 +161,7 @@ impl Product {
         }
     }
 
-    /// The names and bytes of what users download.
+    /// The names and bytes of the packages that users download.
     pub fn packages(&self) -> anyhow::Result<Vec<(String, Vec<u8>)>> {
         let arch = self.arch();
         let of_arch = arch.map_or_else(String::new, |arch| format!("-{arch}"));
@@ -176,12 +178,12 @@ impl Product {
         Ok(packages)
     }
 
-    /// The architecture as Rust calls it: `x86_64`. None if the package is for all.
+    /// The architecture by Rust's name: `x86_64`. `None` if the package is for all machines.
     pub fn arch(&self) -> Option<&str> {
         self.machine.as_ref().map(Machine::name)
     }
 
-    /// The directory of its documents, below the prefix.
+    /// The directory of the package's documents, below the prefix.
     pub fn documents(&self) -> String {
         format!("{DOCUMENTS}/{}", self.name)
     }
@@ -205,7 +207,7 @@ impl Product {
         Ok(())
     }
 
-    /// Everything below `directory`, as documents below `name`.
+    /// Adds all files below `directory` as documents below `name`.
     fn add_examples(&mut self, directory: &Path, name: &str) -> anyhow::Result<()> {
         for entry in fs::read_dir(directory).with_context(|| format!("reading {}", directory.display()))? {
             let path = entry?.path();
@@ -220,13 +222,13 @@ impl Product {
         Ok(())
     }
 
-    /// 1.0.0-rc.1 comes before 1.0.0, which package managers write with a tilde.
+    /// The version for package managers, which write `1.0.0~rc.1` so that it is older than 1.0.0.
     pub fn package_version(&self) -> String {
         self.version.replace('-', "~")
     }
 }
 
-/// An agent as it is brought to far hosts, in a directory below the prefix.
+/// A compressed agent in the form that is sent to far hosts, in a directory below the prefix.
 fn packed_agent(directory: &str, machine: &Machine, file: &Path) -> anyhow::Result<InstalledFile> {
     let mut bytes = Vec::new();
     packed::write(file, &mut bytes).with_context(|| format!("packing {}", file.display()))?;
@@ -244,11 +246,12 @@ fn read(file: &Path) -> anyhow::Result<Vec<u8>> {
     fs::read(file).with_context(|| format!("reading {}", file.display()))
 }
 
-/// Checks that a binary speaks this source's protocol, and that it is of this commit if it names one: its manual pages,
-/// licences and list of parts are made from this source, and far hosts get the binary as one that understands this version.
+/// Checks that a binary speaks this source's protocol, and that it is of this commit if it names one: its
+/// manual pages, licences and list of parts are made from this source, and far hosts get the binary as one
+/// that understands this version.
 ///
 /// # Errors
-/// The binary, what is wrong with it, and what to do.
+/// A message with the binary, the error and advice.
 pub fn check(source: &ReleaseSource, file: &Path) -> anyhow::Result<()> {
     let (bytes, shown) = (read(file)?, file.display());
     match told_by(&bytes) {
@@ -273,7 +276,7 @@ pub fn check(source: &ReleaseSource, file: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// [`LICENCE`] and the licences of all crates, each once whatever the order of its alternatives.
+/// The licences in [`LICENCE`] and of all crates, each once, regardless of the order of its alternatives.
 fn licence(parts: &Parts) -> String {
     let foreign = parts.crates.iter().filter(|part| part.source.is_some());
     let sorted = |part: &Part| {
@@ -295,7 +298,7 @@ fn built_binary(bytes: &[u8]) -> BuiltBinary {
     BuiltBinary { sha256: hexadecimal(bytes), commit: commit_of(bytes).map(str::to_owned) }
 }
 
-/// The version that rustc notes in the section `.comment` of the programs that it builds.
+/// The rustc version that the section `.comment` of a program contains.
 fn rust_of(program: &[u8]) -> Option<String> {
     let note = program.split(|byte| *byte == 0).find_map(|text| text.strip_prefix(b"rustc version "))?;
     std::str::from_utf8(note).ok()?.split(' ').next().map(str::to_owned)
@@ -306,7 +309,7 @@ pub fn texts(program: &Path) -> anyhow::Result<Vec<InstalledFile>> {
     Ok([pages(program)?, completions(program)?].concat())
 }
 
-/// The manual pages, as distributions keep them.
+/// The manual pages in the form in which distributions install them.
 fn pages(program: &Path) -> anyhow::Result<Vec<InstalledFile>> {
     let directory = tempfile::tempdir().context("making a directory for the manual pages")?;
     output(Command::new(program).args(["man", "--out"]).arg(directory.path()))?;
@@ -332,7 +335,7 @@ fn completions(program: &Path) -> anyhow::Result<Vec<InstalledFile>> {
     places.into_iter().map(script).collect()
 }
 
-/// gzip(1) without a name or a time.
+/// The bytes compressed as by gzip(1), without a file name and a time.
 pub fn compressed(bytes: &[u8]) -> anyhow::Result<Vec<u8>> {
     let mut gzip = GzBuilder::new().write(Vec::new(), Compression::best());
     gzip.write_all(bytes).and_then(|()| gzip.finish()).context("compressing a file")

@@ -7,13 +7,14 @@ use std::path::Path;
 
 use super::product::{InstalledFile, Product};
 
-/// Belongs to linerate's packages alone, below the prefix.
+/// The directory, below the prefix, that only linerate's packages own.
 const OWN: &str = "lib/linerate";
-/// Directories for the shells' completions, which several packages own: each system's package `filesystem` has only some
-/// of them, or none. The modes must be those of the others, or rpm sees a conflict.
+/// Directories of shell completions that several packages own; the package `filesystem` owns only some or
+/// none of them, depending on the system. Their modes must equal those of the other packages, or rpm reports
+/// a conflict.
 const SHARED: [&str; 3] = ["share/bash-completion", "share/fish", "share/zsh"];
 
-/// The package. xz, since rpm before 4.14 reads no Zstandard.
+/// The bytes of the package. It is compressed with xz, since rpm before 4.14 can't read Zstandard.
 pub fn package(product: &Product) -> anyhow::Result<Vec<u8>> {
     let config = BuildConfig::v4().compression(CompressionWithLevel::Xz(9)).source_date(product.seconds);
     let version = product.package_version();
@@ -22,10 +23,11 @@ pub fn package(product: &Product) -> anyhow::Result<Vec<u8>> {
     package.using_config(config).release("1").description(product.description).build_host("localhost");
     match product.arch() {
         Some(_) => package.recommends(Dependency::any("openssh-clients")),
-        // Programs and agents of another version can't be brought.
+        // Programs and agents of another version can't be used.
         None => package.requires(Dependency::eq("linerate", format!("{version}-1"))),
     };
-    // Removed with the last package that has them, if they are empty then; the other directories belong to `filesystem`.
+    // rpm removes these directories with the last package that owns them, if they are empty; other
+    // directories belong to `filesystem`.
     for directory in own_directories(product) {
         let options = FileOptions::dir(format!("/usr/{directory}")).permissions(0o755);
         package.with_dir_entry(options).context("packing a directory")?;
@@ -43,7 +45,7 @@ pub fn architecture(arch: Option<&str>) -> &str {
     arch.unwrap_or("noarch")
 }
 
-/// The directories that a system may not have without this package.
+/// The directories that may be missing on a system without this package.
 fn own_directories(product: &Product) -> BTreeSet<String> {
     let above = product.files.iter().flat_map(|file| Path::new(&file.path).ancestors().skip(1));
     let documents = product.documents();

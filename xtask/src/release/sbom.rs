@@ -1,4 +1,4 @@
-//! The list of parts (SBOM) as SPDX 2.3 writes it in JSON: <https://spdx.github.io/spdx-spec/v2.3/>.
+//! The list of parts (SBOM) in the JSON format of SPDX 2.3: <https://spdx.github.io/spdx-spec/v2.3/>.
 
 use anyhow::Context;
 use serde_json::{Value, json};
@@ -12,10 +12,10 @@ use std::process::Command;
 /// GCC's runtime: libgcc and libgcc_eh, which unwinds the stack.
 const LIBGCC: &str = "SPDXRef-libgcc";
 
-/// A release's own binaries for a kind of machine, and their source.
+/// The binaries of a release for a kind of machine, and their source.
 pub struct Binaries<'a> {
     pub machine: &'a Machine,
-    /// By the name of the crate: `linerate`, and `linerate-agent` if it is released.
+    /// The binaries by the name of the crate: `linerate`, and `linerate-agent` if it is released.
     pub built: BTreeMap<&'static str, BuiltBinary>,
     /// The version of rustc that built the program, if the program names it.
     pub rust: Option<String>,
@@ -24,15 +24,15 @@ pub struct Binaries<'a> {
 /// A binary of a release.
 pub struct BuiltBinary {
     pub sha256: String,
-    /// The commit that it was built from, if the binary names it.
+    /// The commit from which the binary was built, if the binary contains it.
     pub commit: Option<String>,
 }
 
-/// The document: every crate that cargo links into the program with its licence and digest, Rust's standard library,
-/// the C library and GCC's runtime. What runs only while it is built isn't in it.
+/// The document: every crate that cargo links into the program with its licence and digest, Rust's standard
+/// library, the C library and GCC's runtime. Crates that are only used during the build aren't listed.
 ///
 /// # Errors
-/// Where a time can't be written.
+/// If a time can't be formatted.
 pub fn document(parts: &Parts, seconds: u32, binaries: &Binaries) -> anyhow::Result<Vec<u8>> {
     let created =
         output(Command::new("date").args(["-u", "+%Y-%m-%dT%H:%M:%SZ", "-d"]).arg(format!("@{seconds}")))?;
@@ -56,7 +56,8 @@ pub fn document(parts: &Parts, seconds: u32, binaries: &Binaries) -> anyhow::Res
     Ok(bytes)
 }
 
-/// A crate. The checksum of a foreign crate is that of its source; that of linerate and its agent is that of the binary.
+/// The entry of a crate. The checksum of a foreign crate is that of its source; the checksum of linerate and
+/// its agent is that of the binary.
 fn package(part: &Part, binaries: &Binaries) -> Value {
     let mut package = described(&identifier(part), &part.name, Some(&part.version), &part.licence());
     let built = binaries.built.get(part.name.as_str()).filter(|_| part.source.is_none());
@@ -113,7 +114,7 @@ fn relations(parts: &Parts) -> Vec<Value> {
     relations
 }
 
-/// Letters, digits, dots and hyphens are all that SPDX allows.
+/// A crate's identifier, reduced to letters, digits, dots and hyphens, which SPDX allows.
 fn identifier(part: &Part) -> String {
     let fit = |c: char| if c.is_ascii_alphanumeric() || c == '.' { c } else { '-' };
     format!("SPDXRef-crate-{}-{}", part.name, part.version).chars().map(fit).collect()

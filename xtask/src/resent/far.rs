@@ -1,24 +1,26 @@
-//! A remote shell that stays on this host and relays, as ssh does: killed, it takes both pipes with it.
+//! A remote shell that runs commands on this host and relays their data, as ssh does. If it is killed, both
+//! pipes close.
 
 use anyhow::Context;
 use std::io::{Read, Write};
 use std::process::{Command, Stdio};
 use std::thread;
 
-/// Names the file that is told the far end's process.
+/// The environment variable with the path of a file to which the process number of the far end is written.
 pub const AGENT: &str = "LINERATE_RESENT_AGENT";
 
-/// Runs `HOST LINE`.
+/// Runs the command line in the arguments `HOST LINE`.
 pub fn run(arguments: &[String]) -> anyhow::Result<()> {
     let [_, line] = arguments else { anyhow::bail!("HOST LINE is expected") };
     let mut command = Command::new("sh");
-    // The line is one command, which takes the place of the shell that reads it: its process is the agent.
+    // The line is a single command, which replaces the shell that reads it, so the child process is the
+    // agent.
     let mut child =
         command.args(["-c", &format!("exec {line}")]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
     let told = std::env::var_os(AGENT).context("no file for the far end's process")?;
     std::fs::write(told, child.id().to_string())?;
     let (input, output) = (child.stdin.take().context("piped")?, child.stdout.take().context("piped")?);
-    // The far end ends when this process does: its pipe has no other end any more.
+    // When this process ends, the pipe to the far end closes, and the far end ends too.
     thread::spawn(move || relay(std::io::stdin(), input));
     relay(output, std::io::stdout());
     std::process::exit(child.wait()?.code().unwrap_or(255));

@@ -1,6 +1,6 @@
-//! The kill test: transfers whose ends and whose remote shell are killed at random moments, and run again
-//! until they are done. Everything is in a network namespace of its own, so that the loopback's counter tells
-//! what was sent.
+//! Measures the bytes that killed transfers send again. The ends and the remote shell of transfers are killed
+//! at random times, and the transfers are run again until they succeed. The test runs in a separate network
+//! namespace, so that the counter of its loopback shows the bytes sent.
 
 mod far;
 mod run;
@@ -18,16 +18,17 @@ pub use far::run as far;
 use run::{EndWay, ResentBed, RunEnd};
 use watch::HalfWatch;
 
-/// The number of kills from which on the bytes that were sent again are judged. With fewer kills, what waited
-/// for busy storage at one of them outweighs the others.
+/// The least number of kills for judging the bytes that were sent again. With fewer kills, a single delay by
+/// slow storage would matter too much.
 const ENOUGH_KILLS: u32 = 100;
-/// The percentage of what had to be sent that may be sent again, beyond chunk size times streams.
+/// The greatest amount that may be sent again beyond chunk size times streams, in percent of the bytes that
+/// had to be sent.
 const MAX_BEYOND: f64 = 2.0;
 
-/// Names the process that is in its own namespace.
+/// The environment variable that marks the process inside the test's own namespace.
 const INSIDE: &str = "LINERATE_RESENT_INSIDE";
 
-/// The arguments.
+/// The arguments of the test.
 pub struct ResentOptions {
     kills: u32,
     size: u64,
@@ -96,13 +97,13 @@ fn enter(arguments: &[String]) -> anyhow::Result<()> {
 struct ResentFigures {
     kills: [u32; 4],
     cycles: u32,
-    /// Bytes that would have been sent without a kill.
+    /// The bytes that would have been sent without any kill.
     needed: u64,
-    /// Bytes that were sent again.
+    /// The bytes that were sent again.
     again: u64,
-    /// Chunk size times streams, summed over the kills.
+    /// The allowed bytes: chunk size times streams, summed over the kills.
     allowed: u64,
-    /// The bytes sent again beyond that, transfer by transfer.
+    /// The bytes that were sent again beyond the allowed ones, computed for each transfer.
     beyond: u64,
     wrong: Vec<String>,
 }
@@ -110,14 +111,14 @@ struct ResentFigures {
 struct ResentTest<'a> {
     bed: &'a ResentBed,
     rng: Rng,
-    /// Bytes on the wire, and the time, of a run that nobody disturbs.
+    /// The bytes on the wire and the duration of a run without a kill.
     undisturbed: (u64, Duration),
     figures: ResentFigures,
 }
 
 impl<'a> ResentTest<'a> {
     fn new(bed: &'a ResentBed, rng: Rng) -> anyhow::Result<Self> {
-        // The first one brings the program, the second is measured.
+        // The first run copies the program to the far end, the second is measured.
         let mut undisturbed = Default::default();
         for _ in 0..2 {
             let (before, begun) = (run::sent()?, Instant::now());
@@ -132,7 +133,7 @@ impl<'a> ResentTest<'a> {
     }
 
     fn run(&mut self, kills: u32) -> anyhow::Result<()> {
-        // One fault is enough: it is reported, and its consequences aren't.
+        // After the first error the test ends, so that its consequences aren't reported too.
         while self.figures.kills.iter().sum::<u32>() < kills && self.figures.wrong.is_empty() {
             self.cycle(kills)?;
             self.figures.cycles += 1;
@@ -141,7 +142,7 @@ impl<'a> ResentTest<'a> {
         self.report()
     }
 
-    /// One destination, from nothing to the end.
+    /// Fills one destination, from an empty directory to the complete copy.
     fn cycle(&mut self, kills: u32) -> anyhow::Result<()> {
         let way = if self.rng.bool() { EndWay::Push } else { EndWay::Pull };
         let watch = HalfWatch::start(&self.bed.tree, &self.bed.destination);

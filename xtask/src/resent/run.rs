@@ -1,4 +1,4 @@
-//! The bed of the kill test, and one run in it.
+//! The test bed of the kill test, and a run in it.
 
 use anyhow::{Context, bail};
 use fastrand::Rng;
@@ -12,10 +12,10 @@ use std::time::{Duration, Instant};
 use super::{far, tree};
 use crate::chaos::tree::names;
 
-/// How long anything may take before it counts as hanging.
+/// The longest duration of a step; a longer step counts as hanging.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// Which way the files go.
+/// The direction of the transfer.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum EndWay {
     Push,
@@ -31,17 +31,17 @@ pub enum Whom {
     Both,
 }
 
-/// All of [`Whom`], in the order of the figures.
+/// All values of [`Whom`], in the order of the results.
 pub const WHOM: [Whom; 4] = [Whom::Sender, Whom::Receiver, Whom::Shell, Whom::Both];
 
-/// How a run ended that was not killed.
+/// The end of a run that was not killed.
 #[derive(Debug, PartialEq)]
 pub enum RunEnd {
     Done,
     Failed(String),
 }
 
-/// Directories and programs.
+/// The directories and programs of the test.
 pub struct ResentBed {
     top: PathBuf,
     pub tree: PathBuf,
@@ -60,7 +60,7 @@ impl ResentBed {
         Ok(Self { top, tree, destination, program, largest })
     }
 
-    /// Bytes of a chunk of the largest file, as the sender cuts it.
+    /// The size in bytes of a chunk of the largest file, as the sender divides it.
     pub fn chunk(&self, streams: u32) -> u64 {
         (self.largest / (4 * u64::from(streams))).next_power_of_two().clamp(4 << 20, 64 << 20)
     }
@@ -69,8 +69,8 @@ impl ResentBed {
         let shell = format!("{} resent-far", std::env::current_exe()?.display());
         let far = |path: &Path| format!("far:{}", path.display());
         let near = |path: &Path| path.display().to_string();
-        // Into a directory that is there: a transfer that is complete when its client is killed lands there
-        // again, and not, as scp's rules have it, in what it has made.
+        // The destination directory exists beforehand. Otherwise, by scp's rules, a transfer that was
+        // complete when its client was killed would be repeated inside the directory that it made.
         let there = self.top.join("there");
         let (from, to) = match way {
             EndWay::Push => (near(&self.tree), far(&there)),
@@ -89,14 +89,14 @@ impl ResentBed {
         Ok(RunningCopy { child, agent, said })
     }
 
-    /// Makes the destination as it was at first.
+    /// Restores the initial state of the destination.
     pub fn empty(&self) -> anyhow::Result<()> {
         let there = self.top.join("there");
         fs::remove_dir_all(&there)?;
         Ok(fs::create_dir(there)?)
     }
 
-    /// Temporary names at the destination.
+    /// The temporary names at the destination.
     pub fn leftovers(&self) -> anyhow::Result<Vec<String>> {
         let names = names(&self.top.join("there"));
         let ours = names.iter().filter(|path| path.to_string_lossy().contains(".linerate."));
@@ -108,7 +108,7 @@ impl ResentBed {
     }
 }
 
-/// A run under way.
+/// A run in progress.
 pub struct RunningCopy {
     child: Child,
     agent: PathBuf,
@@ -140,7 +140,7 @@ impl RunningCopy {
         Ok(RunEnd::Failed(format!("{status}: {}", fs::read_to_string(&self.said)?)))
     }
 
-    /// Kills, and waits until no process of this run is left.
+    /// Kills the process, and waits until all processes of this run have ended.
     pub fn kill(mut self, whom: Whom, way: EndWay) -> anyhow::Result<()> {
         let client = Some(self.child.id() as i32);
         let (sender, receiver) =
@@ -152,7 +152,7 @@ impl RunningCopy {
             Whom::Both => [sender, receiver],
         };
         for pid in victims.into_iter().flatten() {
-            // A process that has ended meanwhile is as good.
+            // A process that has already ended causes an error, which is ignored.
             let _ = Pid::from_raw(pid).map(|pid| kill_process(pid, Signal::KILL));
         }
         if !self.ends_within(PATIENCE)? {
@@ -180,7 +180,7 @@ impl RunningCopy {
     }
 }
 
-/// True for a zombie. The far end's own parent may be gone, and its new one slow to wait for it.
+/// Whether a process is a zombie. If the far end's parent has ended, its new parent may be slow to reap it.
 fn is_zombie(pid: Pid) -> bool {
     let stat = fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero())).unwrap_or_default();
     stat.rsplit(") ").next().is_none_or(|rest| rest.starts_with('Z'))
@@ -194,7 +194,7 @@ fn child_of(parent: u32) -> Option<i32> {
         .next()
 }
 
-/// Bytes that went over this namespace's loopback.
+/// The number of bytes that this namespace's loopback has carried.
 pub fn sent() -> anyhow::Result<u64> {
     let table = fs::read_to_string("/proc/self/net/dev")?;
     let line = table.lines().find_map(|line| line.trim().strip_prefix("lo:")).context("no loopback")?;

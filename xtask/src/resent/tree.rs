@@ -1,4 +1,4 @@
-//! A tree of mixed sizes, and what differs between two.
+//! Makes a tree with files of mixed sizes, and compares two trees.
 
 use fastrand::Rng;
 use std::collections::BTreeSet;
@@ -9,8 +9,8 @@ use std::path::Path;
 
 use crate::chaos::tree::{names, write};
 
-/// Makes about `size` bytes: three large files, many of some MB, and many small ones. Gives the largest's
-/// size.
+/// Makes files with about `size` bytes in total: three large, many of some MB, and many small files. Returns
+/// the size of the largest.
 pub fn make(top: &Path, size: u64, rng: &mut Rng) -> io::Result<u64> {
     let largest = size / 5;
     for (name, length) in [("large a", largest), ("large b", size / 10), ("deep/er/large c", size / 20)] {
@@ -18,7 +18,7 @@ pub fn make(top: &Path, size: u64, rng: &mut Rng) -> io::Result<u64> {
     }
     let mut left = size / 2;
     for number in 0.. {
-        // Most are small, a few are twenty times as large.
+        // Most files are small; a few are 20 times as large.
         let length = (100_000.0 * (rng.f64() * 5.0).exp()) as u64;
         if length > left {
             break;
@@ -35,7 +35,7 @@ pub fn make(top: &Path, size: u64, rng: &mut Rng) -> io::Result<u64> {
     Ok(largest)
 }
 
-/// The differences, a line for each.
+/// The differences between two trees, one per line.
 pub fn differences(here: &Path, there: &Path) -> io::Result<Vec<String>> {
     let [ours, theirs] = [here, there].map(|top| BTreeSet::from_iter(names(top)));
     let mut lines: Vec<String> = ours
@@ -50,7 +50,8 @@ pub fn differences(here: &Path, there: &Path) -> io::Result<Vec<String>> {
     Ok(lines)
 }
 
-/// True where both are the same link, directory, or file by every byte.
+/// Whether both paths are the same kind of entry: the same link, a directory, or a file with the same
+/// contents.
 pub fn is_same(one: &Path, other: &Path) -> io::Result<bool> {
     let (a, b) = (one.symlink_metadata()?, other.symlink_metadata()?);
     if a.file_type() != b.file_type() {

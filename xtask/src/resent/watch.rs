@@ -1,4 +1,5 @@
-//! Looks at the destination all the time: what is there under a real name must be the source's, whole.
+//! Watches the destination during the test: a file under its final name must be a complete copy of the
+//! source's file.
 
 use std::collections::HashSet;
 use std::os::unix::fs::MetadataExt;
@@ -11,7 +12,7 @@ use std::time::Duration;
 use super::tree::is_same;
 use crate::chaos::tree::names;
 
-/// A thread that looks until it is ended.
+/// A thread that watches the destination until it is stopped.
 pub struct HalfWatch {
     stop: Arc<AtomicBool>,
     thread: JoinHandle<Vec<String>>,
@@ -32,14 +33,14 @@ impl HalfWatch {
         Self { stop, thread }
     }
 
-    /// The faults found.
+    /// Stops the thread, and returns the errors that it found.
     pub fn end(self) -> Vec<String> {
         self.stop.store(true, Ordering::Relaxed);
         self.thread.join().unwrap_or_else(|_| vec!["the one who looks has failed".into()])
     }
 }
 
-/// Each file is read once; one that takes its place is another.
+/// Reads each new file once. A file that replaces it is read again.
 fn look(tree: &Path, destination: &Path, seen: &mut HashSet<(PathBuf, u64)>, wrong: &mut Vec<String>) {
     for path in names(destination) {
         let is_temporary =
@@ -51,7 +52,7 @@ fn look(tree: &Path, destination: &Path, seen: &mut HashSet<(PathBuf, u64)>, wro
         match is_same(&tree.join(&path), &destination.join(&path)) {
             Ok(true) => {}
             Ok(false) => wrong.push(format!("{} was half a file under its real name", path.display())),
-            // The file has gone again, which the comparison at the end finds.
+            // The file was removed meanwhile; the comparison at the end finds missing files.
             Err(_) => drop(seen.remove(&(path, meta.ino()))),
         }
     }

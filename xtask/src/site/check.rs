@@ -1,4 +1,4 @@
-//! Whether every link of the built pages leads to something.
+//! Checks that every link of the built pages has a target.
 
 use anyhow::{Context, bail};
 use html5gum::{DefaultEmitter, Token, Tokenizer};
@@ -9,11 +9,11 @@ use std::path::{Path, PathBuf};
 
 use super::links::normal;
 
-/// What was looked at.
+/// The numbers of checked items.
 pub struct Looked {
     pages: usize,
     links: usize,
-    /// Links to other sites, which aren't looked up.
+    /// The number of links to other sites, which aren't checked.
     foreign: usize,
 }
 
@@ -27,10 +27,10 @@ impl fmt::Display for Looked {
     }
 }
 
-/// Looks up the links of all pages below a directory.
+/// Checks the links of all pages below a directory.
 ///
 /// # Errors
-/// Where a page can't be read, or links lead nowhere; each is printed.
+/// If a page can't be read, or links have no target; each such link is printed.
 pub fn site(directory: &Path) -> anyhow::Result<Looked> {
     let mut pages = BTreeMap::new();
     let mut files = BTreeSet::new();
@@ -77,7 +77,7 @@ fn read(
     Ok(())
 }
 
-/// What a page refers to, and the places in it that others may refer to.
+/// The references of a page, and the anchors in it to which others may refer.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct BuiltPage {
     links: Vec<String>,
@@ -87,7 +87,7 @@ struct BuiltPage {
 impl BuiltPage {
     fn parse(html: &str) -> Self {
         let mut page = Self::default();
-        // So that it knows the texts of scripts and styles.
+        // With this emitter, the texts of scripts and styles aren't mistaken for tags.
         let mut emitter = DefaultEmitter::<()>::default();
         emitter.naively_switch_states(true);
         for token in Tokenizer::new_with_emitter(html, emitter) {

@@ -1,30 +1,31 @@
-//! Links of a page, from its place in the repository to its place in the site.
+//! Converts links of a page from the paths in the repository to the paths in the site.
 
 use pulldown_cmark::{Event, Options, Parser, Tag};
 use std::collections::BTreeSet;
 use std::ops::Range;
 use std::path::{Component, Path, PathBuf};
 
-/// The place in the site of what is at `path` in the repository.
+/// The path in the site of the file that is at `path` in the repository.
 pub fn place(path: &Path, is_page: bool) -> PathBuf {
     match path.strip_prefix("docs") {
-        // The site's first page. mdBook would make it of a README.md as well, but not lead links there.
+        // The site's first page. mdBook would also make it from README.md, but wouldn't change links to it.
         Ok(below) if below == Path::new("README.md") => "index.md".into(),
         Ok(below) if is_page || path.starts_with("docs/images") => below.to_owned(),
         Err(_) if path == Path::new("README.md") => "project.md".into(),
         Err(_) if is_page => path.to_owned(),
-        // Browsers show text, and would save a .toml or .service.
+        // Browsers display .txt files, but would download a .toml or .service file.
         _ => Path::new("files").join(format!("{}.txt", path.display())),
     }
 }
 
-/// A page with its links as they are in the site, and the other files that it refers to.
+/// A page with its links changed for the site, and the other files to which it refers.
 pub struct Moved {
     pub text: String,
     pub files: BTreeSet<PathBuf>,
 }
 
-/// Changes the links of the page that is at `path` in the repository. `is_page` and `is_directory` look there.
+/// Changes the links of the page at `path` in the repository. `is_page` and `is_directory` look up paths
+/// there.
 pub fn moved(
     text: &str,
     path: &Path,
@@ -55,24 +56,24 @@ pub fn moved(
     moved
 }
 
-/// Where the targets of the links in `text` stand, and what they are.
+/// The positions and the targets of the links in `text`.
 fn links(text: &str) -> Vec<(Range<usize>, String)> {
     let mut found = Vec::new();
     for (event, range) in Parser::new_ext(text, Options::ENABLE_TABLES).into_offset_iter() {
         let Event::Start(Tag::Link { dest_url, .. } | Tag::Image { dest_url, .. }) = event else { continue };
-        // The target is behind the words: a link that is written otherwise has no such place, and the check of
-        // the site finds it where it leads nowhere.
+        // The target follows the link's words. Links in another notation have no such position; if they lead
+        // nowhere, the check of the site finds them.
         if let Some(at) = text[range.clone()].rfind(&format!("]({dest_url}")) {
             let start = range.start + at + 2;
             found.push((start..start + dest_url.len(), dest_url.to_string()));
         }
     }
-    // An image in a link's words comes behind the link, and stands before its target.
+    // An image in a link's words is reported after the link, but its position is before the link's target.
     found.sort_by_key(|(range, _)| range.start);
     found
 }
 
-/// The way from the page `from` to `to`, both below the same directory.
+/// The relative path from the page `from` to `to`; both are below the same directory.
 pub fn relative(from: &Path, to: &Path) -> String {
     let directory: Vec<_> = from.parent().into_iter().flat_map(Path::components).collect();
     let goal: Vec<_> = to.components().collect();
@@ -82,7 +83,7 @@ pub fn relative(from: &Path, to: &Path) -> String {
     up.chain(down).collect::<Vec<_>>().join("/")
 }
 
-/// `path` without `.` and `..`, as far as it has something to take away.
+/// `path` without `.` and `..`; a leading `..` is dropped.
 pub fn normal(path: &Path) -> PathBuf {
     let mut normal = PathBuf::new();
     for part in path.components() {

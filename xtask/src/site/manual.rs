@@ -1,4 +1,4 @@
-//! The manual pages, as man shows them.
+//! Converts the manual pages, as man displays them, to pages of the site.
 
 use anyhow::{Context, bail};
 use std::collections::BTreeSet;
@@ -11,7 +11,7 @@ use super::stage::write;
 /// Writes a page for each manual page below `out`, and returns their part of the contents.
 ///
 /// # Errors
-/// Where the program or man fails.
+/// If the program or man fails.
 pub fn pages(program: Option<&Path>, out: &Path) -> anyhow::Result<String> {
     let written = tempfile::tempdir().context("making a directory for the manual pages")?;
     match program {
@@ -31,7 +31,7 @@ pub fn pages(program: Option<&Path>, out: &Path) -> anyhow::Result<String> {
     Ok(contents(&names))
 }
 
-/// A manual page as text of 88 columns.
+/// A manual page as text with 88 columns.
 fn shown(page: &Path) -> anyhow::Result<String> {
     let mut man = Command::new("man");
     man.arg("--local-file").arg(page).env("MANWIDTH", "88").env("LC_ALL", "C.UTF-8").env("PAGER", "cat");
@@ -43,10 +43,11 @@ fn shown(page: &Path) -> anyhow::Result<String> {
     Ok(text)
 }
 
-/// The lines of the contents: a command's commands are below it.
+/// The lines of the table of contents; subcommands are below their command.
 fn contents(names: &BTreeSet<String>) -> String {
     let mut contents = "\n# Manual pages\n\n".to_owned();
-    // As words, since 'load' and its commands would have 'load-x' between them.
+    // Names are sorted as lists of words, since as texts 'load-x' would be between 'load' and its
+    // subcommands.
     let mut words: Vec<Vec<&str>> = names.iter().map(|name| name.split('-').collect()).collect();
     words.sort_unstable();
     for words in words {

@@ -1,4 +1,5 @@
-//! `cargo xtask site`: the documentation and the manual pages as a site, made by mdBook, with every link looked up.
+//! `cargo xtask site` makes a site of the documentation and the manual pages with mdBook, and checks every
+//! link.
 
 mod check;
 mod links;
@@ -13,7 +14,7 @@ use std::process::Command;
 /// Makes the site.
 ///
 /// # Errors
-/// Where mdBook or the program fails, a file can't be read or written, or a link leads nowhere.
+/// If mdBook or the program fails, a file can't be read or written, or a link has no target.
 pub fn run(repository: &Path, arguments: &[String]) -> anyhow::Result<()> {
     let options = Options::parse(repository, arguments)?;
     let book = tempfile::tempdir().context("making a directory for the pages")?;
@@ -35,7 +36,7 @@ pub fn run(repository: &Path, arguments: &[String]) -> anyhow::Result<()> {
 
 struct Options {
     out: PathBuf,
-    /// The program that prints the manual pages; without one it is built.
+    /// The program that prints the manual pages; if `None`, it is built.
     program: Option<PathBuf>,
 }
 

@@ -1,4 +1,4 @@
-//! The pages and the files that they refer to, at their places in the site.
+//! Copies the pages, and the files to which they refer, to their places in the site.
 
 use anyhow::{Context, bail};
 use std::collections::BTreeSet;
@@ -9,10 +9,11 @@ use super::links::{self, Moved};
 
 const CONTENTS: &str = "docs/SUMMARY.md";
 
-/// Writes all pages that the contents list into `out`, and what they refer to; returns the contents.
+/// Writes all pages of the table of contents, and the files to which they refer, into `out`; returns the
+/// table of contents.
 ///
 /// # Errors
-/// Where a file can't be read or written, or a page below docs/ isn't in the contents.
+/// If a file can't be read or written, or a page below docs/ isn't in the table of contents.
 pub fn pages(repository: &Path, out: &Path) -> anyhow::Result<String> {
     let contents = fs::read_to_string(repository.join(CONTENTS)).context("reading the contents")?;
     let listed = listed(repository, &contents)?;
@@ -30,9 +31,9 @@ pub fn pages(repository: &Path, out: &Path) -> anyhow::Result<String> {
     Ok(moved(repository, &contents, Path::new(CONTENTS), &listed).text)
 }
 
-/// The pages of the contents, as paths in the repository.
+/// The pages of the table of contents, as paths in the repository.
 fn listed(repository: &Path, contents: &str) -> anyhow::Result<BTreeSet<PathBuf>> {
-    // Without a page to lead to, each link is a file.
+    // With no path counting as a page, each link counts as a file.
     let listed = links::moved(contents, Path::new(CONTENTS), |_| false, |_| false).files;
     let mut missing = crate::docs::pages_below(repository)?;
     missing.retain(|page| {
@@ -84,7 +85,7 @@ fn files_below(directory: &Path) -> anyhow::Result<BTreeSet<PathBuf>> {
     Ok(files)
 }
 
-/// Writes a file, and makes its directory.
+/// Writes a file; creates its directory if it is missing.
 pub fn write(file: &Path, bytes: &[u8]) -> anyhow::Result<()> {
     let written = file.parent().map_or(Ok(()), fs::create_dir_all).and_then(|()| fs::write(file, bytes));
     written.with_context(|| format!("writing {}", file.display()))

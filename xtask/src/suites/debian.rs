@@ -1,4 +1,5 @@
-//! Debian's source packages, fetched by apt with lists of its own, so that the machine's configuration stays as it is.
+//! Fetches Debian source packages with apt. apt uses separate package lists, so that the machine's
+//! configuration isn't changed.
 
 use anyhow::{Context, bail};
 use sha2::{Digest as _, Sha256};
@@ -8,16 +9,16 @@ use std::process::{Command, Output};
 
 use super::listing::Listing;
 
-/// Each of Debian's suites that may have a package's version, as apt names them.
+/// apt's entries for the Debian suites that may have a package's version.
 const STANZAS: &[(&str, &str)] = &[
     ("http://deb.debian.org/debian", "bookworm bookworm-updates trixie trixie-updates sid"),
     ("http://deb.debian.org/debian-security", "bookworm-security trixie-security"),
 ];
 
-/// A mirror may answer that it doesn't have a file, and have it a moment later.
+/// The number of tries: a mirror may report that a file is missing, and have it a moment later.
 const TRIES: u32 = 3;
 
-/// An upstream tarball of the signed indexes.
+/// An upstream tarball that a signed package index lists.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Tarball {
     /// Debian's version of the source package.
@@ -29,14 +30,14 @@ struct Tarball {
 /// An unpacked source.
 #[derive(Debug)]
 pub struct Source {
-    /// Its top directory.
+    /// The top directory of the source.
     pub directory: PathBuf,
 }
 
-/// Unpacks the source of the first of the list's versions that can be had, from the cache or from Debian.
+/// Unpacks the source of the first available version in the list, from the cache or from Debian.
 ///
 /// # Errors
-/// Where none can be had.
+/// If no version is available.
 pub fn source(cache: &Path, listing: &Listing) -> anyhow::Result<Source> {
     let kept = cache.join("sources");
     fs::create_dir_all(&kept).with_context(|| format!("making {}", kept.display()))?;
@@ -47,7 +48,7 @@ pub fn source(cache: &Path, listing: &Listing) -> anyhow::Result<Source> {
     unpack(cache, &tarball)
 }
 
-/// A tarball gets its name in this directory only once its digest was right.
+/// The cached tarball. A tarball gets its final name in this directory only after its digest was checked.
 fn cached(kept: &Path, listing: &Listing) -> Option<PathBuf> {
     let names: Vec<_> = fs::read_dir(kept).ok()?.flatten().map(|entry| entry.path()).collect();
     let begins = |path: &&PathBuf, version: &str| {
@@ -88,7 +89,7 @@ fn fetch(cache: &Path, kept: &Path, listing: &Listing) -> anyhow::Result<PathBuf
     bail!("none of these came whole from Debian's mirror in {TRIES} tries: {}", names.join(", "))
 }
 
-/// Tarballs by the SHA-256 lines of the index's records.
+/// The tarballs that the SHA-256 lines of the index's records name.
 fn tarballs(records: &str) -> Vec<Tarball> {
     let mut found: Vec<Tarball> = Vec::new();
     let mut version = "";
@@ -110,7 +111,7 @@ fn tarballs(records: &str) -> Vec<Tarball> {
     found
 }
 
-/// apt with its own lists.
+/// apt with separate package lists.
 struct Apt {
     directory: PathBuf,
 }
@@ -121,7 +122,7 @@ impl Apt {
         for inner in ["lists/partial", "archives/partial", "got"] {
             fs::create_dir_all(directory.join(inner)).context("making directories for apt")?;
         }
-        // apt fetches as a user of its own, who must be let in.
+        // apt downloads as its own user, who needs access to the directory.
         let stanza = |(place, suites): &(&str, &str)| {
             format!(
                 "Types: deb-src\nURIs: {place}\nSuites: {suites}\nComponents: main\n\
@@ -134,7 +135,7 @@ impl Apt {
         Ok(Self { directory })
     }
 
-    /// Runs one of apt's programs, whatever its exit code is.
+    /// Runs one of apt's programs, and returns its output even if it fails.
     fn run(&self, program: &str, words: &[&str]) -> anyhow::Result<Output> {
         let at = |inner: &str| self.directory.join(inner).display().to_string();
         let options = [
@@ -156,7 +157,8 @@ impl Apt {
         command.output().with_context(|| format!("running {program}"))
     }
 
-    /// The tarball below `kept`, where it arrived whole; the rest of its package need not.
+    /// The path of the tarball below `kept`, if it was downloaded completely; other files of its package
+    /// aren't needed.
     fn fetch(&self, package: &str, tarball: &Tarball, kept: &Path) -> anyhow::Result<Option<PathBuf>> {
         let wanted = format!("{package}={}", tarball.version);
         self.run("apt-get", &["source", "-q", "--download-only", &wanted])?;
@@ -172,7 +174,7 @@ impl Apt {
     }
 }
 
-/// Unpacks a tarball once.
+/// Unpacks a tarball, unless it is already unpacked.
 fn unpack(cache: &Path, tarball: &Path) -> anyhow::Result<Source> {
     let name = tarball.file_name().unwrap_or_default().to_string_lossy();
     let version = name.split(".orig.tar.").next().unwrap_or_default();

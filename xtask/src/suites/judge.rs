@@ -1,11 +1,11 @@
-//! The results of a suite's cases beside its list.
+//! Compares the results of a suite's cases with the list of expected results.
 
 use anyhow::bail;
 use std::collections::BTreeMap;
 
 use super::listing::{Listing, Standing};
 
-/// The end of a case.
+/// The result of a case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CaseEnd {
     Passed,
@@ -16,7 +16,7 @@ pub enum CaseEnd {
 /// Prints each disagreement and a summary.
 ///
 /// # Errors
-/// Where a case's end is not the list's, or a case isn't listed.
+/// If a case's result differs from the list, or a case isn't listed.
 pub fn judge(
     listing: &Listing,
     unlisted: &[String],
@@ -36,7 +36,7 @@ pub fn judge(
     bail!("{} of {}'s cases disagree with the list", wrong.len(), listing.package)
 }
 
-/// The cases whose end is not the list's.
+/// The cases whose result differs from the list.
 pub fn disagreeing(listing: &Listing, wanted: &[String], ends: &BTreeMap<String, CaseEnd>) -> Vec<String> {
     let disagrees = |case: &&String| disagreement(listing, case, ends.get(*case).copied()).is_some();
     wanted.iter().filter(disagrees).cloned().collect()
@@ -47,7 +47,7 @@ fn disagreement(listing: &Listing, case: &str, end: Option<CaseEnd>) -> Option<S
     match end {
         Some(CaseEnd::Passed) if passes => None,
         Some(CaseEnd::Failed) if !passes => None,
-        // A case that asks first what the program can skips itself.
+        // A case that first checks the program's abilities may skip itself.
         Some(CaseEnd::Skipped) if !passes || listing.may_skip(case) => None,
         Some(CaseEnd::Passed) => Some(format!("{case}: passes, and is listed as failing")),
         Some(CaseEnd::Failed) => Some(format!("{case}: fails, and is listed as passing")),
@@ -56,7 +56,7 @@ fn disagreement(listing: &Listing, case: &str, end: Option<CaseEnd>) -> Option<S
     }
 }
 
-/// One line: how many of the cases that apply pass.
+/// A line with the number of applicable cases that pass.
 fn summary(listing: &Listing, wanted: &[String], ends: &BTreeMap<String, CaseEnd>) -> String {
     let count = |end: CaseEnd| wanted.iter().filter(|case| ends.get(*case) == Some(&end)).count();
     let standing = |standing| wanted.iter().filter(|case| listing.standing(case) == Some(standing)).count();

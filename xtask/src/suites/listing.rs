@@ -1,4 +1,4 @@
-//! The list of a suite's cases: what each of them is expected to do.
+//! The list of a suite's cases with their expected results.
 
 use anyhow::{Context, bail};
 use serde::Deserialize;
@@ -11,15 +11,15 @@ use std::path::Path;
 #[serde(rename_all = "kebab-case")]
 pub enum Standing {
     Passes,
-    /// The case tests something that linerate isn't, and isn't run.
+    /// The case doesn't apply, since it tests a feature that linerate doesn't have; it isn't run.
     NotApplicable,
-    /// The case fails, and linerate differs on purpose.
+    /// The case fails, because linerate differs on purpose.
     DiffersOnPurpose,
-    /// The case fails, and isn't meant to.
+    /// The case fails, although it should pass.
     NotYet,
 }
 
-/// Cases with one reason.
+/// Cases that are expected to fail for the same reason.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct CaseGroup {
@@ -32,12 +32,13 @@ struct CaseGroup {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Listing {
-    /// Debian's source package that has the suite.
+    /// The Debian source package that contains the suite.
     pub package: String,
-    /// Versions of the program whose suite this is about, the best first; of each, any that begins so.
+    /// The versions of the program whose suite the list is about, the best first; each stands for all
+    /// versions that begin with it.
     pub versions: Vec<String>,
     passes: Vec<String>,
-    /// Passing cases that some machines can't run, with what these lack.
+    /// Passing cases that can't be run on some machines, with what those machines lack.
     #[serde(default)]
     may_skip: BTreeMap<String, String>,
     #[serde(rename = "group")]
@@ -46,7 +47,7 @@ pub struct Listing {
 
 impl Listing {
     /// # Errors
-    /// Where it can't be read, or names a case twice or without a reason.
+    /// If the list can't be read, or names a case twice or without a reason.
     pub fn read(file: &Path) -> anyhow::Result<Self> {
         let text = fs::read_to_string(file).with_context(|| format!("reading {}", file.display()))?;
         Self::parse(&text).with_context(|| format!("in {}", file.display()))
@@ -70,7 +71,7 @@ impl Listing {
         Ok(listing)
     }
 
-    /// The expected result of a case; none if the list doesn't have the case.
+    /// The expected result of a case; `None` if the case isn't listed.
     pub fn standing(&self, case: &str) -> Option<Standing> {
         let is = |name: &String| name == case;
         let group = || self.groups.iter().find(|group| group.cases.iter().any(is));
@@ -81,10 +82,10 @@ impl Listing {
         self.may_skip.contains_key(case)
     }
 
-    /// The cases to run: all that apply, or only those with the names in `only`.
+    /// The cases to run: all applicable ones, or only those with the names in `only`.
     ///
     /// # Errors
-    /// For a name that isn't listed.
+    /// If a name isn't listed.
     pub fn wanted(&self, only: &[String]) -> anyhow::Result<Vec<String>> {
         if let Some(name) = only.iter().find(|name| self.standing(name).is_none()) {
             bail!("there is no case '{name}' in the list of {}'s suite", self.package);
@@ -96,7 +97,7 @@ impl Listing {
         Ok(wanted)
     }
 
-    /// How many cases don't apply.
+    /// The number of cases that don't apply.
     pub fn foreign(&self) -> usize {
         let groups = self.groups.iter().filter(|group| group.standing == Standing::NotApplicable);
         groups.map(|group| group.cases.len()).sum()

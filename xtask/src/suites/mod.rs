@@ -1,5 +1,6 @@
-//! Test suites of other programs, run with linerate in the program's place: each case's result is held against a list in
-//! `crates/cli/tests/suites`. The suites come as Debian's source packages, at run time; nothing of theirs is in this repository.
+//! Runs the test suites of other programs with linerate in place of the program. Each case's result is
+//! compared with a list in `crates/cli/tests/suites`. The suites are downloaded as Debian source packages
+//! when they are run; this repository contains no part of them.
 
 mod debian;
 mod judge;
@@ -16,12 +17,12 @@ use debian::Source;
 use judge::{CaseEnd, disagreeing, judge};
 use listing::Listing;
 
-/// The arguments.
+/// The arguments of a suite's run.
 #[derive(Debug, PartialEq, Default)]
 struct SuiteOptions {
     program: Option<PathBuf>,
     only: Vec<String>,
-    /// A source that can't be had is reported, and fails nothing.
+    /// Whether a source that isn't available is only reported, not an error.
     may_lack: bool,
 }
 
@@ -48,25 +49,25 @@ impl SuiteOptions {
     }
 }
 
-/// A built suite.
+/// A suite that was built.
 trait Suite {
     /// The suite's cases that the list doesn't have.
     ///
     /// # Errors
-    /// Where the suite isn't where it should be.
+    /// If the suite can't be found.
     fn unlisted(&self, listing: &Listing) -> anyhow::Result<Vec<String>>;
 
-    /// Runs the cases, and prints what those that fail printed last.
+    /// Runs the cases, and prints the last output of failed cases.
     ///
     /// # Errors
-    /// Where the suite could not begin.
+    /// If the suite can't be started.
     fn run(&self, cases: &[String]) -> anyhow::Result<BTreeMap<String, CaseEnd>>;
 }
 
 /// Runs rsync's own suite.
 ///
 /// # Errors
-/// Where the suite can't be had or run, or where a case's result is not the list's.
+/// If the suite can't be downloaded or run, or a case's result differs from the list.
 pub fn rsync(arguments: &[String]) -> anyhow::Result<()> {
     check(arguments, "rsync.toml", rsync::RsyncSuite::build)
 }
@@ -97,7 +98,7 @@ fn check<S: Suite>(
     };
     let suite = build(&source, &options.program()?)?;
     let mut ends = suite.run(&wanted)?;
-    // Some cases have to interrupt in time, or try to win a race.
+    // Some cases depend on timing, so they are run again.
     let again = disagreeing(&listing, &wanted, &ends);
     if !again.is_empty() {
         println!("once more: {}", again.join(", "));
@@ -110,7 +111,7 @@ fn lists() -> PathBuf {
     repository().join("crates/cli/tests/suites")
 }
 
-/// Where sources and built suites stay between runs.
+/// The directory in which sources and built suites are kept between runs.
 fn cache() -> PathBuf {
     let target = std::env::var_os("CARGO_TARGET_DIR");
     target.map_or_else(|| repository().join("target"), |path| Path::new(&path).to_owned()).join("suites")

@@ -13,7 +13,7 @@ use super::debian::Source;
 use super::judge::CaseEnd;
 use super::listing::Listing;
 
-/// The suite's own helper programs, without which it doesn't begin.
+/// The suite's own helper programs, which it needs before it starts.
 const HELPERS: &[&str] = &[
     "tls",
     "getgroups",
@@ -25,7 +25,8 @@ const HELPERS: &[&str] = &[
     "wildtest",
 ];
 
-/// Debian's source lacks the libraries that it has as packages, and compression matters to no helper.
+/// Options of configure. Debian's source lacks the libraries that Debian has as packages, and the helper
+/// programs don't need compression.
 const CONFIGURED: &[&str] = &[
     "--disable-md2man",
     "--disable-xxhash",
@@ -37,11 +38,11 @@ const CONFIGURED: &[&str] = &[
     "CFLAGS=-O0",
 ];
 
-/// Seconds for one case, and for one that tries to win a race.
+/// The time limits in seconds for a case, and for a case that depends on a race.
 const CASE_SECONDS: &str = "60";
 const RACE_SECONDS: &str = "2";
 
-/// The lines of a failing case's output that are shown, at most.
+/// The greatest number of lines of a failing case's output that are shown.
 const SHOWN_LINES: usize = 12;
 
 pub struct RsyncSuite {
@@ -50,10 +51,10 @@ pub struct RsyncSuite {
 }
 
 impl RsyncSuite {
-    /// Builds the helper programs once, and puts `program` in rsync's place.
+    /// Builds the helper programs once, and installs `program` as `rsync`.
     ///
     /// # Errors
-    /// Where a compiler or a library is missing.
+    /// If a compiler or a library is missing.
     pub fn build(source: &Source, program: &Path) -> anyhow::Result<Self> {
         let build = source.directory.with_file_name("build");
         let suite = Self { source: source.directory.clone(), build };
@@ -70,7 +71,7 @@ impl RsyncSuite {
 
     fn make(&self) -> anyhow::Result<()> {
         fs::create_dir_all(&self.build).context("making a directory for the helpers")?;
-        // configure fills a template in the directory of each library that the source may bring along.
+        // configure writes a file in the directory of each library that the source may contain.
         for library in ["zlib", "popt"] {
             let directory = self.source.join(library);
             fs::create_dir_all(&directory).context("making a library's directory")?;
@@ -83,7 +84,7 @@ impl RsyncSuite {
         self.quietly(Command::new("make").arg("-j2").args(HELPERS), "make.log")
     }
 
-    /// Runs `command` with its output in a file.
+    /// Runs `command`, with its output written to a file.
     fn quietly(&self, command: &mut Command, log: &str) -> anyhow::Result<()> {
         let log = self.build.join(log);
         let file = fs::File::create(&log).context("making a log")?;
@@ -120,7 +121,7 @@ impl Suite for RsyncSuite {
         command.args(["-j", "2", "--timeout", CASE_SECONDS, "--race-timeout", RACE_SECONDS]);
         command.arg("--tooldir").arg(&self.build).arg("--srcdir").arg(&self.source);
         command.arg("--rsync-bin").arg(self.build.join("rsync")).args(cases);
-        // The far end is found as a user's would be.
+        // The far end finds the program by PATH, as in a user's login.
         command.env("PATH", format!("{}:{path}", self.build.display())).current_dir(&self.build);
         let mut child = command.stdout(Stdio::piped()).spawn().context("running the suite's driver")?;
         let output = child.stdout.take().context("the driver's output")?;
@@ -133,7 +134,7 @@ impl Suite for RsyncSuite {
     }
 }
 
-/// Reads the driver's lines: a case's own output, and then its end.
+/// Reads the driver's output: for each case, its own output and then its result.
 fn read_ends(output: impl BufRead, cases: &[String]) -> BTreeMap<String, CaseEnd> {
     let mut ends = BTreeMap::new();
     let mut printed: Vec<String> = Vec::new();

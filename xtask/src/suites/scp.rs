@@ -13,19 +13,19 @@ use super::debian::Source;
 use super::judge::CaseEnd;
 use super::listing::Listing;
 
-/// The scripts, each of which has many cases.
+/// The test scripts; each has many cases.
 const SCRIPTS: &[&str] = &["scp.sh", "scp-uri.sh", "scp3.sh"];
 
-/// In ssh's place, as `-S` names it: the suite's own calls scp there, where linerate has a command line for a shell. What stands for
-/// bad servers is the suite's.
+/// A script that replaces ssh, as `-S` requests. The suite's own replacement runs scp at the far end, where
+/// linerate has a command line for a shell. The suite's scripts that simulate bad servers are used unchanged.
 const WRAPPER: &str = r#"#!/bin/sh
 [ -z "$SCPTESTMODE" ] || exec "$BAD_SERVERS" "$@"
 for last; do :; done
 exec sh -c "$last"
 "#;
 
-/// The parts of the suite's driver that the scripts need; the driver itself builds ssh and its server first. A case ends
-/// where the next begins.
+/// The parts of the suite's driver that the scripts need; the driver itself would first build ssh and its
+/// server. A case ends when the next case begins.
 const DRIVER: &str = r#"
 exec 2>&1
 SCRIPT=$1
@@ -41,23 +41,23 @@ cd "$OBJ"
 . "$SCRIPT"
 "#;
 
-/// A script runs as long at most, in seconds.
+/// The time limit for a script, in seconds.
 const SCRIPT_SECONDS: &str = "240";
 
-/// The lines of a failing case's output that are shown, at most.
+/// The greatest number of lines of a failing case's output that are shown.
 const SHOWN_LINES: usize = 6;
 
 pub struct ScpSuite {
     build: PathBuf,
-    /// Cases that were met, listed or not.
+    /// The cases that were run, whether or not they are listed.
     met: Mutex<BTreeSet<String>>,
 }
 
 impl ScpSuite {
-    /// Puts `program` in scp's place, and a shell in ssh's and in that of the server that `-D` names.
+    /// Installs `program` as `scp`, a shell script as ssh, and another as the server that `-D` names.
     ///
     /// # Errors
-    /// Where the source has no such scripts, or files can't be written.
+    /// If the source has no such scripts, or files can't be written.
     pub fn build(source: &Source, program: &Path) -> anyhow::Result<Self> {
         let build = source.directory.with_file_name("build");
         let regress = source.directory.join("regress");
@@ -128,7 +128,7 @@ impl Suite for ScpSuite {
     }
 }
 
-/// Each case with its end and its output.
+/// The cases in the output, each with its result and its output.
 fn ends_of(text: &str) -> Vec<(String, CaseEnd, Vec<String>)> {
     let mut ends: Vec<(String, CaseEnd, Vec<String>)> = Vec::new();
     for line in text.lines() {

@@ -1,4 +1,4 @@
-//! Disturbed runs are repeated.
+//! Tests that disturbed runs are repeated.
 
 use std::cell::Cell;
 use std::time::Instant;
@@ -8,8 +8,8 @@ use linerate_host::Fact;
 
 use super::*;
 
-/// A host on which other work keeps a number of processors busy before each run. The numbers are listed in
-/// the order of runs, beginning with the warm-up.
+/// A host on which other work keeps processors busy before each run: the number of processors for each run,
+/// beginning with the warm-up.
 struct Crowded {
     loads: &'static [f64],
     commands: Cell<usize>,
@@ -86,7 +86,8 @@ fn a_disturbed_run_is_made_again_and_the_least_disturbed_counts() {
     let mut study = trial.study(&[("copy", 1)]);
     (study.repeats, study.settle) = (2, 0.1);
     let (work, out) = trial.places();
-    // The warm-up; three tries of the first block; two of the second.
+    // The first value is for the warm-up, the next three for the tries of the first block, the last two for
+    // the second block.
     let beds = Crowded::beds(&[0.0, 2.0, 1.5, 3.0, 2.0, 0.0]);
     let runner = Runner::new(trial.setup(&study, &work, &out), beds, &mut |_| {}).unwrap();
     let dir = runner.dir();

@@ -1,11 +1,11 @@
-//! If a study is killed, the next sweep restores its settings.
+//! Tests that the next sweep restores the settings of a killed study.
 
 use super::*;
 
 /// The environment variable with the directory in which [`a_study_for_killing`] runs.
 const KILLED: &str = "LINERATE_TEST_KILLED";
 
-/// A setting that is a file, and a case that sets it.
+/// A study with a setting that is a file, and with a case that changes it.
 fn with_setting(trial: &Trial, file: &Path) -> Study {
     let path = file.to_str().unwrap();
     let mut study = trial.study(&[("slow", 1)]);

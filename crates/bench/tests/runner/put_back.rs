@@ -1,4 +1,4 @@
-//! Settings that can't be restored.
+//! Tests of settings that can't be restored.
 
 use super::*;
 

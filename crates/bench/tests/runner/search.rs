@@ -1,11 +1,11 @@
-//! Cases with a search for the best level of a parameter.
+//! Tests of cases with a search for the best level of a parameter.
 
 use linerate_bench::metric::Metric;
 use linerate_bench::stats::summaries;
 
 use super::*;
 
-/// A tool that makes as many requests as it has users, and whose search finds seven.
+/// A tool that makes one request per user, and whose search finds seven users.
 const SEARCHING: &str = r#"
 name = "asks"
 moves = "requests"

@@ -1,4 +1,4 @@
-//! Settings of hosts are set, read back and restored.
+//! Tests that settings of hosts are changed, read back and restored.
 
 use super::*;
 
@@ -9,7 +9,7 @@ fn settings_are_set_read_back_and_put_back() {
     std::fs::write(&file, "1 original\n").unwrap();
     let path = file.to_str().unwrap();
     let mut study = trial.study(&[("see", 1), ("see", 2), ("see", 3)]);
-    // It isn't set to 3.
+    // This command doesn't accept the value 3.
     let write = ["sh", "-c", "[ \"$1\" = 3 ] || echo \"$1\" | tr ' ' '\t' > \"$0\"", path, "{value}"];
     study.settings.push(setting("level", "b", &["cat", path], &write));
     study.cases[1].settings.insert("level".into(), "2 x".into());

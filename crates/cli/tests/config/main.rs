@@ -1,4 +1,5 @@
-//! The configuration files, by a stand-in for ssh that notes its words and runs the far command here.
+//! Tests of the configuration files. A script replaces ssh, stores its arguments, and runs the far command on
+//! this host.
 
 #[path = "../support/mod.rs"]
 mod support;
@@ -18,7 +19,7 @@ use tempfile::TempDir;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_linerate");
 
-/// A user with a home of its own, and both files.
+/// A user with a separate home directory, with a user's and a system's configuration file.
 struct Ground {
     home: TempDir,
 }
@@ -56,7 +57,7 @@ impl Ground {
         self.prepared(command)
     }
 
-    /// A command in this home, with these files.
+    /// The command with this home directory and these configuration files.
     fn prepared(&self, mut command: Command) -> Command {
         let search = std::env::var_os("PATH").unwrap_or_default();
         let search = [self.path("bin").as_os_str(), OsStr::new(":"), &search].join(OsStr::new(""));
@@ -71,14 +72,15 @@ impl Ground {
         Running::start(self.command(words)).end()
     }
 
-    /// The words of ssh, or of its like, since the last time; without the far line.
+    /// The arguments of ssh, or of its replacement, since the last call of this function, without the far
+    /// command line.
     fn ssh(&self) -> String {
         let words = fs::read_to_string(self.path("words")).unwrap_or_default();
         drop(fs::remove_file(self.path("words")));
         words
     }
 
-    /// A far path of this ground.
+    /// A path on a far host, in the ground's directory.
     fn far(&self, host: &str, name: &str) -> String {
         format!("{host}:{}", self.path(name).display())
     }
@@ -89,7 +91,7 @@ fn summary(run: &Run) -> Value {
     serde_json::from_str(run.out.lines().last().unwrap_or_default()).unwrap()
 }
 
-/// What a developer has configured never changes a test: see .cargo/config.toml.
+/// A developer's own configuration must not affect tests: see .cargo/config.toml.
 #[test]
 fn tests_run_without_the_developers_configuration() {
     assert_eq!(std::env::var("LINERATE_NO_CONFIG").as_deref(), Ok("1"), "run the tests by cargo");
@@ -102,7 +104,7 @@ fn options_of_hosts_count_unless_the_command_line_says_something() {
         "streams = 2\nretry = 4\nport = 22\n",
     );
     let (web, db) = (ground.far("u@web1", "a"), ground.far("db", "b"));
-    // The streams that carried data may be fewer: a large file takes all of them.
+    // The data must use several streams, so the file is large.
     fs::write(ground.path("file"), vec![1; 64 << 20]).unwrap();
     let run = ground.run(&["cp", "--json", "file", &web]).exits(0);
     assert_eq!(summary(&run)["streams"], 3, "{run}");

@@ -1,4 +1,4 @@
-//! `linerate config show`: the value of each option, where it comes from, and the hosts that it takes.
+//! Tests of `linerate config show`: the value of each option, its origin, and the hosts to which it applies.
 
 use std::fs;
 use std::path::Path;
@@ -10,7 +10,8 @@ use crate::support::{Run, Running};
 
 #[test]
 fn show_says_which_value_is_not_used_as_commands_do() {
-    // The files, the words that ssh or its like then gets, those that it doesn't get, and the options that show says give way.
+    // Each row has the files, the arguments that ssh then gets, those that it doesn't get, and the options
+    // that are reported as overridden.
     for (user, system, gets, lacks, expected) in [
         ("ssh-config = \"none\"\n", "rsh = \"other -x\"\n", "-F none", "other", &[("rsh", "ssh-config")][..]),
         (

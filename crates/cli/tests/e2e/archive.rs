@@ -1,4 +1,4 @@
-//! A tree with everything that a file system can hold, and all that can be told of two trees.
+//! Makes a tree with everything that a file system can hold, and compares two trees completely.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ffi::{OsStr, OsString};
@@ -12,38 +12,38 @@ use rustix::fs::{AtFlags, CWD, FileType, Mode, SeekFrom, Timespec, Timestamps, X
 
 use crate::tree::{noise, write};
 
-/// Everything of one name but its contents' bytes, which are a hash.
+/// All properties of a file; the contents are replaced by a hash.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Everything {
     mode: u32,
     owner: (u32, u32),
     device: u64,
     modified: (i64, i64),
-    /// The first of its names in order.
+    /// The first of the file's names, in sorted order.
     names: PathBuf,
     xattrs: Vec<(Vec<u8>, Vec<u8>)>,
     size: u64,
     contents: u64,
     target: Option<PathBuf>,
-    /// Where data begins and ends.
+    /// The ranges of data in the file: the beginning and the end of each.
     data: Vec<(u64, u64)>,
 }
 
 impl Everything {
-    /// The same; a time of modification in the last hour is that of no source.
+    /// The same properties without a modification time in the last hour, which no source has.
     pub fn without_recent_time(self) -> Self {
         let now = std::time::UNIX_EPOCH.elapsed().expect("after 1970").as_secs() as i64;
         let modified = if now - self.modified.0 < 3600 { (0, 0) } else { self.modified };
         Self { modified, ..self }
     }
 
-    /// The same without its time of modification.
+    /// The same properties without the modification time.
     pub fn without_time(self) -> Self {
         Self { modified: (0, 0), ..self }
     }
 }
 
-/// Everything below a directory, by its path.
+/// The properties of all entries below a directory, by path.
 pub fn everything(top: &Path) -> BTreeMap<PathBuf, Everything> {
     let mut firsts = HashMap::new();
     let mut paths: Vec<PathBuf> = crate::tree::names(top).into_iter().map(PathBuf::from).collect();
@@ -94,7 +94,7 @@ fn data(file: &File) -> Vec<(u64, u64)> {
     found
 }
 
-/// Panics with the first differences.
+/// Compares two trees, and panics with the first differences.
 #[track_caller]
 pub fn assert_same(one: &Path, other: &Path) {
     let (here, there) = (everything(one), everything(other));
@@ -106,7 +106,7 @@ pub fn assert_same(one: &Path, other: &Path) {
     assert!(differences.is_empty(), "{} and {} differ", one.display(), other.display());
 }
 
-/// Names that are odd.
+/// Unusual file names.
 pub fn odd_names() -> Vec<OsString> {
     let longest = [b'x'; 255];
     let names: [&[u8]; 8] = [
@@ -122,7 +122,8 @@ pub fn odd_names() -> Vec<OsString> {
     names.into_iter().map(|name| OsStr::from_bytes(name).to_owned()).collect()
 }
 
-/// A tree with everything that root can make, `wide` files in one directory and 200 levels deep.
+/// Makes a tree with all kinds of entries that root can create, with `wide` files in one directory and 200
+/// levels of directories.
 pub fn make_everything(top: &Path, wide: u32) {
     make_files(top);
     make_specials(top);
@@ -174,7 +175,8 @@ fn make_specials(top: &Path) {
     chown(top.join("special/null"), Some(5), Some(6)).expect("root may");
 }
 
-/// Holes at the beginning, in the middle and at the end; files of nothing else; small ones.
+/// Makes files with holes at the beginning, in the middle and at the end, files that are only holes, and
+/// small files.
 pub fn make_holes(top: &Path) {
     const PIECE: u64 = 1 << 20;
     fs::create_dir_all(top).expect("writable");
@@ -226,10 +228,10 @@ fn give_attributes(top: &Path) {
     set("empty directory", "system.posix_acl_default", &acl(5));
 }
 
-/// The kernel's name of an ACL.
+/// The kernel's name of the attribute that holds an ACL.
 pub const ACCESS: &str = "system.posix_acl_access";
 
-/// An ACL that gives users and groups without a name `permissions`, in the kernel's form.
+/// An ACL, in the kernel's format, that gives `permissions` to unnamed users and groups.
 pub fn acl(permissions: u8) -> Vec<u8> {
     let mut value = vec![2, 0, 0, 0];
     let mut entry = |tag: u8, bits: u8, number: u32| {
@@ -270,7 +272,7 @@ fn give_modes_and_times(top: &Path) {
     }
 }
 
-/// Sets the time of modification of anything, also before 1970.
+/// Sets the modification time of any entry; it may be before 1970.
 pub fn set_time(path: &Path, seconds: i64, nanoseconds: i64) {
     let time = Timespec { tv_sec: seconds, tv_nsec: nanoseconds };
     let times = Timestamps { last_access: time, last_modification: time };

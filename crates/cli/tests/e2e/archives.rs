@@ -1,4 +1,5 @@
-//! `-a` and its parts: what root keeps, what an ordinary user keeps, and what is said of the rest.
+//! Tests of `-a` and its parts: the metadata that root and an ordinary user can keep, and the messages about
+//! the rest.
 
 use std::ffi::{CString, OsString};
 use std::fs;
@@ -17,12 +18,14 @@ use crate::resumed::journal;
 use crate::support::{PATIENCE, within};
 use crate::tree::{names, noise, temporaries, write};
 
-/// Entries of the widest directory; all that are promised where somebody has time for it.
+/// The number of entries of the widest directory: as many as are supported if the variable for long tests is
+/// set, otherwise fewer.
 fn wide() -> u32 {
     if std::env::var_os("LINERATE_TEST_FULL").is_some() { 100_000 } else { 3000 }
 }
 
-/// What rsync would still change; nothing, and a line, where there is no rsync.
+/// The changes that rsync would still make; if rsync isn't installed, prints a line and returns an empty
+/// text.
 fn differences(sources: &[&Path], destination: &Path) -> String {
     let mut rsync = Command::new("rsync");
     rsync.args(["-aHAXn", "--checksum", "--itemize-changes", "--numeric-ids", "--delete"]);
@@ -140,7 +143,7 @@ fn owners_are_known_by_name_unless_numbers_are_asked_for() {
     assert_eq!(owner(), (1, 1));
 }
 
-/// What an ordinary user can make: no devices, no owners.
+/// Makes entries that an ordinary user can make: no devices, and no other owners.
 fn make_an_ordinary_users(tree: &Path) {
     make_holes(&tree.join("holes"));
     for (path, mode) in [("readable", 0o644), ("read only", 0o400), ("a/b", 0o600), ("a/program", 0o4755)] {
@@ -161,7 +164,7 @@ fn make_an_ordinary_users(tree: &Path) {
     set_time(&tree.join("a"), -7, 7);
 }
 
-/// The tree of root's has become an ordinary user's, with all that one can have.
+/// Checks that root's tree was copied to an ordinary user, with all properties that an ordinary user can set.
 #[track_caller]
 fn assert_an_ordinary_users(case: &Case, landed: &Path) {
     let tree = case.near.join("tree");

@@ -1,4 +1,4 @@
-//! The test bed: one lab for all tests that run at the same time, and for each test its own directories.
+//! The test bed: one lab that all concurrent tests share, and separate directories for each test.
 
 use std::ffi::{OsStr, OsString};
 use std::fs;
@@ -14,11 +14,11 @@ use tempfile::TempDir;
 
 use crate::support::{Run, Running, directory, directory_with_attributes, processes_with};
 
-/// An ordinary user who is on every system, and its group.
+/// The user and group ID of an ordinary user that every system has.
 pub const NOBODY: u32 = 65534;
 
-/// Tests that measure time are alone; the others share the processors. Their names begin with `timed_`, so that `cargo xtask test`
-/// can run them after all others, and no other test has to wait for them.
+/// Tests that measure time lock it exclusively; all others share it. The names of tests that measure time begin
+/// with `timed_`, so that `cargo xtask test` runs them after all others, and no other test has to wait for them.
 static PROCESSORS: RwLock<()> = RwLock::new(());
 static SHARED: Mutex<Weak<Bed>> = Mutex::new(Weak::new());
 
@@ -28,12 +28,12 @@ macro_rules! args {
 }
 pub(crate) use args;
 
-/// A lab, and this program's binary where every user may run it.
+/// A lab, and this program's binary at a path where every user may run it.
 pub struct Bed {
     /// The two hosts.
     pub lab: Lab,
     directory: TempDir,
-    /// The copy of the binary in root's cache, which goes with the bed where it came with it.
+    /// The copy of the binary in root's cache; it is removed with the bed if the bed created it.
     brought: Option<PathBuf>,
 }
 
@@ -53,69 +53,71 @@ impl Share {
     }
 }
 
-/// One test: a directory at each end.
+/// A test: its directories, one at each end.
 pub struct Case {
-    /// The lab that it runs in.
+    /// The bed with the lab in which the test runs.
     pub bed: Arc<Bed>,
-    /// Where `linerate` runs.
+    /// The near directory, in which `linerate` runs.
     pub near: PathBuf,
-    /// What the far paths begin with.
+    /// The far directory, in which far paths are.
     pub far: PathBuf,
     directory: TempDir,
     _share: Share,
 }
 
-/// Directories for a test in the shared lab; none, and a line that says why, where no lab can be made.
+/// Makes the directories of a test in the shared lab. If no lab can be made, prints the reason and returns
+/// `None`.
 pub fn case() -> Option<Case> {
     let share = Share::Some(PROCESSORS.read().unwrap_or_else(PoisonError::into_inner));
     Some(Case::new(shared()?, share))
 }
 
-/// The same, with no other test beside it: for those that measure time.
+/// Like [`case`], while no other test runs: for tests that measure time.
 pub fn case_alone() -> Option<Case> {
     let share = Share::alone();
     Some(Case::new(shared()?, share))
 }
 
-/// The same on a file system that takes extended attributes.
+/// Like [`case`], on a file system that supports extended attributes.
 pub fn case_with_attributes() -> Option<Case> {
     let share = Share::Some(PROCESSORS.read().unwrap_or_else(PoisonError::into_inner));
     Some(Case::inside(shared()?, share, directory_with_attributes("linerate-e2e-")?))
 }
 
-/// The same with a lab of its own, with this link.
+/// Like [`case_alone`], in a separate lab with this link.
 pub fn case_with_link(link: &str) -> Option<Case> {
     let share = Share::alone();
     Some(Case::new(Arc::new(Bed::up(link, LabOptions::default())?), share))
 }
 
-/// The same with a lab of its own, beside other tests: for those that measure nothing.
+/// Like [`case`], in a separate lab with this link, while other tests may run: for tests that measure
+/// nothing.
 pub fn case_with_own_link(link: &str) -> Option<Case> {
     let share = Share::Some(PROCESSORS.read().unwrap_or_else(PoisonError::into_inner));
     Some(Case::new(Arc::new(Bed::up(link, LabOptions::default())?), share))
 }
 
-/// The same with a round trip, such as `20ms`.
+/// Like [`case_with_link`], with a round-trip time such as `20ms`.
 pub fn case_with_path(link: &str, rtt: &str) -> Option<Case> {
     let share = Share::alone();
     let wan = Wan { rtt: rtt.parse().expect("a round trip"), ..Wan::default() };
     Some(Case::new(Arc::new(Bed::up(link, LabOptions { wan: Some(wan), ..LabOptions::default() })?), share))
 }
 
-/// The same with two sites of hosts, beside other tests: the near host is `s1h1`, the far one `s2h1`.
+/// Like [`case`], in a separate lab with two sites of hosts: the near host is `s1h1`, the far host `s2h1`.
 pub fn case_with_sites(shape: &str, slurm: SlurmWish) -> Option<Case> {
     let share = Share::Some(PROCESSORS.read().unwrap_or_else(PoisonError::into_inner));
     let sites = Some(shape.parse().expect("a shape"));
     Some(Case::new(Arc::new(Bed::up("open", LabOptions { sites, slurm, ..LabOptions::default() })?), share))
 }
 
-/// The same with several such links.
+/// Like [`case_with_link`], with several such links.
 pub fn case_with_links(link: &str, links: u32) -> Option<Case> {
     let share = Share::alone();
     Some(Case::new(Arc::new(Bed::up(link, links_of(links))?), share))
 }
 
-/// The same, beside other tests.
+/// Like [`case_with_links`], while other tests may run.
 pub fn case_with_own_links(link: &str, links: u32) -> Option<Case> {
     let share = Share::Some(PROCESSORS.read().unwrap_or_else(PoisonError::into_inner));
     Some(Case::new(Arc::new(Bed::up(link, links_of(links))?), share))
@@ -165,14 +167,15 @@ impl Bed {
         self.directory.path().join("linerate")
     }
 
-    /// Runs a command at one end and gives what it printed.
+    /// Runs a command at one end, and returns its output.
     pub fn on(&self, end: End, words: &[&str]) -> String {
         let words: Vec<OsString> = words.iter().map(OsString::from).collect();
         let run = Running::start(self.lab.place(end).command(&words).expect("well-formed")).end();
         run.exits(0).out
     }
 
-    /// The key and the configuration with which an ordinary user logs in, as root is the far end's only account.
+    /// Writes the key and the ssh configuration with which an ordinary user logs in; root is the only account
+    /// of the far end.
     fn write_nobodys_login(&self) {
         let (config, home) = (self.lab.ssh_config(), self.nobodys_home());
         let lab = config.parent().expect("a file in the lab's directory");
@@ -214,14 +217,14 @@ impl Case {
         Self { bed, near, far, directory, _share: share }
     }
 
-    /// A directory beside `near` and `far`.
+    /// A directory next to `near` and `far`.
     pub fn aside(&self, name: &str) -> PathBuf {
         let path = self.directory.path().join(name);
         fs::create_dir_all(&path).expect("writable");
         path
     }
 
-    /// `b:` and a path below the far directory, as an argument.
+    /// An argument that consists of `b:` and a path below the far directory.
     pub fn b(&self, path: impl AsRef<OsStr>) -> OsString {
         let mut argument = OsString::from("b:");
         argument.push(&self.far);
@@ -230,7 +233,8 @@ impl Case {
         argument
     }
 
-    /// Copies a file `first`, after which the program is at the far end: bringing it may take seconds.
+    /// Copies a file `first`, so that the far end has the program afterwards; the first copy may take
+    /// seconds.
     #[track_caller]
     pub fn bring_program(&self) {
         fs::write(self.near.join("first"), "x").expect("writable");
@@ -249,25 +253,26 @@ impl Case {
         self.start_sync(args).end()
     }
 
-    /// Starts it.
+    /// Starts `linerate sync` with these arguments in the near directory.
     pub fn start_sync(&self, args: Vec<OsString>) -> Running {
         let config = self.bed.lab.ssh_config();
         self.start_with(args![self.bed.program(), "sync", "-F", config], args)
     }
 
-    /// Starts it.
+    /// Starts `linerate cp` with these arguments in the near directory.
     pub fn start(&self, args: Vec<OsString>) -> Running {
         let config = self.bed.lab.ssh_config();
         self.start_with(args![self.bed.program(), "cp", "-F", config], args)
     }
 
-    /// Runs it without the lab's configuration of ssh.
+    /// Runs `linerate cp` without the lab's ssh configuration.
     #[track_caller]
     pub fn cp_without_ssh(&self, args: Vec<OsString>) -> Run {
         self.start_with(args![self.bed.program(), "cp"], args).end()
     }
 
-    /// Starts a shell's script in the near directory, in which `$CP` is `linerate cp` with its configuration.
+    /// Starts a shell script in the near directory. In the script, `$CP` is `linerate cp` with its
+    /// configuration.
     pub fn start_script(&self, script: &str) -> Running {
         let (program, config) = (self.bed.program(), self.bed.lab.ssh_config());
         self.start_with(
@@ -276,13 +281,13 @@ impl Case {
         )
     }
 
-    /// Runs it as an ordinary user, to whom the near directory is given; the far end stays root's.
+    /// Runs `linerate cp` as an ordinary user, to whom the near directory is given; the far end runs as root.
     #[track_caller]
     pub fn cp_as_nobody(&self, args: Vec<OsString>) -> Run {
         self.start_as_nobody(args).end()
     }
 
-    /// Starts it so.
+    /// Starts `linerate cp` as an ordinary user, to whom the near directory is given.
     pub fn start_as_nobody(&self, args: Vec<OsString>) -> Running {
         chown(&self.near, Some(NOBODY), Some(NOBODY)).expect("root may");
         let home = self.bed.nobodys_home();
@@ -291,14 +296,14 @@ impl Case {
         self.start_with(words, args)
     }
 
-    /// Runs it with a remote shell of its own: `body` with `$1` for the host, `$2` for the line, and `$SSH` for ssh
-    /// with its configuration.
+    /// Runs `linerate cp` with a special remote shell: the script `body`, in which `$1` is the host, `$2` the
+    /// command line, and `$SSH` ssh with its configuration.
     #[track_caller]
     pub fn cp_by(&self, body: &str, args: Vec<OsString>) -> Run {
         self.start_by(body, args).end()
     }
 
-    /// Starts it so.
+    /// Starts `linerate cp` with a special remote shell, as [`Case::cp_by`] does.
     pub fn start_by(&self, body: &str, args: Vec<OsString>) -> Running {
         let shell = self.aside("bin").join("shell");
         let ssh = format!("ssh -F {}", self.bed.lab.ssh_config().display());
@@ -317,7 +322,8 @@ impl Case {
         self.start_with(words, args).end()
     }
 
-    /// Runs `linerate` with `command` as an ordinary user at both ends, to whom the near directory is given.
+    /// Runs the `linerate` command `command` as an ordinary user at both ends, to whom the near directory is
+    /// given.
     #[track_caller]
     pub fn both_as_nobody(&self, command: &[&str], args: Vec<OsString>) -> Run {
         chown(&self.near, Some(NOBODY), Some(NOBODY)).expect("root may");
@@ -348,17 +354,17 @@ impl Case {
         format!("exec $SSH \"$1\" \"cd {home}; export HOME={home} XDG_CACHE_HOME={home}/cache; exec $2\"")
     }
 
-    /// A remote shell whose far processes are found again by [`Case::far_processes`].
+    /// A remote shell that marks its far processes, so that [`Case::far_processes`] finds them.
     pub fn marked(&self) -> String {
         format!("exec $SSH \"$1\" \"export {}; exec $2\"", self.mark("FAR"))
     }
 
-    /// Processes of a transfer by [`Case::marked`] at the far end.
+    /// The processes at the far end that a remote shell of [`Case::marked`] started.
     pub fn far_processes(&self) -> Vec<i32> {
         processes_with(&self.mark("FAR"))
     }
 
-    /// The client and the remote shells of this test.
+    /// The processes of the client and of the remote shells of this test.
     pub fn near_processes(&self) -> Vec<i32> {
         processes_with(&self.mark("NEAR"))
     }
@@ -367,7 +373,7 @@ impl Case {
         format!("LINERATE_TEST_{end}={}", self.directory.path().display())
     }
 
-    /// `linerate clean` with these arguments.
+    /// Runs `linerate clean` with these arguments.
     pub fn clean(&self, args: Vec<OsString>) -> Run {
         let words = args![self.bed.program(), "clean", "-F", self.bed.lab.ssh_config()];
         self.start_with(words, args).end().exits(0)
@@ -383,21 +389,21 @@ impl Case {
     }
 }
 
-/// What begins a command line of an ordinary user's, whose home this is.
+/// The words that begin the command line of an ordinary user with this home directory.
 fn as_nobody(home: &Path) -> Vec<OsString> {
     let mut words = args!["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "env"];
     words.push([OsStr::new("HOME="), home.as_os_str()].join(OsStr::new("")));
     words
 }
 
-/// By another process, because a descriptor open for writing here could slip into another test's child and make the
-/// program "busy".
+/// Copies the program with another process: a descriptor that is open for writing in this process could be
+/// inherited by another test's child, and the program would be "busy".
 fn copy_program(to: &Path) {
     let copied = Command::new("cp").arg(env!("CARGO_BIN_EXE_linerate")).arg(to).status();
     assert!(copied.is_ok_and(|status| status.success()), "cargo builds the program for its tests");
 }
 
-/// Where the far end's root keeps the copy that a transfer brings.
+/// The path at which the far end's root keeps the copy of the program that a transfer sends.
 fn cached_copy(program: &Path) -> Option<PathBuf> {
     let id = Binary::of(String::new(), program.into()).ok()?.id;
     // The lab's ssh server hands on no variable of ours: the far home is the account's.

@@ -1,4 +1,4 @@
-//! Causes that keep a path below its rate, made on purpose: `linerate doctor` names them.
+//! Tests that create causes of low rates on purpose: `linerate doctor` must name them.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,10 +11,10 @@ use serde_json::Value;
 use crate::bed::{Case, args, case_with_link};
 use crate::support::Run;
 
-/// The longest time until a black hole is named.
+/// The longest time until the doctor names a path MTU black hole.
 const DEADLINE: Duration = Duration::from_secs(10);
 
-/// Findings of the doctor at the near end.
+/// The doctor's findings at the near end.
 fn found(case: &Case, words: &[&str]) -> Vec<Value> {
     let mut all = args![case.bed.program(), "doctor", "--json", "-F", case.bed.lab.ssh_config()];
     all.extend(words.iter().map(Into::into));
@@ -31,7 +31,7 @@ fn finding<'a>(all: &'a [Value], check: &str) -> &'a Value {
     all.iter().find(|finding| finding["check"] == check).unwrap_or_else(|| panic!("no {check} in {all:#?}"))
 }
 
-/// A port of an end, which has one.
+/// The name of the network port of an end.
 fn port(case: &Case, end: End) -> String {
     let all = case.bed.on(end, &["ip", "-br", "link"]);
     let line = all.lines().find(|line| !line.starts_with("lo ")).expect("a lab's host has a port");
@@ -63,7 +63,8 @@ fn timed_a_smaller_mtu_at_the_other_end_is_named() {
     assert!(finding(&all, "path-mtu")["title"].as_str().unwrap().contains("1400"), "{all:#?}");
 }
 
-/// Packets of more than 1400 bytes are dropped before `end`, whose kernel tells the other end that it takes full ones.
+/// Drops packets of more than 1400 bytes before `end`, while that end's kernel announces that it accepts full
+/// packets.
 fn black_hole(case: &Case, end: End) {
     for each in [End::A, End::B] {
         case.bed.on(each, &["ethtool", "-K", &port(case, each), "tso", "off", "gso", "off"]);
@@ -123,7 +124,7 @@ fn timed_an_overlay_is_named_with_its_mtu() {
     assert!(overlay["evidence"][0].as_str().unwrap().contains("MTU 1450"), "{overlay}");
 }
 
-/// What is dropped above a rate, by a rule at the far end.
+/// Packets above a rate are dropped by a rule at the far end.
 #[test]
 fn timed_a_policer_is_named_by_what_it_drops_and_by_its_rule() {
     let Some(case) = case_with_link("1gbit") else { return };
@@ -140,10 +141,10 @@ fn timed_a_policer_is_named_by_what_it_drops_and_by_its_rule() {
     assert_eq!((&rule["host"], rule["ceiling"].as_f64()), (&"b".into(), Some(1e8)), "{rule}");
 }
 
-/// A file of a control group, and what is written to it.
+/// The name of a file of a control group, and the text that is written to it.
 type FileLine = (&'static str, &'static str);
 
-/// A control group with some of its files written, until it is dropped.
+/// A control group with limits, which is removed on drop.
 struct Limits(PathBuf);
 
 impl Limits {

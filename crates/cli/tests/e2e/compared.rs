@@ -1,4 +1,5 @@
-//! `linerate verify -a`: owners, attributes, ACLs and names of one file are compared, as far as both ends may see them.
+//! Tests of `linerate verify -a`: owners, attributes, ACLs and hard links are compared, as far as both ends
+//! may read them.
 
 use std::ffi::OsString;
 use std::fs;
@@ -32,7 +33,7 @@ fn a_tree_of_everything_is_the_same_after_an_archive() {
     verify(&case, args!["-a", "--numeric-ids", case.b("tree"), "tree"]).exits(0);
 }
 
-/// The same tree at both ends, with a bit of everything that `-a` compares.
+/// Makes the same tree at both ends, with all kinds of metadata that `-a` compares.
 fn make_two(case: &Case) {
     for top in [case.near.join("tree"), case.far.join("tree")] {
         for name in ["acl", "group", "linked", "owner", "value", "xattr", "below/file"] {
@@ -46,7 +47,7 @@ fn make_two(case: &Case) {
     }
 }
 
-/// Makes the far one differ in one thing at each of some paths.
+/// Changes one property at each of several paths of a tree.
 fn change(tree: &Path) {
     set(&tree.join("acl"), ACCESS, &acl(5));
     set(&tree.join("below"), "system.posix_acl_default", &acl(7));

@@ -1,4 +1,5 @@
-//! Compression: the same tree arrives, with fewer bytes on a slow link, and none of it where it can't help.
+//! Tests of compression: the copied tree is the same, fewer bytes are sent on a slow link, and data that
+//! can't be compressed is sent as it is.
 
 use std::fs;
 use std::path::Path;
@@ -8,7 +9,7 @@ use crate::json::{summary_of, u64_at};
 use crate::support::Run;
 use crate::tree::{assert_alike, make_mixed, noise, write};
 
-/// Small files and large ones of text; their bytes.
+/// Makes small and large text files, and returns their number of bytes.
 fn make_text(top: &Path) -> u64 {
     let line = |seed: usize| {
         format!("fn number_{seed}(count: usize) -> usize {{ count + {} }} // {seed:x}\n", seed * 7)

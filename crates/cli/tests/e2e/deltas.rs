@@ -1,4 +1,5 @@
-//! Changed large files: what moved within them is found, so that only new bytes travel, whatever happens meanwhile.
+//! Tests of changed large files: data that moved within a file is found, so that only new bytes are sent,
+//! regardless of errors during the copy.
 
 use std::ffi::OsString;
 use std::fs;
@@ -14,10 +15,10 @@ use crate::support::{PATIENCE, within};
 use crate::tree::{noise, temporaries, write};
 
 const MIB: usize = 1 << 20;
-/// Bytes of an older version, whose last block isn't whole.
+/// The size of an older version in bytes; its last block is incomplete.
 const OLDER: usize = 11 * MIB + 12_345;
 
-/// Bytes that travel as such in a sync of `tree` to `copy`.
+/// The number of literal bytes that a sync of `tree` to `copy` sends.
 fn sent(case: &Case, options: &[&str]) -> usize {
     let mut words = args!["--json"];
     words.extend(options.iter().map(Into::into));
@@ -29,7 +30,7 @@ fn sent(case: &Case, options: &[&str]) -> usize {
     u64_at(&summary, "/sender/stages/bytes") as usize
 }
 
-/// The next version of `older`, and how many of its bytes are new.
+/// New versions of `older`: for each, a name, the contents, and how many bytes are new.
 fn versions(older: &[u8]) -> Vec<(&'static str, Vec<u8>, usize)> {
     let new = noise(11, MIB);
     let (front, back) = older.split_at(4 * MIB + 12_345);
@@ -71,7 +72,8 @@ fn of_a_large_file_only_the_bytes_travel_that_are_new() {
     assert!(sent(&case, &["--whole-file"]) > 11 * MIB);
 }
 
-/// Within one host, as rsync only where it is asked for: the tree is rsync's, and so are the sums.
+/// Within one host, data is compared only if the options ask for it, as with rsync; the tree and the totals
+/// must be equal to rsync's.
 #[test]
 fn lines_that_ask_for_it_do_what_they_do_with_rsync() {
     let Some(case) = case().filter(|_| has("rsync")) else { return };

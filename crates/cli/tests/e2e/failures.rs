@@ -1,4 +1,4 @@
-//! What goes wrong, and how it is told: a message, an exit code, and nothing half-written.
+//! Tests of failures: each must give a message and an exit code, and no incomplete file.
 
 use std::ffi::OsString;
 use std::fs;
@@ -40,7 +40,7 @@ fn an_unreadable_file_is_listed_and_the_others_are_there() {
     assert_alike(&case.near.join("tree"), &case.far.join("tree"));
 }
 
-/// Run again and again, as a backup is.
+/// The command is run repeatedly, as a backup is.
 #[test]
 fn a_directory_that_its_owner_may_not_read_is_one_problem_each_time() {
     let Some(case) = case() else { return };

@@ -1,4 +1,5 @@
-//! `--fake-super`: rsync and linerate read what the other one has stored, on this host and over ssh, as root and as an ordinary user.
+//! Tests of `--fake-super`: rsync and linerate can read the metadata that the other program stored, on this
+//! host and over ssh, as root and as an ordinary user.
 
 use std::ffi::OsString;
 use std::fs;
@@ -15,7 +16,7 @@ use crate::rsync_lines::{over_ssh, words};
 use crate::support::{PATIENCE, Run, within};
 use crate::tree::{names, noise, temporaries, write};
 
-/// What an archive keeps of everything.
+/// The rsync options that keep all metadata.
 const ALL: &str = "-aHAXi --numeric-ids";
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -37,14 +38,14 @@ impl Program {
     }
 }
 
-/// Everything but what has only much of the same, and holes.
+/// Makes entries of all kinds, without holes and large numbers of similar entries.
 fn make_all(top: &Path) {
     make_everything(top, 3);
     ["deep", "holes", "odd"].iter().for_each(|name| fs::remove_dir_all(top.join(name)).unwrap());
     make_old(top);
 }
 
-/// rsync doesn't set the time of what it makes in the same second.
+/// Sets old modification times, because rsync doesn't set a time that is in the same second.
 fn make_old(top: &Path) {
     for name in names(top).into_iter().rev().chain([OsString::new()]) {
         set_time(&top.join(name), 1_500_000_000, 7);
@@ -57,7 +58,8 @@ fn attribute(path: &Path, name: &str) -> Option<String> {
     Some(String::from_utf8_lossy(&value[..length]).into_owned())
 }
 
-/// What any user could have made alone: files and directories of theirs, without rights of others.
+/// Checks that all entries are files and directories of this owner without permissions for others, as any
+/// user can create.
 fn assert_ordinary(top: &Path, owner: u32) {
     for path in names(top).into_iter().map(|name| top.join(name)).chain([top.to_owned()]) {
         let meta = path.symlink_metadata().unwrap();
@@ -104,7 +106,7 @@ fn each_reads_what_the_other_has_stored() {
     }
 }
 
-/// Changes of everything that is stored.
+/// Changes all kinds of stored metadata.
 fn change(top: &Path) {
     for path in ["special/null", "special/fifo", "special/disk", "empty directory/new", "link"] {
         let _ = fs::remove_file(top.join(path));
@@ -170,7 +172,7 @@ fn changes_are_told_and_stored_as_rsync_does() {
     assert_eq!(kept.as_deref(), Some("106555 0,0 0:0"));
 }
 
-/// The far end is an ordinary user with the far directory.
+/// A remote shell whose far end is an ordinary user with the far directory.
 fn far_nobody(case: &Case) -> String {
     chown(&case.far, Some(NOBODY), Some(NOBODY)).unwrap();
     let shell = case.aside("bin").join("nobody");
@@ -312,7 +314,8 @@ fn a_killed_run_is_gone_on_from() {
     assert_same(&source, &case.near.join("back"));
 }
 
-/// Lines in whose way something is, with other trees, backups and places.
+/// Command lines for which other options or entries conflict with `--fake-super`: other trees, backups, and
+/// temporary directories.
 const LINES: [&str; 9] = [
     "-aAXi -M--fake-super --inplace src/ DST/",
     "-aAXi -M--fake-super --backup src/ DST/",

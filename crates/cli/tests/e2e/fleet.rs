@@ -1,4 +1,5 @@
-//! `linerate fleet`: a tree goes in shards, by tasks that are killed, run twice or begun again, and is whole in the end.
+//! Tests of `linerate fleet`: a tree is copied in shards by tasks that are killed, run twice or restarted,
+//! and must be complete in the end.
 
 mod changed;
 mod directories;
@@ -25,7 +26,7 @@ use crate::bed::{Case, NOBODY, args, case, case_with_attributes};
 use crate::support::{PATIENCE, Run, Running, within};
 use crate::tree::{assert_alike, noise, set_time, temporaries, write};
 
-/// A plan of `near/tree` to `far/copy`, in `near/plan`.
+/// A plan in `near/plan` for copying `near/tree` to `far/copy`.
 struct Fleet<'a> {
     case: &'a Case,
     source: PathBuf,
@@ -37,7 +38,8 @@ impl<'a> Fleet<'a> {
         Self { case, source: case.near.join("tree"), copy: case.far.join("copy") }
     }
 
-    /// Files of many sizes, in several directories, of which one is empty; names of one file, and a link.
+    /// Makes files of many sizes in several directories, one of which is empty, with hard links and a
+    /// symbolic link.
     fn with_tree(self) -> Self {
         for number in 0..60_u64 {
             let size = 1 << (number % 18);
@@ -54,7 +56,7 @@ impl<'a> Fleet<'a> {
         self
     }
 
-    /// A plan of one shard, with a file of that many bytes beside small ones.
+    /// A plan of one shard, with a file of `bytes` bytes and small files.
     #[track_caller]
     fn of_one_shard(case: &'a Case, bytes: usize) -> Self {
         let fleet = Self::new(case).with_tree();
@@ -88,7 +90,7 @@ impl<'a> Fleet<'a> {
         serde_json::from_str(&run.out).unwrap_or_else(|error| panic!("{error}: {run}"))
     }
 
-    /// Starts a run, and kills its process once the first shard has more bytes than that.
+    /// Starts a run, and kills its process once the first shard has more than `bytes` bytes.
     fn kill_midway(&self, options: Vec<OsString>, bytes: u64) {
         let killed = self.start_run(options);
         assert!(within(PATIENCE, || self.bytes_of(0) > bytes), "{}", killed.said());
@@ -96,7 +98,7 @@ impl<'a> Fleet<'a> {
         assert_eq!(killed.end().signal, Some(9));
     }
 
-    /// The states of all parts, with the numbers of their attempts.
+    /// The states of all parts, each with the number of its attempts.
     fn states(&self) -> Vec<(String, u64)> {
         let status = self.status();
         let parts = status["parts"].as_array().unwrap().iter();
@@ -241,7 +243,7 @@ fn what_is_gone_since_the_plan_is_no_failure_and_what_cannot_be_read_is() {
     assert!(hashes.contains("  d2/f9\n"), "{hashes}");
 }
 
-/// A host without the source's file system has an empty directory there.
+/// A host that doesn't mount the source's file system has an empty directory at its path.
 #[test]
 fn a_task_that_does_not_see_the_source_fails_and_what_it_left_out_is_planned_again() {
     let Some(case) = case() else { return };

@@ -1,4 +1,5 @@
-//! What `linerate sync` says of single entries, beside rsync, and what it makes of odd names, modes and directories.
+//! Tests of the lines of `linerate sync` about single entries, compared with rsync, and of unusual names,
+//! modes and directories.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
@@ -10,7 +11,8 @@ use linerate_testing::{has, has_all};
 use crate::bed::{Case, NOBODY, args, case};
 use crate::tree::{noise, temporaries, write};
 
-/// The lines that `rsync -aHi` prints for the same source and destination, sorted, with the arrow of a push.
+/// The lines that `rsync -aHi` prints for the same source and destination, sorted, with the arrow for
+/// sending.
 fn rsyncs_lines(case: &Case, from: &str, to: &Path) -> Vec<String> {
     let run = Command::new("rsync").args(["-aHin", from]).arg(to).current_dir(&case.near).output().unwrap();
     assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
@@ -90,7 +92,8 @@ fn names_that_only_begin_like_our_own_are_the_users() {
     assert_eq!(run.err.matches("for this program's temporary files").count(), 2, "{run}");
 }
 
-/// Bits that would give other rights than the source's are said once, and what is a user's own is kept.
+/// Mode bits that would give different rights than at the source are reported once; bits on the user's own
+/// files are kept.
 #[test]
 fn an_ordinary_users_setuid_and_setgid_bits_are_kept_or_said_once() {
     let Some(case) = case() else { return };
@@ -139,7 +142,7 @@ fn a_closed_directory_of_ones_own_is_cleaned() {
     }
 }
 
-/// Some file systems in user space set a time that is to be left alone.
+/// Some file systems in user space set a time that they should leave unchanged.
 #[test]
 fn no_time_is_left_to_the_file_system_to_omit() {
     let Some(case) = case() else { return };
@@ -159,7 +162,8 @@ fn no_time_is_left_to_the_file_system_to_omit() {
     assert_eq!(temporaries(&case.near).len(), 0);
 }
 
-/// In the order of the command line, beside `-C`, with `--delete-excluded`, and with words that take cvs' own back.
+/// The user's ignore patterns for cvs are tested in the order of the command line, with `-C`, with
+/// `--delete-excluded`, and with patterns that cancel cvs's own.
 #[test]
 fn the_users_words_for_cvs_count_as_with_rsync() {
     let Some(case) = case() else { return };

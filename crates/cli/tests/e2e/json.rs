@@ -1,4 +1,4 @@
-//! What `--json`, `--dry-run`, `-q` and `-v` print.
+//! Tests of the output of `--json`, `--dry-run`, `-q` and `-v`.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::bed::{args, case};
 use crate::tree::{make_mixed, noise, shape, write};
 
-/// All events of a run's standard output; panics where a line isn't one.
+/// Parses all events in a run's standard output; panics if a line isn't an event.
 #[track_caller]
 pub fn events(out: &str) -> Vec<Value> {
     let events: Vec<Value> = out
@@ -30,7 +30,7 @@ pub fn summary_of(out: &str) -> Value {
     last
 }
 
-/// A number in an event.
+/// The number at a JSON pointer in an event.
 #[track_caller]
 pub fn u64_at(event: &Value, pointer: &str) -> u64 {
     event
@@ -39,7 +39,7 @@ pub fn u64_at(event: &Value, pointer: &str) -> u64 {
         .unwrap_or_else(|| panic!("{pointer} is missing in {event}"))
 }
 
-/// The mixed tree's sums: files, directories, links, bytes.
+/// The totals of the mixed tree: files, directories, links, bytes.
 const MIXED: (u64, u64, u64, u64) = (6, 5, 4, 1 + 3000 + 65536 + 100 + (9 << 20));
 
 #[track_caller]

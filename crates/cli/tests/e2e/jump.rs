@@ -1,4 +1,4 @@
-//! Through a jump host: a far end that only the lab's far host reaches, so that the data goes through ssh, too.
+//! Tests with a jump host: only the lab's far host reaches the far end, so the data goes through ssh too.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,7 +13,8 @@ use crate::tree::{assert_alike, make_mixed};
 
 const PORT: u16 = 2222;
 
-/// An ssh server on b that listens on its loopback only, and the configuration in which it is `inner`.
+/// An ssh server on host b that listens only on its loopback, and the ssh configuration in which it is
+/// `inner`.
 struct Inner {
     server: Running,
     config: PathBuf,

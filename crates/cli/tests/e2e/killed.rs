@@ -1,5 +1,5 @@
-//! Ends that are killed, interrupted or cut off in the middle of a transfer: what is under a real name is whole, and
-//! no process stays.
+//! Tests in which an end is killed, interrupted or cut off during a transfer: files under their final names
+//! must be complete, and no process may remain.
 
 use std::ffi::OsString;
 use std::fs;
@@ -16,29 +16,29 @@ use crate::mounts::Mounted;
 use crate::support::{PATIENCE, Run, Running, send, within};
 use crate::tree::{assert_alike, assert_real_names_are_whole, names, noise, temporaries, write};
 
-/// How long an end may take to notice that the other is gone, on a busy machine.
+/// The longest time that an end may need to notice that the other end is gone, on a busy machine.
 const SOON: Duration = Duration::from_secs(8);
 
-/// Which way the files go.
+/// The direction of the transfer.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Way {
-    /// From here.
+    /// From this host to the far host.
     Push,
-    /// To here.
+    /// From the far host to this host.
     Pull,
 }
 
-/// A transfer of which a part has landed.
+/// A transfer of which a part has arrived.
 pub struct Midway<'a> {
     case: &'a Case,
-    /// The client.
+    /// The running client.
     pub running: Running,
     source: PathBuf,
     destination: PathBuf,
 }
 
 impl<'a> Midway<'a> {
-    /// Starts one.
+    /// Starts a transfer, and waits until a part has arrived.
     pub fn begin(case: &'a Case, way: Way) -> Self {
         let (source, destination) = match way {
             Way::Push => (case.near.join("tree"), case.far.join("to")),
@@ -56,7 +56,7 @@ impl<'a> Midway<'a> {
         landed > 2 && !self.case.far_processes().is_empty()
     }
 
-    /// The client's end; that of all others follows within seconds.
+    /// Waits for the end of the client; all other processes must end within seconds.
     pub fn end(self) -> (Run, PathBuf, PathBuf) {
         let run = self.running.end_within(SOON);
         let gone =
@@ -82,7 +82,8 @@ fn arguments(case: &Case, way: Way, slow: bool) -> Vec<std::ffi::OsString> {
     list
 }
 
-/// Eight seconds at the rate of these tests, whatever comes first: chunks on several streams, whole files, and small ones.
+/// Makes files that take eight seconds at the rate of these tests: a file that is sent in chunks on several
+/// streams, whole files, and small files.
 fn make_slow(top: &Path) {
     write(top.join("chunked"), noise(1, 40 << 20));
     for number in 0..12 {
@@ -91,7 +92,8 @@ fn make_slow(top: &Path) {
     }
 }
 
-/// Nothing that is half there has its real name; the same command brings the rest, and leaves nothing else.
+/// Checks that no incomplete file has its final name, and that the same command completes the copy and leaves
+/// no other files.
 pub fn goes_on(case: &Case, way: Way, source: &Path, destination: &Path) {
     assert_real_names_are_whole(source, destination);
     case.cp(arguments(case, way, false)).exits(0);
@@ -120,7 +122,7 @@ fn a_killed_receiving_client_leaves_no_half_file_under_a_real_name() {
     goes_on(&case, Way::Pull, &source, &destination);
 }
 
-/// Either connection may be the first whose end is seen.
+/// Checks the error of a lost connection. Either connection may be the first whose end is noticed.
 fn is_lost(run: Run) {
     let run = run.exits(5).says(&["run the same command again"]);
     assert!(run.err.contains("closed") || run.err.contains("the data connection failed"), "{run}");
@@ -153,7 +155,8 @@ fn a_killed_ssh_is_exit_5_and_is_gone_on_from() {
     }
 }
 
-/// Ends a transfer by `interrupt`; it must be exit 130 and can be gone on from, whichever end wrote.
+/// Stops a transfer by `interrupt`. The exit code must be 130, and the transfer must be resumable, whichever
+/// end received.
 fn interrupted(interrupt: impl Fn(&Running)) {
     for way in [Way::Push, Way::Pull] {
         let Some(case) = case() else { return };
@@ -217,7 +220,7 @@ fn behind_a_cut_link_the_client_can_be_interrupted() {
     }
 }
 
-/// Takes the link down or up.
+/// Sets the link up or down.
 pub fn set_link(case: &Case, state: &str) {
     let host = case.bed.lab.host(End::B);
     let done =
@@ -225,7 +228,8 @@ pub fn set_link(case: &Case, state: &str) {
     assert!(done.is_ok_and(|status| status.success()));
 }
 
-/// A directory of an ordinary user's, to which it gives itself access while files land in it.
+/// The test covers a directory of an ordinary user, who gives themselves access while files are received into
+/// it.
 #[test]
 fn a_directory_that_was_opened_is_closed_again_after_a_kill_and_a_rerun() {
     let Some(case) = case() else { return };
@@ -248,7 +252,7 @@ fn a_directory_that_was_opened_is_closed_again_after_a_kill_and_a_rerun() {
     assert_alike(&source, &destination);
 }
 
-/// Kills the receiver `by` as soon as something has a temporary name, three times, and runs the command to its end.
+/// Kills the receiver as soon as a temporary file exists, three times, then runs the command to its end.
 fn kill_early(case: &Case, way: Way, command: &[&str], make: impl Fn(&Path)) {
     let (near, far) = ((&case.near, args!["tree"]), (&case.far, args![case.b("tree")]));
     let ((source, from), (top, to)) = match way {
@@ -279,7 +283,7 @@ fn kill_early(case: &Case, way: Way, command: &[&str], make: impl Fn(&Path)) {
     assert_eq!(temporaries(top), Vec::<OsString>::new(), "{way:?} {command:?}");
 }
 
-/// Before the first chunk of a large file is there, the journal says nothing of it.
+/// Before the first chunk of a large file has arrived, the journal has no record of the file.
 #[test]
 fn a_kill_before_the_first_chunk_leaves_nothing_that_a_rerun_does_not_remove() {
     for way in [Way::Push, Way::Pull] {
@@ -290,7 +294,7 @@ fn a_kill_before_the_first_chunk_leaves_nothing_that_a_rerun_does_not_remove() {
     }
 }
 
-/// What is filled from an older version isn't written down.
+/// A file that is filled from an older version isn't recorded in the journal.
 #[test]
 fn a_kill_of_a_sync_over_an_older_version_leaves_nothing_that_a_rerun_does_not_remove() {
     for way in [Way::Push, Way::Pull] {
@@ -301,7 +305,7 @@ fn a_kill_of_a_sync_over_an_older_version_leaves_nothing_that_a_rerun_does_not_r
     }
 }
 
-/// On a file system that knows no files without a name each small one has a temporary one.
+/// On a file system without unnamed files, each small file has a temporary name.
 #[test]
 fn a_kill_where_each_file_has_a_name_leaves_nothing_that_a_rerun_does_not_remove() {
     let Some(case) = case() else { return };

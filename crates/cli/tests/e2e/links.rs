@@ -1,4 +1,4 @@
-//! Several links between two hosts, without a bond.
+//! Tests of several links between two hosts, without a bond.
 
 use std::time::{Duration, Instant};
 
@@ -8,18 +8,18 @@ use crate::bed::{Case, args, case, case_with_links, case_with_own_links};
 use crate::killed::Way;
 use crate::tree::{assert_alike, noise, write};
 
-/// Where no host is.
+/// An Ethernet address that no host has.
 const NOBODYS_ADDRESS: &str = "02:00:00:00:00:01";
-/// Bytes of a login, of a greeting and of answers.
+/// The greatest number of bytes for a login, a greeting and answers.
 const TALK: u64 = 2_000_000;
 
-/// A lab to whose far end the program has been brought.
+/// Copies the program to the far end of the case's lab.
 fn brought(case: Case) -> Case {
     case.bring_program();
     case
 }
 
-/// Bytes that each of A's interfaces to B has carried, either way.
+/// The bytes that each of host a's interfaces to host b has carried, in both directions.
 fn carried(case: &Case) -> Vec<u64> {
     let table = case.bed.on(End::A, &["cat", "/proc/net/dev"]);
     let counts = |interface: &str| {
@@ -34,7 +34,7 @@ fn names(case: &Case) -> Vec<String> {
     case.bed.lab.host(End::A).ports().into_iter().map(|port| port.interface).collect()
 }
 
-/// Copies 40 MB with these options; gives the bytes that each link carried, and the messages.
+/// Copies 40 MB with these options; returns the bytes that each link carried, and the messages.
 fn copy(case: &Case, way: Way, options: &[&str]) -> (Vec<u64>, String) {
     let to = format!("to{}", options.join(""));
     let (source, destination) = match way {

@@ -1,4 +1,4 @@
-//! `linerate sync --files-from`: what is listed travels, and nothing else is touched.
+//! Tests of `linerate sync --files-from`: only listed entries are sent, and others aren't changed.
 
 use std::ffi::OsString;
 use std::fs;
@@ -13,13 +13,13 @@ use crate::bed::{NOBODY, args, case};
 use crate::syncs::{make_tree, paths};
 use crate::tree::{set_time, write};
 
-/// Mode, owner, group, and time of modification in seconds.
+/// The mode, owner, group, and modification time in seconds of a file.
 fn attributes(path: &Path) -> (u32, u32, u32, i64) {
     let meta = path.metadata().unwrap();
     (meta.mode() & 0o7777, meta.uid(), meta.gid(), meta.mtime())
 }
 
-/// A directory like /tmp, with a time of long ago.
+/// Makes a directory with the mode of /tmp and an old modification time.
 fn make_public(path: &Path) {
     fs::create_dir(path).unwrap();
     fs::create_dir(path.join("a")).unwrap();

@@ -1,6 +1,7 @@
-//! `linerate cp` and `linerate measure` from end to end: two hosts made of network namespaces, a real ssh server on the far one.
+//! End-to-end tests of `linerate cp` and other commands, with two hosts made of network namespaces and a real
+//! ssh server on the far host.
 //!
-//! Needs root and the distribution's ssh; each test prints a line and passes where they are missing.
+//! The tests need root and the distribution's ssh; without these, each prints a line and passes.
 
 #[path = "../support/mod.rs"]
 mod support;

@@ -1,4 +1,5 @@
-//! What `linerate measure` tells agrees with what sar, mpstat, ip and ethtool tell of the same time.
+//! Tests that the results of `linerate measure` agree with those of sar, mpstat, ip and ethtool for the same
+//! time.
 
 use linerate_host::sample::{Cost, InterruptCounts, Recording};
 use linerate_lab::End;
@@ -10,10 +11,10 @@ use std::path::PathBuf;
 
 use crate::bed::{Case, args, case, case_with_link};
 
-/// sar and mpstat watch for so many seconds; the traffic is over before.
+/// The seconds for which sar and mpstat measure; the traffic ends before.
 const WATCHED: f64 = 6.0;
 
-/// What the link's interface at the near end carried.
+/// The traffic that the link's interface at the near end carried.
 #[derive(Debug)]
 struct Link {
     bytes_in: f64,
@@ -58,7 +59,8 @@ fn timed_other_tools_agree_within_one_percent() {
     assert!(told["hosts"][0]["flows"][0]["bytes_sent"].as_u64().unwrap() > 0, "TCP_INFO of the flows");
 }
 
-/// Into the interface that counts by queue; where there is none, they go nowhere.
+/// A script that sends datagrams to the interface with counters by queue; without such an interface, they are
+/// dropped.
 const DATAGRAMS: &str = "
 import socket
 s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
@@ -68,7 +70,8 @@ except OSError as error:
     print(error)
 ";
 
-/// A veth counts only XDP by queue, an intermediate functional block every packet.
+/// Adds an interface with counters for each queue: an intermediate functional block counts every packet, a
+/// veth only those of XDP.
 fn add_interface_with_queues(case: &Case) -> bool {
     let ip = |line: &str| {
         let words = args!["ip"].into_iter().chain(line.split(' ').map(Into::into));
@@ -85,7 +88,7 @@ fn add_interface_with_queues(case: &Case) -> bool {
     made
 }
 
-/// Measures both hosts while one sends 100 MB to the other and the other tools watch.
+/// Measures both hosts while one host sends 100 MB to the other and the other tools measure too.
 fn measured(case: &Case) -> Value {
     let (program, config) = (case.bed.program(), case.bed.lab.ssh_config());
     let script = format!(
@@ -101,7 +104,7 @@ fn measured(case: &Case) -> Value {
     serde_json::from_str(&run.out).unwrap()
 }
 
-/// A remote shell that enters the far host itself, so that what it carries isn't on the link.
+/// A remote shell that enters the far host's namespace directly, so that its traffic doesn't use the link.
 fn beside_the_link(case: &Case) -> PathBuf {
     let (home, shell) = (case.aside("home"), case.aside("bin").join("enter"));
     let namespace = case.bed.lab.host(End::B).namespace_path();
@@ -162,7 +165,7 @@ fn ethtool(case: &Case) -> BTreeMap<String, f64> {
     text.lines().filter_map(line).collect()
 }
 
-/// The series of each statistic that moved; what it grew by is the sum over its steps.
+/// Checks the series of each statistic that changed: the sum over its steps must be the statistic's increase.
 fn queues_agree(told: &Value, before: &BTreeMap<String, f64>, after: &BTreeMap<String, f64>) {
     let all = told["hosts"][0]["series"].as_array().unwrap();
     let mut moved = 0;
@@ -180,7 +183,8 @@ fn queues_agree(told: &Value, before: &BTreeMap<String, f64>, after: &BTreeMap<S
     assert!(moved > 0, "no queue has counted anything: {after:?}");
 }
 
-/// A rate's points stand at the ends of their steps, of which the first began with the recording.
+/// The increase that a series of rates means. Each point is at the end of its step; the first step begins
+/// with the recording.
 fn grown(points: &Value, told: &Value) -> f64 {
     let begun = told["hosts"][0]["series"].as_array().unwrap().iter();
     let mut last = begun
@@ -197,8 +201,8 @@ fn grown(points: &Value, told: &Value) -> f64 {
     sum
 }
 
-/// sar tells rates over the time that it watched: as long as it was asked to, or on a busy host a little longer, at
-/// most from before its start to after its end.
+/// Checks a value of sar. sar prints rates over its own time, which may be longer on a busy host, at most
+/// from before its start to after its end.
 fn sar_agrees(text: &str, column: &str, ours: f64) {
     let times: Vec<f64> = text.lines().filter_map(|line| line.parse().ok()).collect();
     let rate = sar_column(text, column);
@@ -217,7 +221,8 @@ fn sar_column(text: &str, column: &str) -> f64 {
     row[place].parse().unwrap()
 }
 
-/// mpstat watched inside our time: what it saw we saw too, and what we saw beyond is at most the time around it.
+/// Checks the processor times of mpstat. mpstat's time is inside ours, so our times must include its times,
+/// and exceed them by at most the additional time.
 fn processors_agree(cost: &Cost, mpstat: &str) {
     let cpu = cost.cpu.unwrap();
     let rows: Vec<Vec<&str>> = mpstat.lines().map(|line| line.split_whitespace().collect()).collect();

@@ -1,4 +1,5 @@
-//! File systems that are mounted below the destination: what is wrong with one is the fault of what is in it.
+//! Tests of file systems that are mounted below the destination: errors of such a file system only affect the
+//! entries in it.
 
 use std::ffi::{CString, OsStr};
 use std::fs;
@@ -15,22 +16,23 @@ use crate::archive::acl;
 use crate::bed::{args, case, case_with_attributes};
 use crate::tree::{assert_alike, noise, temporaries, write};
 
-/// A mount of a test's own, which goes when this is dropped.
+/// A mount made by a test, which is unmounted on drop.
 pub struct Mounted(PathBuf);
 
 impl Mounted {
-    /// A file system in memory, of this size; none, and a line that says why, where none can be mounted.
+    /// Mounts a file system in memory with this size. If that is impossible, prints the reason and returns
+    /// `None`.
     pub fn memory(path: &Path, size: &str) -> Option<Self> {
         let options = CString::new(format!("size={size}")).expect("no zero byte");
         Self::of(path, || mount("tmpfs", path, "tmpfs", MountFlags::empty(), Some(options.as_c_str())))
     }
 
-    /// What is at `from` once more.
+    /// Mounts the directory `from` at a second path.
     pub fn bound(from: &Path, path: &Path) -> Option<Self> {
         Self::of(path, || mount_bind(from, path))
     }
 
-    /// What is at `path` itself, which nobody can change.
+    /// Mounts the directory `path` read-only at its own path.
     pub fn read_only(path: &Path) -> Option<Self> {
         let bound = Self::bound(path, path)?;
         let flags = MountFlags::BIND | MountFlags::RDONLY;
@@ -38,7 +40,7 @@ impl Mounted {
         Some(bound)
     }
 
-    /// A new file system in the file `image`, made by this command.
+    /// Makes a file system in the file `image` with this command, and mounts it.
     pub fn image(image: &Path, size: u64, make: &[&str], path: &Path) -> Option<Self> {
         fs::File::create(image).expect("writable").set_len(size).expect("sparse");
         let made = Command::new(make[0]).args(&make[1..]).arg(image).output().expect("it is installed");
@@ -52,7 +54,7 @@ impl Mounted {
         None
     }
 
-    /// What is at `from` once more, by bindfs, which knows no files without a name.
+    /// Mounts the directory `from` at a second path with bindfs, which doesn't support unnamed files.
     pub fn in_user_space(from: &Path, path: &Path) -> Option<Self> {
         let bindfs = linerate_testing::program_path("bindfs")?;
         let mounted = Command::new(bindfs).arg(from).arg(path).output().expect("it is installed");
@@ -80,7 +82,8 @@ impl Drop for Mounted {
     }
 }
 
-/// A few files beside and below `etc`: small ones, one that travels in one piece, and one in parts.
+/// Makes a few files in and below `etc`: small files, a file that is sent in one piece, and a file that is
+/// sent in parts.
 fn make_tree(top: &Path) {
     for (seed, name) in (1..).zip(["etc", "usr", "var/lib"]) {
         write(top.join(name).join("small"), noise(seed, 3000));
@@ -165,7 +168,7 @@ fn a_file_that_is_a_mount_itself_and_full_is_its_own_fault_alone() {
     }
 }
 
-/// The file system takes the bytes, and its storage has no room for them: only a sync says so.
+/// The file system accepts the bytes, but its storage is full; only a sync reports the error.
 #[test]
 fn a_mount_whose_storage_loses_data_is_the_fault_of_what_is_in_it() {
     let Some(case) = case() else { return };

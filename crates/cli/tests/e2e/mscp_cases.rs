@@ -1,4 +1,5 @@
-//! The cases of mscp's own end-to-end tests (upa/mscp, test/test_e2e.py), by the names that they have there, for `linerate cp`.
+//! The cases of mscp's own end-to-end tests (upa/mscp, test/test_e2e.py), under the same names, for
+//! `linerate cp`.
 
 use std::ffi::OsString;
 use std::fs;
@@ -13,19 +14,19 @@ use crate::support::{Run, within};
 use crate::tree::{noise, write};
 
 const MIB: usize = 1 << 20;
-/// More than one part of a file; theirs have 100 MB and more.
+/// The size of a large file, which is sent in several parts; mscp's tests use 100 MB and more.
 const LARGE: usize = 20 * MIB;
 
-/// How a test of theirs stands with `linerate cp`.
+/// Whether an mscp test passes with `linerate cp`.
 #[derive(Clone, Copy)]
 enum Standing {
-    /// It holds, in either direction.
+    /// The test passes, in both directions.
     Holds(fn(&Way)),
-    /// It holds of the login, whichever way the data goes.
+    /// The test passes; it concerns the login, regardless of the direction of the data.
     HoldsOfLogin(fn(&Way)),
-    /// It holds but for this.
+    /// The test passes except for the described difference.
     Differs(&'static str, fn(&Way)),
-    /// Nothing here is like that.
+    /// The test doesn't apply to linerate, for this reason.
     NotApplicable(&'static str),
 }
 
@@ -85,7 +86,7 @@ const CASES: [(&str, Standing); 45] = [
     ("test_checkpoint_interrupt_large_file and _many_files", Holds(interrupted)),
 ];
 
-/// The direction of a copy: both ends are directories of this case.
+/// The direction of a copy; both ends are directories of the same case.
 struct Way<'c> {
     case: &'c Case,
     pulls: bool,
@@ -105,7 +106,7 @@ impl Way<'_> {
         format!("{prefix}{}/{path}", top.display()).into()
     }
 
-    /// The words of a copy by a host of this name.
+    /// The arguments of a copy from or to a host with this name.
     fn words(&self, host: &str, options: &[&str], sources: &[&str], destination: &str) -> Vec<OsString> {
         let options = options.iter().map(OsString::from);
         let sources = sources.iter().map(|path| self.place(host, self.from(), path, self.pulls));
@@ -128,7 +129,7 @@ impl Way<'_> {
         assert!(fs::read(&from).unwrap() == fs::read(&to).unwrap(), "{from:?} {to:?}");
     }
 
-    /// One file by another configuration of ssh than the lab's.
+    /// Copies one file, with another ssh configuration than the lab's.
     #[track_caller]
     fn one_without_config(&self, host: &str, config: &Path) -> Run {
         self.make("src", MIB);
@@ -136,7 +137,7 @@ impl Way<'_> {
         self.case.cp_without_ssh(self.words(host, &["-F", &config], &["src"], "dst"))
     }
 
-    /// One file, under these options.
+    /// Copies one file with these options.
     #[track_caller]
     fn one(&self, host: &str, options: &[&str]) -> Run {
         self.make("src", MIB);
@@ -144,7 +145,7 @@ impl Way<'_> {
         self.case.cp(self.words(host, options, &["src"], "dst"))
     }
 
-    /// The far end's address of a family, from the lab's configuration of ssh.
+    /// The far end's address of an address family, from the lab's ssh configuration.
     fn address(&self, name: &str) -> String {
         let text = fs::read_to_string(self.case.bed.lab.ssh_config()).unwrap();
         let mut lines = text.lines().skip_while(|line| !line.starts_with(&format!("Host {name} ")));
@@ -260,12 +261,12 @@ fn suffix_slash(way: &Way) {
     way.assert_same("src", "dir/src");
 }
 
-/// The far end's home directory is this one's.
+/// The home directory, which both ends share.
 fn home() -> PathBuf {
     PathBuf::from(std::env::var_os("HOME").unwrap())
 }
 
-/// A file at home that goes at the end.
+/// A file in the home directory, which is removed on drop.
 struct AtHome(PathBuf);
 
 impl AtHome {
@@ -338,7 +339,7 @@ fn larger_destination(way: &Way) {
     way.assert_same("src", "dst");
 }
 
-/// The two hosts share their files.
+/// The two hosts have the same files, so source and destination are the same file.
 fn onto_itself(way: &Way) {
     let (file, contents) = (way.case.near.join("same"), noise(3, LARGE));
     write(file.clone(), &contents);
@@ -364,7 +365,7 @@ fn many_streams_for_little(way: &Way) {
     (0..100).for_each(|number| way.assert_same(&format!("src/{number:06}"), &format!("dst/{number:06}")));
 }
 
-/// 25 MiB take 2 s at 100 Mbit/s, less what may go at once.
+/// 25 MiB take 2 s at 100 Mbit/s, except for the initial burst.
 fn bwlimit(way: &Way) {
     way.make("src", 25 * MIB);
     let begun = Instant::now();
@@ -412,7 +413,7 @@ fn compression(way: &Way) {
     }
 }
 
-/// The lab's configuration of ssh, in which b has another name too.
+/// Uses the lab's ssh configuration, in which host b has a second name.
 fn config(way: &Way) {
     let text = fs::read_to_string(way.case.bed.lab.ssh_config()).unwrap();
     let other = way.case.aside("config").join("ssh_config");
@@ -440,7 +441,7 @@ fn wrong_inline_options(way: &Way) {
     way.one("b", &["-o", "User=nosuchuser"]).exits(5);
 }
 
-/// Through the far host to itself.
+/// Uses the far host as a jump host to itself.
 fn jump(way: &Way) {
     way.make("src", 10 * MIB);
     way.copy(&["--streams", "4", "-J", "b"], &["src"], "dst").exits(0);
@@ -451,14 +452,14 @@ fn wrong_jump(way: &Way) {
     way.one("b", &["-J", "nosuchuser@b"]).exits(5);
 }
 
-/// Theirs are 10,000: several batches.
+/// mscp's test has 10,000 files; this test has enough for several batches.
 fn many_files(way: &Way) {
     (0..2000).for_each(|number| way.make(&format!("src/{number:06}"), 1024));
     way.copy(&["-r"], &["src"], "dst").exits(0);
     (0..2000).for_each(|number| way.assert_same(&format!("src/{number:06}"), &format!("dst/{number:06}")));
 }
 
-/// Where mscp goes on from a checkpoint, the same command goes on here.
+/// mscp continues from a checkpoint; linerate continues if the same command is run again.
 fn interrupted(way: &Way) {
     let sources = ["large1", "large2", "many"];
     way.make("large1", LARGE);

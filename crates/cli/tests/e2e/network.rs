@@ -1,5 +1,5 @@
-//! What lies between the two ends: firewalls, both families of addresses, streams, limits, and strangers at the
-//! data port.
+//! Tests of the network between the two ends: firewalls, IPv4 and IPv6, streams, limits, and unauthorised
+//! connections to the data port.
 
 use std::ffi::OsString;
 use std::fs::{self, File};
@@ -17,27 +17,28 @@ use crate::json::{summary_of, u64_at};
 use crate::support::{PATIENCE, Run, Running};
 use crate::tree::{assert_alike, make_mixed, noise, write};
 
-/// Strangers of a storm: garbage, those that are gone at once, and those that stay and say nothing, in turn.
+/// The number of unauthorised connections in a storm: some send garbage, some are closed at once, and some
+/// stay open and send nothing.
 const STRANGERS: usize = 300;
 
-/// A firewall on one host, until it is dropped.
+/// A firewall rule on a host, which is removed on drop.
 pub struct Wall {
     namespace: String,
     rule: Vec<String>,
 }
 
 impl Wall {
-    /// No connection from `host` to these ports: refused at once.
+    /// Refuses connections from `host` to these ports at once.
     pub fn refusing(case: &Case, host: End, ports: &str) -> Self {
         Self::up(case, host, &format!("dport {ports} prohibit"))
     }
 
-    /// No answer from these ports of `host`: whoever connects waits in vain, as behind one that drops packets.
+    /// Drops the answers from these ports of `host`, as a firewall that drops packets does.
     pub fn silent(case: &Case, host: End, ports: &str) -> Self {
         Self::up(case, host, &format!("sport {ports} blackhole"))
     }
 
-    /// What `host` sends is dealt with by this rule.
+    /// Applies this rule to packets that `host` sends.
     pub fn up(case: &Case, host: End, rule: &str) -> Self {
         // "From lo" is what the host itself sends: what comes in is not looked at.
         let rule = format!("iif lo ipproto tcp {rule}").split(' ').map(str::to_owned).collect();
@@ -62,7 +63,7 @@ impl Drop for Wall {
     }
 }
 
-/// Moves a mixed tree there and back; both runs with what they said.
+/// Copies a mixed tree there and back; returns both results.
 #[track_caller]
 fn there_and_back(case: &Case, options: &[&str]) -> [Run; 2] {
     let (tree, back) = (case.near.join("tree"), case.near.join("back"));
@@ -75,7 +76,7 @@ fn there_and_back(case: &Case, options: &[&str]) -> [Run; 2] {
     [pushed, pulled]
 }
 
-/// The same two ways at the same time, each with options of its own: for runs that wait more than they work.
+/// Copies in both directions at the same time, each with its own options: for runs that mostly wait.
 #[track_caller]
 fn there_and_back_at_once(case: &Case, options: [&[&str]; 2]) -> [Run; 2] {
     let (tree, source) = (case.near.join("tree"), case.far.join("source"));
@@ -92,7 +93,7 @@ fn there_and_back_at_once(case: &Case, options: [&[&str]; 2]) -> [Run; 2] {
     runs
 }
 
-/// Runs `linerate stream` from A to B.
+/// Runs `linerate stream` from host a to host b.
 #[track_caller]
 fn stream(case: &Case, options: &[&str]) -> Run {
     let lab = &case.bed.lab;
@@ -170,11 +171,12 @@ fn with_no_answer_either_way_the_data_goes_through_ssh() {
     }
 }
 
-/// More addresses of one host than are tried, and the other's way to them, until they are dropped.
+/// Additional addresses of one host, more than are tried, with routes to them at the other host; they are
+/// removed on drop.
 struct Addresses<'a>(&'a Case);
 
 impl<'a> Addresses<'a> {
-    /// Of A, in a network for documentation (RFC 5737).
+    /// Adds addresses to host a, in a network for documentation (RFC 5737).
     fn add(case: &'a Case) -> Self {
         let addresses = Self(case);
         for number in 1..=9 {
@@ -391,8 +393,8 @@ fn the_end_that_listens_tells_how_many_strangers_came() {
     }
 }
 
-/// Connects all strangers to the far data port while the transfer runs, from the moment at which it opens; gives
-/// those that stay.
+/// Makes all unauthorised connections to the far data port during a transfer, from the time at which the port
+/// opens; returns those that stay open.
 #[track_caller]
 fn storm(case: &Case, port: u16, mut running: Running) -> (Running, Vec<TcpStream>) {
     let address = SocketAddr::new(case.bed.lab.address(End::B), port);
@@ -440,8 +442,8 @@ fn behave(number: usize, mut stranger: TcpStream) -> Option<TcpStream> {
     }
 }
 
-/// A copy over 1 Gbit/s: the mean round trip in microseconds that its packets and the others' had, and the share of the time
-/// with its rate held.
+/// Copies over 1 Gbit/s. Returns the mean round-trip time, in microseconds, of its packets and of other
+/// packets, and the share of time in which the rate was limited.
 fn fill(case: &Case, options: &[&str]) -> (f64, f64) {
     let words = options
         .iter()

@@ -1,4 +1,4 @@
-//! `cp`, `sync` and `verify` within one host, without any login.
+//! Tests of `cp`, `sync` and `verify` within one host, without a login.
 
 use std::fs;
 use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt, symlink};
@@ -23,7 +23,7 @@ fn run(case: &Case, words: &[&str]) -> Run {
     case.start_with(args![case.bed.program()], words.iter().map(Into::into).collect()).end()
 }
 
-/// What rsync would still change in `to`, everything of an archive compared.
+/// The changes that rsync would still make in `to`, with all metadata compared.
 fn left_to_rsync(case: &Case, from: &str, to: &str) -> String {
     let options = ["-aHAXSn", "--numeric-ids", "--itemize-changes", "--checksum", "--delete"];
     let run = Command::new("rsync").args(options).args([from, to]).current_dir(&case.near).output().unwrap();
@@ -140,7 +140,8 @@ fn a_source_is_not_copied_onto_or_into_itself() {
     assert_alike(&case.near.join("tree"), &case.near.join("tree two"));
 }
 
-/// As a backup of everything to a disk that is mounted in it; with -x both ends have one file system.
+/// The test is like a backup of a whole system to a disk that is mounted in it; with -x, both ends are on one
+/// file system.
 #[test]
 fn a_source_is_copied_into_a_part_of_itself_that_the_scan_leaves_out() {
     let Some(case) = case() else { return };
@@ -183,7 +184,8 @@ fn a_source_is_copied_into_a_part_of_itself_that_the_scan_leaves_out() {
     drop(mounts);
 }
 
-/// The same file may be at both ends by a mount, or by a link that is followed: removing the source would remove it from both.
+/// The same file may be at both ends through a mount or a link; removing it from the source would remove it
+/// from both.
 #[test]
 fn a_file_that_is_the_source_and_the_destination_is_not_removed() {
     let Some(case) = case() else { return };
@@ -229,7 +231,7 @@ fn a_file_that_is_the_source_and_the_destination_is_not_removed() {
     }
 }
 
-/// The far host has this host's files, and no name says so.
+/// The far host has this host's files, although the names don't show this.
 #[test]
 fn a_source_below_a_far_destination_stays() {
     let Some(case) = case() else { return };
@@ -292,7 +294,7 @@ fn a_killed_copy_is_gone_on_from() {
     assert_eq!(temporaries(&case.near), Vec::<std::ffi::OsString>::new(), "left behind");
 }
 
-/// True for a directory that has a file with some blocks.
+/// Whether a directory contains a file with allocated blocks.
 fn is_held(directory: &Path, bytes: u64) -> bool {
     let files = directory.read_dir().into_iter().flatten().flatten();
     files

@@ -1,4 +1,4 @@
-//! What SRC and DST mean: scp's rules, and the slash at the end of DST.
+//! Tests of the meaning of SRC and DST: scp's rules, and a slash at the end of DST.
 
 use std::ffi::{OsStr, OsString};
 use std::fs;

@@ -1,5 +1,6 @@
-//! Journals that somebody else put where this account's belongs, and accounts that can have none: nothing outside the
-//! destination is touched, and the transfer is as one that begins anew.
+//! Tests with journals that another user placed where this account's journal would be, and with accounts that
+//! can have no journal: nothing outside the destination may be changed, and the transfer starts from the
+//! beginning.
 
 use std::ffi::OsString;
 use std::fs;
@@ -16,12 +17,12 @@ use crate::resumed::journal;
 use crate::support::{PATIENCE, Run, within};
 use crate::tree::{assert_alike, noise, temporaries, write};
 
-/// Bytes of the large file, and of everything that is to be overwritten in its place.
+/// The size of the large file, and of every file that an attack should overwrite, in bytes.
 const SIZE: u64 = 40 << 20;
-/// What a planted journal says of its runs.
+/// The nonce that a planted journal contains for its runs.
 const NONCE: [u8; 8] = [7; 8];
 
-/// A command that has been killed in the middle, of which the journal is known.
+/// A command that was killed during the transfer, with its journal.
 struct Begun {
     case: Case,
     source: PathBuf,
@@ -30,11 +31,11 @@ struct Begun {
     journal: PathBuf,
 }
 
-/// What is written where the journal belongs: for files of these names, by inode, as of the journal's directory.
+/// Makes the contents of a planted journal: for files with these names and inode numbers.
 type Plant = fn(&Begun, &[(String, u64)]) -> Vec<u8>;
 
 impl Begun {
-    /// A pull by `command`, which leaves its journal at the destination.
+    /// Starts and kills a pull with `command`, which leaves its journal at the destination.
     fn new(command: &'static str) -> Option<Self> {
         let case = case()?;
         let (source, destination) = (case.far.join("tree"), case.near.join("deep/er"));
@@ -73,7 +74,7 @@ impl Begun {
         self.case.start_with(self.words(), self.arguments()).end()
     }
 
-    /// A file that the journal is to lead to, with the large file's size.
+    /// Makes a file to which the journal will point; it has the large file's size.
     fn victim(&self, path: &Path) -> u64 {
         write(path.to_owned(), vec![b'v'; SIZE as usize]);
         // As most files of a user are.
@@ -90,7 +91,8 @@ impl Begun {
         fs::set_permissions(&self.journal, PermissionsExt::from_mode(0o600)).expect("our own");
     }
 
-    /// The records: `files` are the large one, begun under these names, and the first chunks are on stable storage.
+    /// The journal's records that say: the large file was begun under the names in `files`, and its first
+    /// chunks are on stable storage.
     fn records(&self, files: &[(String, u64)]) -> Vec<Vec<u8>> {
         let chunks = vec![0xff_u8, 0xff, 0, 0, 0];
         let large =
@@ -98,7 +100,7 @@ impl Begun {
         [begin()].into_iter().chain(large.flatten()).collect()
     }
 
-    /// Those of one file: a part of it is there under this name.
+    /// The records of one file, a part of which exists under this name.
     fn record(
         &self,
         index: u32,
@@ -118,7 +120,8 @@ impl Begun {
         [[encode(&what), encode(&which)].concat(), encode(&(5_u32, index, there.to_vec()))]
     }
 
-    /// Nothing of it is believed: everything comes again, and what it leads to stays as it is.
+    /// Checks that the journal isn't used: everything is sent again, and the files to which it points stay
+    /// unchanged.
     #[track_caller]
     fn does_nothing(&self, bytes: &[u8], victims: &[PathBuf]) {
         self.plant(bytes);
@@ -134,7 +137,7 @@ impl Begun {
     }
 }
 
-/// Bytes that the sender sent.
+/// The number of bytes that the sender sent.
 fn sent(run: &Run) -> u64 {
     u64_at(&summary_of(&run.out), "/sender/stages/bytes")
 }
@@ -151,14 +154,14 @@ fn begin() -> Vec<u8> {
     encode(&(0_u32, [1_u8; 16], 2_u64, NONCE))
 }
 
-/// As the first version wrote them: a checksum that anybody can make.
+/// A journal in the format of the first version, with a checksum that anybody can compute.
 fn version_1(begun: &Begun, files: &[(String, u64)]) -> Vec<u8> {
     let records = begun.records(files);
     let framed = records.iter().map(|record| framed(record, &blake3::hash(record).as_bytes()[..8]));
     [b"lrjrnal\x01".to_vec(), framed.collect::<Vec<_>>().concat()].concat()
 }
 
-/// As this version writes them, by an account that has this key.
+/// A journal in the present format, authenticated with this key.
 fn version_2(begun: &Begun, records: &[Vec<u8>], key: &[u8; 32]) -> Vec<u8> {
     let directory = fs::metadata(&begun.destination).expect("it is there").ino();
     let name = begun.journal.file_name().expect("it has one").as_encoded_bytes();
@@ -177,7 +180,7 @@ fn by_another(begun: &Begun, files: &[(String, u64)]) -> Vec<u8> {
     version_2(begun, &begun.records(files), &[6; 32])
 }
 
-/// Its own name leads out of the directory, by dots or from the root.
+/// Tests journals with names that point out of the directory, by dots or as absolute paths.
 fn leads_out(command: &'static str, plant: Plant) {
     let Some(begun) = Begun::new(command) else { return };
     let (outside, near) = (begun.case.aside("outside").join("victim"), begun.case.near.join("victim"));
@@ -223,7 +226,7 @@ fn guesses_remove_nothing() {
     }
 }
 
-/// A file of the destination with the name that another transfer's large file has now.
+/// The journal names a file of the destination that belongs to another transfer.
 #[test]
 fn another_transfers_file_is_not_taken() {
     let Some(begun) = Begun::new("cp") else { return };
@@ -240,7 +243,7 @@ fn another_transfers_file_is_not_taken() {
     }
 }
 
-/// So that the tests above don't pass for a mistake in what they write: with the account's own key it is believed.
+/// A control for the other tests: with the account's own key, the journal is used.
 #[test]
 fn of_this_account_is_believed() {
     let Some(begun) = Begun::new("cp") else { return };
@@ -262,8 +265,8 @@ fn own_key() -> [u8; 32] {
     key.try_into().expect("32 bytes")
 }
 
-/// Each that is opened is a descriptor until something of it comes, and a sender that offers all of them at first
-/// decides how many that are.
+/// Each opened file needs a descriptor until data for it arrives, so a sender that offers all files at first
+/// must not determine the number of descriptors.
 #[test]
 fn of_many_files_that_were_begun_not_all_are_opened_at_once() {
     let Some(begun) = Begun::new("cp") else { return };
@@ -285,7 +288,7 @@ fn of_many_files_that_were_begun_not_all_are_opened_at_once() {
     assert_eq!(temporaries(&begun.destination), Vec::<OsString>::new());
 }
 
-/// Runs that can have no key: nothing is written down, and a rerun begins anew.
+/// In these runs no key is available, so no journal is written, and a repeated run starts from the beginning.
 #[test]
 fn without_a_place_for_a_key_there_is_no_journal() {
     let Some(begun) = Begun::new("cp") else { return };
@@ -318,7 +321,8 @@ fn without_a_place_for_a_key_there_is_no_journal() {
     }
 }
 
-/// What no journal tells of is left to `linerate clean`.
+/// Compares the trees, apart from temporary files, which are left for `linerate clean` if no journal names
+/// them.
 fn assert_alike_but_for_temporaries(begun: &Begun) {
     for left in temporaries(&begun.destination) {
         fs::remove_file(begun.destination.join(left)).expect("our own");
@@ -344,7 +348,7 @@ fn the_key_is_where_xdg_has_state() {
     assert_alike(&begun.source, &begun.destination);
 }
 
-/// A transfer that may write the key itself has no journal, and makes no key.
+/// A transfer that may overwrite the key itself writes no journal and creates no key.
 #[test]
 fn a_home_that_is_pulled_has_no_journal() {
     let Some(begun) = Begun::new("sync") else { return };

@@ -1,4 +1,5 @@
-//! `--verify` and `--manifest` after an interruption, of hard links, and of files of which only a part travels.
+//! Tests of `--verify` and `--manifest` after an interruption, with hard links, and with files of which only
+//! a part is sent.
 
 use std::ffi::{OsStr, OsString};
 use std::fs;
@@ -14,7 +15,7 @@ use crate::resumed::journal;
 use crate::support::{PATIENCE, Run, within};
 use crate::tree::{assert_alike, names, noise, temporaries, write};
 
-/// What b3sum prints of all files in `top`, in the order of their names.
+/// The output of b3sum for all files in `top`, sorted by name.
 fn sums(top: &Path) -> String {
     let mut names: Vec<_> = names(top).into_iter().filter(|name| is_file(&top.join(name))).collect();
     names.sort_by(|one, other| one.as_bytes().cmp(other.as_bytes()));
@@ -26,7 +27,7 @@ fn is_file(path: &Path) -> bool {
     fs::symlink_metadata(path).is_ok_and(|of| of.is_file())
 }
 
-/// The files' lines of a manifest whose names b3sum writes as they are.
+/// Compares the lines of a manifest with those of b3sum, for names without escapes.
 #[track_caller]
 pub fn assert_listed(manifest: &Path, tree: &Path) {
     let list = fs::read_to_string(manifest).expect("it is written");
@@ -37,14 +38,14 @@ pub fn assert_listed(manifest: &Path, tree: &Path) {
     assert_eq!(plain(&list), plain(&sums(tree)));
 }
 
-/// Bytes that the sender sent, by the summary of `--json`.
+/// The number of bytes that the sender sent, from the summary of `--json`.
 pub fn sent(run: &Run) -> u64 {
     let last = run.out.lines().last().expect("a summary");
     let summary: serde_json::Value = serde_json::from_str(last).expect("JSON");
     summary["sender"]["stages"]["bytes"].as_u64().expect("a number")
 }
 
-/// A copy that is killed when a part of it is there, and goes on with proofs.
+/// Kills a copy of which a part has arrived, and completes it with `--verify` and `--manifest`.
 fn goes_on_with_proofs(case: &Case, way: Way) {
     let midway = Midway::begin(case, way);
     let (beside, again) = match way {
@@ -79,7 +80,7 @@ fn a_pull_that_goes_on_is_verified_and_its_manifest_is_complete() {
     goes_on_with_proofs(&case, Way::Pull);
 }
 
-/// Pairs of names of one file, and a large file.
+/// Makes hard links in pairs, and a large file.
 fn make_pairs(tree: &Path) {
     for number in 0..20 {
         let first = tree.join(format!("{number:02}"));

@@ -1,5 +1,6 @@
-//! Command lines of rsync that others have written, given to rsync and to `linerate rsync`: `public/rsync.txt` has them, and
-//! where each was found. `LINERATE_TEST_LINES=WORDS` runs only those that contain these words.
+//! Tests with published command lines of rsync, which are given to rsync and to `linerate rsync`.
+//! `public/rsync.txt` has the lines with their origins. `LINERATE_TEST_LINES=WORDS` selects lines that
+//! contain these words.
 
 mod ground;
 mod trees;
@@ -16,7 +17,7 @@ use self::ground::{Ground, Program, Steps};
 
 const LINES: &str = include_str!("public/rsync.txt");
 
-/// A line as it stands in the file.
+/// A command line from the file.
 #[derive(Clone)]
 struct PublicLine {
     source: &'static str,
@@ -27,13 +28,13 @@ struct PublicLine {
 #[derive(Clone, PartialEq)]
 enum Expected {
     Alike,
-    /// Linerate refuses it, and names this.
+    /// linerate refuses the line, with this text in its message.
     Refused(&'static str),
-    /// The outcome is another one, for this reason.
+    /// The result differs from rsync's, for this reason.
     Differs(&'static str),
 }
 
-/// What became of a line: nothing, or everything that is against it.
+/// The result of a line: success, or all differences.
 type Verdict = Result<(), String>;
 
 #[test]
@@ -93,7 +94,7 @@ fn parse(source: &'static str, line: &'static str) -> PublicLine {
     PublicLine { source, text, expected }
 }
 
-/// Several at a time, in the order of the lines.
+/// Tests the lines, several at a time; the results are in the order of the lines.
 fn judge(ground: &Ground, lines: &[PublicLine]) -> Vec<Verdict> {
     let next = AtomicUsize::new(0);
     let verdicts = Mutex::new(vec![Ok(()); lines.len()]);
@@ -129,7 +130,7 @@ fn compare(ours: &Steps, theirs: &Steps) -> Verdict {
     if against.is_empty() { Ok(()) } else { Err(against) }
 }
 
-/// Why the outcome isn't the expected one; none where it is.
+/// The reason why a result isn't the expected one; `None` if it is.
 fn wrong(line: &PublicLine, verdict: &Verdict) -> Option<String> {
     match (&line.expected, verdict) {
         (Expected::Differs(why), Ok(())) => {

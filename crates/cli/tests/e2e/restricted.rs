@@ -1,4 +1,5 @@
-//! A login that may do nothing but `linerate agent --below DIR`: what gets through a real ssh server, and what doesn't.
+//! Tests of a login that is restricted to `linerate agent --below DIR`: which commands work through a real
+//! ssh server, and which are refused.
 
 use std::ffi::OsString;
 use std::fs::{self, OpenOptions};
@@ -19,18 +20,18 @@ use crate::support::Run;
 use crate::tree::{assert_alike, make_mixed, noise, shape, write};
 use crate::units::path_with_linerate;
 
-/// Said with every refusal.
+/// The text that every refusal contains.
 const WHOSE: &str = "authorized_keys";
 
-/// A key whose every login runs one command.
+/// An ssh key with which every login runs one fixed command.
 pub struct Login<'a> {
     case: &'a Case,
-    /// The configuration for ssh that uses the key.
+    /// The ssh configuration that uses the key.
     pub config: PathBuf,
 }
 
 impl<'a> Login<'a> {
-    /// It may do what `linerate agent --below FAR` with these further options does.
+    /// A login that runs `linerate agent --below FAR` with these further options.
     fn restricted(case: &'a Case, options: &str) -> Self {
         let (program, below) = (case.bed.program(), case.far.display().to_string());
         Self::forced(case, &format!("{} agent --below {below} {options}", program.display()))
@@ -55,7 +56,7 @@ impl<'a> Login<'a> {
         Self { case, config }
     }
 
-    /// Runs a command of linerate's, with these arguments, in the near directory.
+    /// Runs a linerate command with these arguments in the near directory.
     #[track_caller]
     pub fn run(&self, command: &str, args: Vec<OsString>) -> Run {
         let words = args![self.case.bed.program(), command, "-F", &self.config];
@@ -315,7 +316,7 @@ fn another_version_or_no_agent_at_all_is_told_at_once() {
     nowhere.run("cp", args!["x", "b:x"]).exits(1).says(&["can't be opened", WHOSE]);
 }
 
-/// The guide's page of such a login.
+/// The guide's page about restricted logins.
 fn page() -> String {
     let page = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/guide/restricted.md");
     fs::read_to_string(page).unwrap()
@@ -363,7 +364,7 @@ fn the_lines_of_the_guide_do_what_its_page_says() {
     assert!(!case.near.join("hostname").exists() && !case.far.join("x").exists());
 }
 
-/// Whether a line of the page is one for a shell.
+/// Whether a line of the page is a shell command.
 fn is_command(line: &str) -> bool {
     line.starts_with("install -") || (line.starts_with("linerate ") && line.contains("@vault:"))
 }

@@ -1,4 +1,5 @@
-//! Going on after an interruption: what changed meanwhile, a full disk, a cut link, what isn't believed, what is cleaned.
+//! Tests of resuming an interrupted transfer: changed files, a full disk, a cut link, journals that aren't
+//! trusted, and cleaning.
 
 use std::ffi::OsString;
 use std::fs;
@@ -15,7 +16,7 @@ use crate::killed::{Midway, Way, goes_on, set_link};
 use crate::support::{PATIENCE, Running, within};
 use crate::tree::{assert_alike, assert_real_names_are_whole, names, noise, temporaries, write};
 
-/// A push whose client is killed when a part of it is there.
+/// A push whose client is killed after a part has arrived.
 fn cut_off(case: &Case) -> (std::path::PathBuf, std::path::PathBuf) {
     let midway = Midway::begin(case, Way::Push);
     // Until a chunk of the large file is written down, with the file's temporary name.
@@ -29,7 +30,7 @@ fn cut_off(case: &Case) -> (std::path::PathBuf, std::path::PathBuf) {
     (source, destination)
 }
 
-/// The journal that lies in `directory`, if one does.
+/// The path of the journal in `directory`, if there is one.
 pub fn journal(directory: &Path) -> Option<std::path::PathBuf> {
     let names = fs::read_dir(directory).ok()?.flatten();
     names.map(|entry| entry.path()).find(|path| path.to_string_lossy().contains(".linerate.journal."))
@@ -54,7 +55,8 @@ fn files_that_changed_at_the_source_are_sent_whole() {
     assert_eq!(temporaries(&case.far), Vec::<OsString>::new());
 }
 
-/// Size and time are put back, as a program that works in place does; what it was is not known by them.
+/// Size and modification time are restored after the change, as a program could do, so they don't show that
+/// the file changed.
 #[test]
 fn a_larger_file_that_was_done_and_changed_in_secret_is_sent_again() {
     let Some(case) = case() else { return };
@@ -251,7 +253,7 @@ fn what_is_left_is_listed_and_removed_and_what_is_under_way_is_not() {
     drop(midway);
 }
 
-/// At one megabyte a second no chunk of such files is ever whole before the link breaks.
+/// At one megabyte per second, no chunk of such a file is completed before the link breaks.
 #[test]
 fn a_slow_link_that_breaks_again_and_again_brings_a_file_to_its_end() {
     for (mebibytes, way) in [(12, Way::Push), (20, Way::Pull), (20, Way::Push)] {
@@ -281,7 +283,8 @@ fn a_slow_link_that_breaks_again_and_again_brings_a_file_to_its_end() {
     }
 }
 
-/// Where files are written into, parts are of whole blocks: a new one that came slowly is gone on with by these.
+/// If files are written in place, progress is recorded in whole blocks; a new file that arrived slowly is
+/// resumed from these.
 #[test]
 fn a_new_file_of_a_command_that_writes_into_files_is_gone_on_with() {
     let Some(case) = case() else { return };
@@ -299,7 +302,7 @@ fn a_new_file_of_a_command_that_writes_into_files_is_gone_on_with() {
     assert_eq!(temporaries(&case.far), Vec::<OsString>::new());
 }
 
-/// What is written down while it comes is as whole at the end as anything else.
+/// A file whose progress was recorded while it arrived must be as complete at its end as any other file.
 #[test]
 fn a_file_that_comes_slowly_is_whole_at_its_end() {
     let Some(case) = case() else { return };

@@ -1,4 +1,5 @@
-//! Paths whose route isn't that of the default port: `linerate doctor --path` judges the ports that it takes, at both ends.
+//! Tests of paths whose route doesn't use the default port: `linerate doctor --path` must judge the ports
+//! that the path uses, at both ends.
 
 use linerate_lab::End;
 use linerate_testing::skip;
@@ -6,7 +7,7 @@ use serde_json::Value;
 
 use crate::bed::{Case, args, case_with_own_links};
 
-/// Each end's ports, and the addresses on them.
+/// Two links: each end's ports, and their addresses.
 struct TwoLinks {
     case: Case,
     ports: [Vec<String>; 2],
@@ -31,7 +32,7 @@ impl TwoLinks {
         self.case.bed.on(end, &words);
     }
 
-    /// Limits what an end sends on one of its ports, in Mbit/s.
+    /// Limits the rate at which an end sends on one of its ports, in Mbit/s.
     fn limit(&self, end: End, link: usize, mbit: u32) {
         let (rate, port) = (format!("{mbit}mbit"), &self.ports[usize::from(end == End::B)][link]);
         let words = ["tc", "qdisc", "replace", "dev", port, "root", "tbf", "rate", &rate];
@@ -47,7 +48,7 @@ impl TwoLinks {
     }
 }
 
-/// Host, port and Mbit/s of each limit that is found.
+/// The host, port and rate in Mbit/s of each limit that the doctor found.
 fn limits(report: &Value) -> Vec<(String, String, f64)> {
     let found = report["findings"].as_array().unwrap_or_else(|| panic!("{report}"));
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();

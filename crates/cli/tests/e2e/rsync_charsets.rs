@@ -1,4 +1,4 @@
-//! `--iconv`, given to rsync and to `linerate rsync`.
+//! Tests of `--iconv`, with rsync and with `linerate rsync`.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -37,14 +37,14 @@ fn make_source(top: &Path) {
     symlink("dé/ñ", top.join("link to é")).unwrap();
 }
 
-/// The destination of an earlier run, with more in it.
+/// Makes a destination of an earlier run that has additional entries.
 fn make_older(top: &Path) {
     write(top.join(latin1("grün")), "older");
     write(top.join(latin1("dé/alt é")), "goes");
     write(top.join("grün"), "no name of the source's");
 }
 
-/// rsync takes names in the order of the file system where it converts them.
+/// Sorts lines, since rsync handles names in the file system's order if it converts them.
 fn in_any_order(text: &str) -> Vec<String> {
     let mut lines = lines(text);
     lines.sort();

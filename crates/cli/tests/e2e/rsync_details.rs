@@ -1,4 +1,4 @@
-//! rsync's options about owners, links, times and room, given to rsync and to `linerate rsync`.
+//! Tests of rsync's options about owners, links, times and disk space, with rsync and with `linerate rsync`.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, lchown, symlink};
@@ -12,7 +12,7 @@ use crate::bed::{Case, args, case, case_with_attributes};
 use crate::rsync_lines::{assert_alike, lines, make_source, over_ssh, shape, words};
 use crate::tree::write;
 
-/// Lines that map owners and groups.
+/// Command lines that map owners and groups.
 const OWNERS: [&str; 17] = [
     "-ai --chown=daemon:bin src/ DST/",
     "-ai --chown=7 src/ DST/",
@@ -74,7 +74,7 @@ fn the_receiver_knows_whom_a_name_means() {
     assert_eq!(owner(&case.near.join("copied/sub/large")).0, 3);
 }
 
-/// Lines about what each end has for itself.
+/// Command lines with options that may differ between the two ends.
 const OTHERS: [&str; 21] = [
     "-aiU src/ DST/",
     "-rUi src/ DST/",
@@ -155,7 +155,7 @@ fn make_again(source: &Path) {
     make_read(source);
 }
 
-/// When files were last read, and the room that they take.
+/// The access time and the number of allocated blocks of each file.
 fn accessed_and_blocks(top: &Path) -> Vec<(i64, u64)> {
     let meta = |path| fs::symlink_metadata(top.join(path)).unwrap();
     ["core", "sub/b", "sub/large"].into_iter().map(|path| (meta(path).atime(), meta(path).blocks())).collect()
@@ -228,7 +228,7 @@ fn assert_restricted(case: &Case) {
     run.says(&["this login may not have symbolic links followed"]);
 }
 
-/// Options of which nothing is seen but whether they are right.
+/// Options that have no visible effect except that wrong values are refused.
 const CHECKED: [&str; 44] = [
     "--checksum-choice=md5",
     "-c --cc=xxh64",
@@ -309,7 +309,7 @@ fn names_reach_the_far_end_as_they_are() {
     }
 }
 
-/// Lines by which files may be executed as at the sender, whatever else their modes are.
+/// Command lines that keep the permission to execute as at the sender, independent of other mode bits.
 const EXECUTABLE: [&str; 6] = [
     "-riE src/ DST/",
     "-rtiE src/ DST/",
@@ -349,7 +349,7 @@ fn files_may_be_executed_as_at_the_sender() {
     assert_eq!(fs::metadata(case.far.join("to/b")).unwrap().mode() & 0o7777, 0o755);
 }
 
-/// Lines that make things where a default ACL says what they permit.
+/// Command lines that create entries in a directory with a default ACL.
 const INHERITING: [&str; 8] = [
     "-ri src/ DST/",
     "-ri src DST/new",
@@ -385,7 +385,7 @@ fn inheriting(top: &Path, permissions: u8) {
     rustix::fs::lsetxattr(top, "system.posix_acl_default", &value, XattrFlags::empty()).unwrap();
 }
 
-/// Lines that name a device, a pipe or a socket as the destination.
+/// Command lines whose destination is a device, a FIFO or a socket.
 const ONTO_SPECIALS: [&str; 6] = [
     "-Di nodes/one DST",
     "-ai nodes/one DST",
@@ -438,7 +438,7 @@ fn protocol_changes_nothing() {
     over_ssh(&case, "-a src/ to/ --protocol").exits(1).says(&["--protocol needs a value"]);
 }
 
-/// Lines with links and several names of one file, of which rsync counts all.
+/// Command lines for trees with symbolic and hard links, all of which rsync counts.
 const COUNTED: [&str; 8] = ["-r", "-a", "-aH", "-rn", "-rH", "-aHn", "-a --safe-links", "--list-only -r"];
 
 #[test]

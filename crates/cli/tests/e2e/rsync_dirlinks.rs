@@ -1,4 +1,4 @@
-//! Links to directories below the destination, with rsync's `-K`.
+//! Tests of links to directories at the destination, with rsync's `-K`.
 
 use std::fs;
 use std::os::unix::fs::{lchown, symlink};
@@ -10,7 +10,7 @@ use crate::bed::{args, case};
 use crate::rsync_lines::{assert_alike, make_source, over_ssh, words};
 use crate::tree::write;
 
-/// Lines for a destination with links to directories.
+/// Command lines for a destination with links to directories.
 const DIRLINKS: [&str; 6] = [
     "-aiKO src/ DST/",
     "-riK src/sub DST",
@@ -20,7 +20,7 @@ const DIRLINKS: [&str; 6] = [
     "-aiKO --delete --exclude=/keep src/ DST/",
 ];
 
-/// The targets of links are in the source too.
+/// Makes a tree with links; the source has their targets too.
 fn make_linked(top: &Path) {
     fs::create_dir_all(top.join("keep/in")).unwrap();
     write(top.join("keep/old"), "old");

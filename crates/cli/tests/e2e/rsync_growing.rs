@@ -1,4 +1,4 @@
-//! Files that grow, with rsync's `--append`.
+//! Tests of growing files, with rsync's `--append`.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -13,7 +13,7 @@ use crate::rsync_places::{assert_same, begin, ways};
 use crate::support::{PATIENCE, within};
 use crate::tree::{noise, write};
 
-/// Lines for files that grow.
+/// Command lines for growing files.
 const GROWING: [&str; 10] = [
     "-ai --append src/ DST/",
     "-a --append-verify src/ DST/",
@@ -27,7 +27,8 @@ const GROWING: [&str; 10] = [
     "-ai --append --partial-dir=x src/ DST/",
 ];
 
-/// Beginnings of files, one that is another, one that is none, and some that aren't shorter.
+/// Makes shortened files, of which one has different contents and one is no regular file, and some that
+/// aren't shorter.
 fn make_shorter(top: &Path) {
     write(top.join("a"), "hi\nand more");
     write(top.join("sub/large"), noise(1, 100_001));

@@ -1,4 +1,5 @@
-//! rsync's own command lines, given to rsync and to `linerate rsync`: the same tree, the same lines, the same exit code.
+//! Tests with rsync command lines, given to rsync and to `linerate rsync`: the trees, the output lines and
+//! the exit codes must be equal.
 
 use std::ffi::OsString;
 use std::fs;
@@ -14,7 +15,7 @@ use crate::bed::{Case, args, case};
 use crate::support::Run;
 use crate::tree::{names, noise, set_time, temporaries, write};
 
-/// Lines for an empty destination.
+/// Command lines for an empty destination.
 const NEW: [&str; 50] = [
     "-aim --exclude=zz src/other DST/",
     "-lptR src/sub/b DST/",
@@ -68,7 +69,7 @@ const NEW: [&str; 50] = [
     "-aiR --chmod=F600 src/./sub/./b DST/",
 ];
 
-/// Lines for a destination that is there, and differs.
+/// Command lines for a destination that exists and differs.
 const CHANGED: [&str; 50] = [
     "-avi --delete src/ DST/",
     "-av --delete src/ DST/",
@@ -148,14 +149,13 @@ pub fn make_changed(top: &Path) {
     }
 }
 
-/// An underscore is a space within a word.
+/// The words of a line; an underscore stands for a space within a word.
 pub fn words(line: &str, destination: &str) -> Vec<OsString> {
     line.split(' ').map(|word| word.replace('_', " ").replace("DST", destination).into()).collect()
 }
 
-/// What scripts read of the output, in its order: sums of bytes on the wire are each program's own, and that directories stay in
-/// which there are backups only rsync says. rsync deletes as it goes, and
-/// reads all names before it copies.
+/// The lines of the output that scripts may read, in order. Numbers of bytes on the wire differ between
+/// programs and are removed, as are lines that only rsync prints.
 pub fn lines(text: &str) -> Vec<String> {
     let own = [
         "cannot delete non-empty directory: ",
@@ -182,12 +182,12 @@ pub fn lines(text: &str) -> Vec<String> {
     [lines, apart].concat()
 }
 
-/// Both, with their own destinations; panics where they differ.
+/// Runs both programs, each with its own destination; panics if their results differ.
 pub fn assert_alike(case: &Case, line: &str, prepare: fn(&Path)) {
     assert_alike_in(case, line, prepare, lines);
 }
 
-/// The same of the output as `read` reads it.
+/// Like [`assert_alike`], with the output as `read` extracts it.
 pub fn assert_alike_in(case: &Case, line: &str, prepare: fn(&Path), read: fn(&str) -> Vec<String>) {
     let tops = ["ours", "theirs"].map(|name| case.near.join(name));
     for top in &tops {
@@ -207,7 +207,8 @@ pub fn assert_alike_in(case: &Case, line: &str, prepare: fn(&Path), read: fn(&st
     assert_eq!(temporaries(&case.near), Vec::<OsString>::new(), "{line}");
 }
 
-/// Gives everything below a destination the times of its like in the other, which may have been made a second before.
+/// Copies the modification times of all entries from one destination to the other, whose entries may be a
+/// second older.
 fn take_times(from: &Path, to: &Path) {
     if !from.is_dir() {
         return;
@@ -221,7 +222,7 @@ fn take_times(from: &Path, to: &Path) {
     }
 }
 
-/// Everything but the times that no option asked for, which are those of the transfer.
+/// A description of a tree without times, unless an option asks for times.
 pub fn shape(top: &Path) -> Vec<String> {
     let found = everything(top).into_iter();
     found.map(|(path, found)| format!("{path:?} {:?}", found.without_recent_time())).collect()
@@ -243,7 +244,7 @@ fn lines_for_a_changed_destination_do_what_they_do_with_rsync() {
     CHANGED.iter().for_each(|line| assert_alike(&case, line, make_changed));
 }
 
-/// Lines with other trees, of which `last` was made by rsync a day before.
+/// Command lines with other trees, of which rsync made `last` a day before.
 const OTHERS: [&str; 10] = [
     "-aHi --compare-dest=../last src/ DST/",
     "-ai --link-dest=../last src/ DST/",
@@ -279,7 +280,7 @@ fn lines_with_other_trees_do_what_they_do_with_rsync() {
     }
 }
 
-/// Lines for sources with links, which lead to a file, to a directory, out of the source, and nowhere.
+/// Command lines for sources with links to a file, to a directory, out of the source, and to nothing.
 const LINKS: [&str; 16] = [
     "-ri links/tree links/to_a_tree links/file DST/",
     "-ai links/to_a_tree links/out links/tree links/nowhere links/file DST/",
@@ -338,7 +339,7 @@ fn sources_are_removed_when_they_are_in_place() {
     assert!(case.near.join("whole/sub/b").exists());
 }
 
-/// The same over ssh.
+/// Runs a line over ssh.
 pub fn over_ssh(case: &Case, line: &str) -> Run {
     let shell = format!("ssh -F {}", case.bed.lab.ssh_config().display());
     let far = case.b("").into_string().unwrap();

@@ -1,4 +1,5 @@
-//! rsync's rules for paths, beside rsync: `-R` and lists of files, through links above what is named and at the destination.
+//! Tests of rsync's rules for paths, compared with rsync: `-R` and lists of files, with links above the named
+//! entries and at the destination.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, lchown, symlink};
@@ -12,7 +13,8 @@ use crate::tree::{noise, set_time, write};
 
 use std::time::Duration;
 
-/// Lines with paths through links, which lead within the tree, up, out of it, and to an absolute path.
+/// Command lines with paths through links, which lead within the tree, up, out of the tree, and to an
+/// absolute path.
 const THROUGH: [&str; 22] = [
     "-aiR tree/in/file DST/",
     "-aiR tree/deep/up/sub/x DST/",
@@ -106,7 +108,7 @@ fn paths_through_links_are_the_same_over_ssh_both_ways() {
     }
 }
 
-/// Lines for a destination where a link has the name of a directory above what is sent.
+/// Command lines for a destination in which a directory above a sent entry is a link.
 const AT_LINKS: [&str; 5] = [
     "-aR --no-implied-dirs tree/./real/file DST/",
     "-aiR --no-implied-dirs tree/./real/sub tree/./real/file DST/",
@@ -151,7 +153,7 @@ fn a_link_out_of_the_destination_is_not_followed_by_any_of_these() {
     }
 }
 
-/// Lines that delete in what is named, and in nothing on the way there.
+/// Command lines that delete entries in the named directories, but not in the directories above them.
 const DELETING: [&str; 12] = [
     "-aiR --del tree/real/sub DST/",
     "-aR --del ./tree/real/ DST/",
@@ -196,7 +198,7 @@ fn only_in_what_is_named_extra_entries_are_deleted() {
     }
 }
 
-/// Lines that name trees near the destination and lists by a link, whose owner is a stranger.
+/// Command lines that name other trees and lists through a link that another user owns.
 const BY_LINKS: [&str; 10] = [
     "-ai --link-dest=../lead tree/real/ DST/",
     "-ai --copy-dest=../lead tree/real/ DST/",
@@ -234,7 +236,7 @@ fn a_strangers_link_on_the_way_to_what_an_option_names_is_followed_by_word_alone
     over_ssh(&case, "-a --insecure-links tree/real/ FAR/lead/").exits(3).says(&["belongs to"]);
 }
 
-/// Lines with rules for the names of extended attributes.
+/// Command lines with rules for names of extended attributes.
 const ATTRIBUTES: [&str; 7] = [
     "-aX --filter=-x_user.b* src/ DST/",
     "-aXi --filter=+x_user.bc --filter=-x_user.* src/ DST/",
@@ -287,7 +289,7 @@ fn rules_for_attributes_do_what_they_do_with_rsync() {
     }
 }
 
-/// Lines that write into files of which backups are made.
+/// Command lines that write files in place and make backups of them.
 const IN_PLACE: [&str; 7] = [
     "-aib --inplace src/ DST/",
     "-ai -b --suffix=.old --inplace src/ DST/",

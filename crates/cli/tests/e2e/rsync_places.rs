@@ -1,5 +1,5 @@
-//! rsync's options about the way of a received file to its place, beside rsync: where it lies until it is whole, where a part of it
-//! is kept, and when it gets its name.
+//! Tests of rsync's options about temporary and partial files, compared with rsync: where a file is until it
+//! is complete, where a part of it is kept, and when it gets its name.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -19,7 +19,7 @@ pub fn assert_same(source: &Path, destination: &Path) {
     assert_eq!(shape(source), shape(destination));
 }
 
-/// Lines for a destination in which earlier runs have left parts of files.
+/// Command lines for a destination in which earlier runs have left partial files.
 const LINES: [&str; 16] = [
     "-ai --partial-dir=.part src/ DST/",
     "-ai --no-whole-file --partial-dir=.part src/ DST/",
@@ -127,7 +127,7 @@ fn more_files_wait_than_may_be_open() {
     assert!(temporaries(&case.near.join("to")).is_empty());
 }
 
-/// Lines with a directory for files that are under way.
+/// Command lines with a directory for temporary files.
 const ELSEWHERE: [&str; 6] = [
     "-ai -TSCRATCH src/ DST/",
     "-aH --temp-dir=SCRATCH --delete src/ DST/",
@@ -170,7 +170,7 @@ fn files_under_way_lie_in_a_directory_of_their_own() {
         .says(&["The temp-dir does not exist: /nowhere"]);
 }
 
-/// A file of one part, and one of several.
+/// Makes a file that is sent in one part, and a file that is sent in several.
 fn make_large(top: &Path) {
     write(top.join("deep/er/one"), noise(1, 12 << 20));
     write(top.join("deep/er/several"), noise(2, 40 << 20));
@@ -186,13 +186,13 @@ pub fn begin(case: &Case, line: &str) -> Running {
     case.start_with(args![case.bed.program(), "rsync", "-e", shell], words(&line, ""))
 }
 
-/// Both ways, over ssh: the source, the destination, and the paths of a line.
+/// Both directions over ssh: the source, the destination, and the paths of the command line.
 pub fn ways(case: &Case) -> [(PathBuf, PathBuf, &'static str); 2] {
     let pushed = (case.near.join("tree"), case.far.join("to"), "tree/ FAR/to/");
     [pushed, (case.far.join("tree"), case.near.join("to"), "FAR/tree/ to/")]
 }
 
-/// Bytes under way below `top`, whether they have a name or not.
+/// Whether data has arrived below `top`, in a file with or without a name.
 fn has_begun(case: &Case, top: &Path) -> bool {
     let used = |path: &Path| fs::metadata(path).map_or(0, |meta| meta.blocks() * 512);
     let named: u64 = names(top).iter().map(|name| used(&top.join(name))).sum();
@@ -240,7 +240,7 @@ fn what_has_come_is_kept_and_used() {
     }
 }
 
-/// Bytes that a run over ssh with `--stats` sent as they are.
+/// The number of literal bytes that a run over ssh with `--stats` sent.
 fn literal(case: &Case, line: &str) -> u64 {
     let run = over_ssh(case, &format!("--stats {line}")).exits(0);
     let literal = run.out.lines().find_map(|line| line.strip_prefix("Literal data: ")).expect("it is stated");
@@ -354,7 +354,7 @@ fn the_environment_names_a_directory_for_parts() {
     }
 }
 
-/// Versions of an archive, and what is none of it.
+/// Makes versions of an archive file, and an unrelated file.
 fn make_versions(top: &Path) {
     write(top.join("sub/archive-v1.tar"), [noise(3, 5 << 20), b"older".to_vec()].concat());
     write(top.join("sub/archive-old.tar"), noise(3, 2 << 20));

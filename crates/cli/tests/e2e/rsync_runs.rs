@@ -1,4 +1,4 @@
-//! rsync's options about a run as a whole, beside rsync: lists, its log, its end by the clock.
+//! Tests of rsync's options about a whole run, compared with rsync: lists, the log, and the time limit.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -9,7 +9,7 @@ use linerate_testing::has;
 use crate::bed::{Case, args, case};
 use crate::rsync_lines::{assert_alike, lines, make_changed, make_source, over_ssh, words};
 
-/// Lines that list, `-d` alone, and both; FROM is the source, at either end.
+/// Command lines with `--list-only`, with `-d`, and with both; FROM is the source, at either end.
 const LISTS: [&str; 25] = [
     "FROM/",
     "FROM",
@@ -74,7 +74,7 @@ fn a_list_is_the_list_that_rsync_writes() {
     assert!(ours.out.contains(" src/sub/b\n"), "{ours}");
 }
 
-/// Lines with `-d` and without `-r`.
+/// Command lines with `-d` and without `-r`.
 const SHALLOW: [&str; 6] = [
     "-di src/ DST/",
     "-dlti src DST/",
@@ -98,7 +98,8 @@ fn directories_come_without_what_is_in_them() {
     assert_eq!(fs::read_dir(case.near.join("back/to")).unwrap().count(), 0);
 }
 
-/// Lines whose logs are compared; without `-v`, as sums on the wire are each program's own.
+/// Command lines whose logs are compared; without `-v`, because the bytes on the wire differ between
+/// programs.
 const LOGGED: [&str; 9] = [
     "-a src/ DST/",
     "-ai --delete src/ DST/",
@@ -111,7 +112,7 @@ const LOGGED: [&str; 9] = [
     "-t src src/a DST/",
 ];
 
-/// The log without times, numbers of processes, and places in rsync's source.
+/// The log without times, process numbers, and positions in rsync's source.
 fn logged(file: &Path) -> Vec<String> {
     let text = fs::read_to_string(file).unwrap();
     let plain = |line: &str| {

@@ -1,4 +1,5 @@
-//! The words of rsync's lines, beside rsync: what `-vv`, `-ii`, `--info` and the escapes of formats add to them.
+//! Tests of the words in rsync's output, compared with rsync: `-vv`, `-ii`, `--info`, and the escapes of
+//! formats.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -11,7 +12,7 @@ use crate::bed::{args, case};
 use crate::rsync_lines::{assert_alike, make_changed, make_source, over_ssh};
 use crate::tree::write;
 
-/// Lines for a destination that is there, and differs.
+/// Command lines for a destination that exists and differs.
 const CHANGED: [&str; 13] = [
     "-aii src/ DST/",
     "-aivv src/ DST/",
@@ -28,7 +29,7 @@ const CHANGED: [&str; 13] = [
     "-a --info=nonreg0 --no-D src/ DST/",
 ];
 
-/// Forms of lines.
+/// Formats of output lines.
 const FORMATS: [&str; 8] = [
     "%i|%n|%L",
     "%f|%n%L|%o",

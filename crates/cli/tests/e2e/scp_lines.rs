@@ -1,4 +1,5 @@
-//! scp's own command lines, given to scp and to `linerate scp`: the same tree, the same exit code.
+//! Tests with scp command lines, given to scp and to `linerate scp`: the trees and the exit codes must be
+//! equal.
 
 use std::ffi::OsString;
 use std::fs;
@@ -13,7 +14,8 @@ use crate::bed::{Case, args, case};
 use crate::support::Run;
 use crate::tree::{noise, temporaries, write};
 
-/// Lines of this host's sources. TO is where each program has a directory of its own: here, or at the far end.
+/// Command lines with sources on this host. TO is a separate directory for each program, on this host or at
+/// the far end.
 const FROM_HERE: [&str; 38] = [
     "src/a TO/new",
     "src/a TO/dir",
@@ -55,7 +57,8 @@ const FROM_HERE: [&str; 38] = [
     "-O -rp links src TO/dir",
 ];
 
-/// Lines that fetch: FAR is where the sources are, TO a directory of each program's own.
+/// Command lines with far sources: FAR is the directory of the sources, TO a separate directory for each
+/// program.
 const FROM_THERE: [&str; 32] = [
     "FAR/src/a TO/new",
     "FAR/src/a TO/dir",
@@ -91,7 +94,7 @@ const FROM_THERE: [&str; 32] = [
     "-B -A -4 -o Compression=no FAR/src/a TO/new",
 ];
 
-/// Lines that name no place that could be reached, or nothing that could be copied.
+/// Command lines with unreachable places, or with nothing to copy.
 const WRONG: [&str; 14] = [
     "",
     "src/a",
@@ -109,7 +112,7 @@ const WRONG: [&str; 14] = [
     "src/a src/run nodir",
 ];
 
-/// A tree with files, directories and links to both, and to nothing that isn't in it.
+/// Makes a tree with files, directories, and links to both within the tree.
 fn make_source(top: &Path) {
     write(top.join("src/a"), "hi\n");
     write(top.join("src/run"), "#!/bin/sh\n");
@@ -129,26 +132,26 @@ fn make_source(top: &Path) {
     paths.for_each(|path| crate::archive::set_time(&path, 1_500_000_000, 0));
 }
 
-/// What is at a destination before.
+/// Makes the initial contents of a destination.
 fn prepare(top: &Path) {
     let _ = fs::remove_dir_all(top);
     fs::create_dir_all(top.join("dir")).unwrap();
     write(top.join("file"), "in the way");
 }
 
-/// The words of a line, with these places for `TO` and `FAR`.
+/// The words of a line, with `TO` and `FAR` replaced.
 fn words(line: &str, to: &str, far: &str) -> Vec<OsString> {
     let line = line.replace("TO", to).replace("FAR", far);
     line.split_whitespace().map(Into::into).collect()
 }
 
-/// Everything but the times of now, and the modes of directories that were there.
+/// A description of a tree without recent times and without the modes of directories that existed before.
 fn shape(top: &Path) -> Vec<String> {
     let found = everything(top).into_iter().filter(|(path, _)| !path.as_os_str().is_empty());
     found.map(|(path, found)| format!("{path:?} {:?}", found.without_recent_time())).collect()
 }
 
-/// A link by which the program is called as scp is.
+/// A link to the program with the name scp.
 fn our_scp(case: &Case) -> PathBuf {
     let link = case.aside("bin").join("scp");
     let _ = symlink(case.bed.program(), &link);
@@ -160,7 +163,8 @@ fn run(case: &Case, program: impl Into<OsString>, words: Vec<OsString>) -> Run {
     case.start_with(program, words).end()
 }
 
-/// Both programs, each with a place of its own below `top`, which the line names as `shown`; how they differ.
+/// Runs both programs, each with a separate directory below `top`, which the line names as `shown`; returns
+/// the differences.
 fn differences(case: &Case, line: &str, top: &Path, shown: &str, far: &str) -> Option<String> {
     let [ours, theirs] =
         [("ours", our_scp(case).into_os_string()), ("theirs", "scp".into())].map(|(name, program)| {

@@ -1,5 +1,5 @@
-//! Shapes of sources and destinations that a parallel scp is used with, through `linerate scp`, both ways over ssh: each as a row
-//! of what is there, the line, and what must be there afterwards.
+//! Tests of combinations of sources and destinations for which users run a parallel scp, with `linerate scp`
+//! in both directions over ssh. Each row has the initial files, the command line, and the expected files.
 
 use std::ffi::OsString;
 use std::fs;
@@ -13,14 +13,14 @@ use crate::bed::{Case, case};
 use crate::support::{Run, Running, within};
 use crate::tree::{noise, temporaries, write};
 
-/// A line and its effect.
+/// A command line, its initial files and its expected result.
 struct Shape {
     line: &'static str,
-    /// Files at the side of the sources, with their lengths.
+    /// The files at the sources' end, with their lengths.
     sources: &'static [(&'static str, usize)],
-    /// What is at the side of the destination before; a name that ends in a slash is a directory.
+    /// The initial entries at the destination's end; a name that ends in a slash is a directory.
     before: &'static [(&'static str, usize)],
-    /// Each copy, and the source that it must be equal to.
+    /// Each expected copy, and the source to which it must be equal.
     after: &'static [(&'static str, &'static str)],
     code: i32,
 }
@@ -47,7 +47,7 @@ const fn refused(
     Shape { line, sources, before, after: &[], code }
 }
 
-/// FROM is where the sources are, TO where they go: one of them is the far host.
+/// FROM is the directory of the sources, TO the destination; one of them is on the far host.
 const SHAPES: [Shape; 16] = [
     whole("FROM/src TO/dst", &[("src", 64)], &[], &[("dst", "src")]),
     whole("FROM/src TO/dst", &[("src", 4096)], &[], &[("dst", "src")]),
@@ -102,7 +102,8 @@ const SHAPES: [Shape; 16] = [
     whole("FROM/s1 TO/a/b/dst", &[("s1", 5)], &[("a/b/", 0)], &[("a/b/dst", "s1")]),
 ];
 
-/// Fetched, these are refused as by scp: where others make a directory for several sources, nothing says that `dst` shall be one.
+/// Command lines that are refused if the sources are far, as by scp: nothing shows that `dst` should be a
+/// directory, which other programs would make.
 const FETCHED: [Shape; 8] = [
     refused("FROM/s1 FROM/s2 TO/dst", &[("s1", 9), ("s2", 9)], &[], 1),
     refused("FROM/s* TO/dst", &[("s1", 9), ("s2", 9)], &[], 1),
@@ -135,7 +136,8 @@ fn make(top: &Path, found: &[(&str, usize)], seed: u64) {
     }
 }
 
-/// The line with its places, the far one as ssh writes it. A shell expands the patterns of this host.
+/// The command line with real paths, the far path in ssh's notation. A shell expands the patterns of this
+/// host.
 fn placed(shape: &Shape, from: (&str, &Path), to: (&str, &Path)) -> String {
     let place = |(host, top): (&str, &Path)| format!("{host}{}", top.display());
     let far_pattern = !from.0.is_empty() || !shape.line.contains('*');

@@ -1,5 +1,5 @@
-//! One data stream of four that is much slower than the others: a bad member of a bond, one bad path of several. And four that are
-//! each slow, so that it takes all of them to send one file in time.
+//! Tests in which one of four data streams is much slower than the others, as by a bad member of a bond or
+//! one bad path, and in which each of four streams is slow, so that one file needs all of them.
 
 use std::time::{Duration, Instant};
 
@@ -9,17 +9,17 @@ use crate::bed::{Case, args, case_with_link};
 use crate::killed::Way;
 use crate::tree::{assert_alike, noise, write};
 
-/// Bytes that may have entered the slow stream's socket before its rate is known.
+/// The greatest number of bytes that may be in the slow stream's socket before its rate is known.
 const UNKNOWING: u64 = 6_000_000;
-/// Where the far end listens for data.
+/// The port at which the far end listens for data.
 const PORT: u16 = 50300;
 /// The first port of the connections that the near end makes.
 const FIRST: u16 = 40000;
-/// The file alone takes 2 s, and a quarter of it 80 s on the slow stream.
+/// The time limit: the file alone takes 2 s, and a quarter of it takes 80 s on the slow stream.
 const IN_TIME: Duration = Duration::from_secs(15);
 
-/// Gives one of the four connections that A can make, from the port `first` on, `rate` of what `sender` sends, and the others
-/// 800 Mbit/s together.
+/// Limits one of the four connections from port `first` on to `rate`, in the direction from `sender`, and the
+/// others to 800 Mbit/s together.
 fn slow_one_of_four(case: &Case, sender: End, first: u16, rate: &str) {
     let (near, far) = if sender == End::A { ("sport", "dport") } else { ("dport", "sport") };
     let device = &case.bed.lab.host(sender).interface;
@@ -39,7 +39,7 @@ fn slow_one_of_four(case: &Case, sender: End, first: u16, rate: &str) {
     case.bed.on(End::A, &["sysctl", "-qw", &range]);
 }
 
-/// Gives each of the four connections that A can make, from the port `FIRST` on, `rate` of what A sends.
+/// Limits each of the four connections from port `FIRST` on to `rate`, in the direction from host a.
 fn slow_each_of_four(case: &Case, rate: &str) {
     let device = &case.bed.lab.host(End::A).interface;
     let script = format!(
@@ -57,7 +57,7 @@ fn slow_each_of_four(case: &Case, rate: &str) {
     case.bed.on(End::A, &["sysctl", "-qw", &range]);
 }
 
-/// Bytes that the slow stream has carried.
+/// The number of bytes that the slow stream has carried.
 fn carried(case: &Case, sender: End) -> u64 {
     let shown =
         case.bed.on(sender, &["tc", "-s", "class", "show", "dev", &case.bed.lab.host(sender).interface]);
@@ -66,7 +66,7 @@ fn carried(case: &Case, sender: End) -> u64 {
     words.nth(1).and_then(|count| count.parse().ok()).expect("the class counts what it sends")
 }
 
-/// Copies `tree` over four streams, one of them slow; the others bring what it doesn't.
+/// Copies `tree` over four streams, one of which is slow; the others must carry its share.
 fn copy(way: Way, make: impl Fn(&std::path::Path), more: &[&str]) {
     let Some(case) = case_with_link("open") else { return };
     let (source, destination, sender) = match way {

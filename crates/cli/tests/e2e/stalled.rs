@@ -1,4 +1,4 @@
-//! Data connections that are dead in the middle of a transfer while ssh lives.
+//! Tests in which data connections stop working during a transfer, while the ssh connection works.
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -11,7 +11,7 @@ use crate::network::Wall;
 use crate::support::{PATIENCE, Running, within};
 use crate::tree::{assert_alike, names, noise, write};
 
-/// A transfer over `port` of which something has landed, and where from and to.
+/// A transfer over `port` of which a part has arrived, with its source and destination.
 fn midway(case: &Case, way: Way, port: &str, more: &[&str]) -> (Running, PathBuf, PathBuf) {
     let (source, destination) = match way {
         Way::Push => (case.near.join("tree"), case.far.join("to")),
@@ -32,7 +32,7 @@ fn midway(case: &Case, way: Way, port: &str, more: &[&str]) -> (Running, PathBuf
     (running, source, destination)
 }
 
-/// Neither data nor acknowledgements come from these ports, or to them.
+/// Drops data and acknowledgements from and to these ports.
 fn block(case: &Case, port: &str) -> [Wall; 2] {
     [Wall::silent(case, End::B, port), Wall::up(case, End::A, &format!("dport {port} blackhole"))]
 }

@@ -1,4 +1,4 @@
-//! What a program is started with: outputs that are gone, signals that are ignored, and options that exclude each other.
+//! Tests of a program's environment: closed outputs, ignored signals, and options that exclude each other.
 
 use std::fs;
 use std::path::Path;

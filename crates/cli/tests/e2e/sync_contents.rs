@@ -1,4 +1,4 @@
-//! The parts of a changed file that travel with `linerate sync`, and files that are written into.
+//! Tests of the parts of a changed file that `linerate sync` sends, and of files that are written in place.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -12,7 +12,7 @@ use crate::tree::{noise, set_time, write};
 
 const MIB: usize = 1 << 20;
 
-/// Changes one byte in each of these MiB of a file.
+/// Changes one byte in each of the given MiB of a file.
 fn change(path: &Path, places: &[usize]) {
     let mut bytes = fs::read(path).unwrap();
     places.iter().for_each(|mib| bytes[mib * MIB + 77] ^= 1);

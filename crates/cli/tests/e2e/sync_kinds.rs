@@ -1,4 +1,4 @@
-//! `linerate sync` of entries that it leaves out because of their kind.
+//! Tests of entries that `linerate sync` leaves out because of their kind.
 
 use std::ffi::OsString;
 use std::fs;

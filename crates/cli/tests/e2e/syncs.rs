@@ -1,4 +1,4 @@
-//! `linerate sync`: what comes to be there is what rsync would have made, and only what differs has travelled.
+//! Tests of `linerate sync`: the result must be equal to rsync's, and only differences may be sent.
 
 use std::ffi::OsString;
 use std::fs;
@@ -13,7 +13,7 @@ use crate::bed::{Case, args, case, case_alone};
 use crate::json::{summary_of, u64_at};
 use crate::tree::{assert_alike, make_mixed, nodes, noise, set_time, write};
 
-/// What rsync would still change; `None`, and a line that says why, where there is no rsync.
+/// The changes that rsync would still make. If rsync isn't installed, prints the reason and returns `None`.
 #[track_caller]
 fn left_to_rsync(from: &Path, to: &Path, options: &[&str]) -> Option<String> {
     let (mut from, mut to) = (from.as_os_str().to_owned(), to.as_os_str().to_owned());
@@ -40,13 +40,13 @@ pub fn assert_rsync_finds_nothing(from: &Path, to: &Path, options: &[&str]) {
     }
 }
 
-/// A number below `below`, another with each call.
+/// A pseudo-random number below `below`, different for each call.
 fn draw(state: &mut u64, below: usize) -> usize {
     *state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
     (*state >> 33) as usize % below
 }
 
-/// Everything below a directory, sorted.
+/// The paths of all entries below a directory, sorted.
 pub fn paths(top: &Path) -> Vec<PathBuf> {
     let mut found: Vec<PathBuf> = crate::tree::names(top).into_iter().map(|path| top.join(path)).collect();
     found.sort();
@@ -61,7 +61,7 @@ fn remove(path: &Path) {
     }
 }
 
-/// Does so many random things to what is below `top`, the same ones for the same `seed`.
+/// Makes `times` random changes below `top`, which `seed` determines.
 fn edit(top: &Path, seed: u64, times: usize) {
     let mut state = seed;
     for number in 0..times {
@@ -97,7 +97,7 @@ fn edit(top: &Path, seed: u64, times: usize) {
     }
 }
 
-/// A file for each of the ways in which it can travel.
+/// Makes a file for each of the ways in which a file can be sent.
 pub fn make_tree(top: &Path) {
     make_mixed(top);
     for number in 0..40 {
@@ -127,7 +127,7 @@ fn a_tree_follows_its_original_through_random_edits() {
     }
 }
 
-/// One tree becomes like another, as rsync would make it; a dry run tells what then happens, and so does rsync's.
+/// Makes one tree equal to another, and compares with rsync's result. A dry run must report the same changes.
 fn follow(case: &Case, (from, source): (&Path, Vec<OsString>), (to, target): (&Path, Vec<OsString>)) {
     let run = |options: &[&str]| {
         let options: Vec<OsString> = options.iter().map(Into::into).collect();
@@ -298,7 +298,8 @@ fn what_is_left_out_neither_travels_nor_goes() {
     assert!(!there.join("build").exists() && !there.join("a/y.o").exists());
 }
 
-/// Calls that put something on stable storage, of a pull by these words; `None`, and a line, where nobody can tell.
+/// The number of calls that write data to stable storage during a pull with these arguments. If it can't be
+/// measured, prints a line and returns `None`.
 fn puts_on_storage(case: &Case, words: Vec<OsString>) -> Option<usize> {
     let (calls, [name, words @ ..]) = (case.aside("calls").join("calls"), words.as_slice()) else {
         return None;
@@ -464,8 +465,8 @@ fn an_archive_is_kept_like_its_original() {
     assert_eq!(sync(), "", "nothing is left to do");
 }
 
-/// Prints a figure that depends on the machine: `cargo test --release -p linerate --test e2e -- --ignored --nocapture
-/// second_sync`.
+/// Prints a time that depends on the machine:
+/// `cargo test --release -p linerate --test e2e -- --ignored --nocapture second_sync`.
 #[test]
 #[ignore = "measures, on a quiet machine: 100,000 files"]
 fn timed_a_second_sync_of_100_000_unchanged_files_beside_rsyncs() {

@@ -48,7 +48,7 @@ fn pack(to: &Path, contents: &[(String, Vec<u8>)]) -> io::Result<()> {
     directories.extend(
         contents.iter().flat_map(|(path, _)| Path::new(path).ancestors().skip(1).map(Path::to_owned)),
     );
-    // In this order, a directory comes before the directories below it.
+    // In this order, each directory precedes the directories below it.
     for directory in directories.iter().filter(|directory| !directory.as_os_str().is_empty()) {
         archive.directory(&directory.to_string_lossy())?;
     }

@@ -76,7 +76,7 @@ pub fn serve(name: &str) -> io::Result<()> {
         }
     }
     loop {
-        // There are no child processes to wait for yet.
+        // An error means that there are no child processes to wait for yet.
         if wait(WaitOptions::empty()).is_err() {
             std::thread::sleep(Duration::from_millis(200));
         }
@@ -163,7 +163,7 @@ fn mount_root() -> io::Result<()> {
 /// this program is in use until the program ends.
 fn free_archive() {
     for path in [MODULES, "lab"] {
-        // A file that can't be removed only costs memory.
+        // If a file can't be removed, it only occupies memory.
         let _ = fs::remove_dir_all(Path::new("/").join(path));
     }
 }

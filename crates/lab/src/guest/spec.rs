@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 pub struct GuestSpec {
     /// The model of their network cards.
     pub nic: Nic,
-    /// Processors of each guest.
+    /// The number of processors of each guest.
     pub vcpus: u32,
     /// Memory of each guest in bytes, for the kernel, received files and programs.
     pub memory: u64,
@@ -21,7 +21,7 @@ pub struct GuestSpec {
     pub rss: bool,
     /// True if the card segments, merges and checksums large packets for the guest. Only virtio can be false.
     pub offload: bool,
-    /// How their processors run.
+    /// How the guests' processors run.
     pub accel: Accel,
     /// True if the host's kernel (vhost-net) instead of QEMU moves the packets of virtio cards.
     pub vhost: bool,
@@ -46,7 +46,7 @@ pub enum Nic {
     Igb,
 }
 
-/// How a guest's processors run.
+/// How the instructions of a guest's processors are executed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum Accel {

@@ -20,7 +20,7 @@ use super::{SegmentCounts, Wan};
 use crate::rate::Rate;
 use crate::state::write_private;
 
-/// Interval at which the counts are written.
+/// The interval at which the counts are written to their file.
 const TELL_EVERY: Duration = Duration::from_millis(500);
 
 /// The counts of each thread.
@@ -96,7 +96,7 @@ fn run(job: &EmulatorJob, links: Vec<[Arc<Tun>; 2]>) -> io::Result<()> {
             let carrier =
                 Carrier { from, to, line, clock: Instant::now(), empty: 0, counts: counts.clone(), place };
             let ended = ended.clone();
-            // The receiver lives as long as this process.
+            // The receiver isn't dropped as long as this process runs.
             let carry = move || drop(ended.send(carrier.run()));
             std::thread::Builder::new().name(format!("link {link}")).spawn(carry)?;
         }
@@ -106,7 +106,7 @@ fn run(job: &EmulatorJob, links: Vec<[Arc<Tun>; 2]>) -> io::Result<()> {
         match end.recv_timeout(TELL_EVERY) {
             Err(RecvTimeoutError::Timeout) => tell(job, &counts, &mut written)?,
             Err(error) => return Err(io::Error::other(error)),
-            // When the process ends, so do the other threads.
+            // When this function returns, the process ends, and so do the other threads.
             Ok(end) => return end.map(drop),
         }
     }
@@ -123,22 +123,22 @@ fn tell(job: &EmulatorJob, counts: &SharedCounts, written: &mut Vec<[SegmentCoun
     Ok(())
 }
 
-/// The work of one thread.
+/// The state of one thread.
 struct Carrier {
     from: Arc<Tun>,
     to: Arc<Tun>,
     line: LinkLine,
     clock: Instant,
-    /// The last time at which no packet was waiting.
+    /// The last time at which no packet was waiting to be read.
     empty: u64,
     counts: SharedCounts,
-    /// The index of its link, and its direction.
+    /// The index of the thread's link, and the direction.
     place: (usize, usize),
 }
 
 impl Carrier {
     fn run(mut self) -> io::Result<Infallible> {
-        // Otherwise a timer may fire 50 us late. The setting affects only this thread.
+        // By default a timer may fire 50 us late. This setting affects only this thread.
         let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
         loop {
             let more = self.take()?;

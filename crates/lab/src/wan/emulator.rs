@@ -108,7 +108,7 @@ fn first_line(output: Option<ChildStdout>) -> Result<String, String> {
     let read = move || {
         let mut line = String::new();
         let read = BufReader::new(output).read_line(&mut line);
-        // If the emulator was too slow, nobody waits for this message any more.
+        // If the emulator was too slow, no receiver waits for this message any more.
         let _ = sender.send(read.map(|_| line.trim().to_owned()));
     };
     std::thread::Builder::new().name("emulator".into()).spawn(read).map_err(|error| error.to_string())?;

@@ -15,7 +15,7 @@ const OPEN: u64 = 40_000_000_000;
 /// The lateness of deliveries in nanoseconds for which there is enough memory.
 const LATE: u64 = 20_000_000;
 
-/// The longest time that one piece takes on the link, in nanoseconds. A longer super-packet is cut, so that
+/// The longest time in nanoseconds that one piece may occupy the link. A longer super-packet is cut, so that
 /// its first segments don't arrive late.
 const AT_ONCE: u64 = 750_000;
 

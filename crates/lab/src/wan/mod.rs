@@ -51,7 +51,7 @@ pub struct Wan {
     /// Bytes that may wait at each end of a link with a rate, including headers and framing; `None` for the
     /// bytes of one round trip, or of 20 ms if that is longer.
     pub queue: Option<u64>,
-    /// The seed of the losses. The same seed gives the same losses.
+    /// The seed of the random losses. The same seed gives the same losses.
     pub seed: u64,
 }
 
@@ -80,12 +80,12 @@ fn in_time(bits_per_second: u64, ns: u64) -> u64 {
 /// Counts of the segments in one direction of a link.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SegmentCounts {
-    /// Segments sent.
+    /// The number of segments that were sent.
     pub segments: u64,
-    /// Segments that the emulator lost on purpose.
+    /// The number of segments that the emulator lost on purpose.
     pub lost: u64,
-    /// Segments dropped because the queue was full.
+    /// The number of segments that were dropped because the queue was full.
     pub dropped: u64,
-    /// The largest lateness of a delivery in nanoseconds, because the emulator got no processor.
+    /// The largest delay of a delivery in nanoseconds that was caused by a busy processor.
     pub latest_ns: u64,
 }

@@ -44,11 +44,11 @@ pub(crate) struct PacketShape {
     pub(crate) segments: usize,
     /// Bytes of the IP packet before the TCP payload; if the packet isn't segmented, all of its bytes.
     headers: usize,
-    /// Offset of the TCP header in the IP packet.
+    /// The offset of the TCP header in the IP packet, in bytes.
     transport: usize,
-    /// Bytes of payload in each segment except the last.
+    /// The payload bytes in each segment except the last.
     step: usize,
-    /// Bytes of payload in all segments.
+    /// The payload bytes in all segments together.
     payload: usize,
 }
 

@@ -10,9 +10,9 @@ const FINE: u128 = 1_000_000;
 /// (drop-tail).
 #[derive(Debug)]
 pub(crate) struct Shaper {
-    /// Femtoseconds that a byte takes.
+    /// The time that one byte takes, in femtoseconds.
     byte: u128,
-    /// Bytes that may wait.
+    /// The size of the queue in bytes.
     queue: u64,
     /// The longest credit for a packet that the thread reads late, in femtoseconds.
     patience: u128,

@@ -22,7 +22,7 @@ impl From<BodyLength> for Body {
 }
 
 impl Body {
-    /// True after the last byte.
+    /// Whether the last byte of the body was read.
     pub fn is_done(&self) -> bool {
         match self {
             Self::Known(left) => *left == 0,

@@ -4,9 +4,9 @@ use httparse::Status;
 
 use super::head::BadReply;
 
-/// The longest line: a chunk's size with extensions, or a trailer.
+/// The greatest length in bytes of a line: a chunk's size with extensions, or a trailer.
 const LONGEST_LINE: usize = 8 * 1024;
-/// The most trailer lines.
+/// The greatest number of trailer lines.
 const MOST_TRAILERS: u32 = 64;
 
 /// The part of a chunked body to which the next byte belongs.
@@ -32,7 +32,7 @@ impl ChunkedBody {
         Self { place: ChunkPlace::Size, line: Vec::new(), trailers: 0 }
     }
 
-    /// True after the last byte.
+    /// Whether the last byte of the body was read.
     pub fn is_done(&self) -> bool {
         self.place == ChunkPlace::End
     }

@@ -12,30 +12,30 @@ use super::tally::UserTally;
 use super::url::Url;
 use super::worker::UserWorker;
 
-/// The most users of one client.
+/// The greatest number of users of one client.
 pub const MOST_USERS: u32 = 100_000;
-/// The most threads of one client.
+/// The greatest number of threads of one client.
 pub const MOST_THREADS: u32 = 64;
 
-/// A load of users.
+/// A load of HTTP users, with its parameters.
 #[derive(Clone, Debug)]
 pub struct Crowd {
-    /// The URLs; users are spread over them.
+    /// The URLs that users fetch; users are distributed over them.
     pub urls: Vec<Url>,
     /// The number of users.
     pub users: u32,
-    /// The timing. The users' starts are spread evenly over the warm-up.
+    /// The timing of the load. The users' starts are distributed evenly over the warm-up.
     pub window: Window,
-    /// True for a new connection for each request. The server closes it.
+    /// Whether each request has a new connection, which the server closes afterwards.
     pub new_connections: bool,
-    /// Threads that share the users.
+    /// The number of threads that share the users.
     pub threads: u32,
-    /// Time after which a request without a whole reply has failed.
+    /// The time after which a request without a complete reply has failed.
     pub timeout: Duration,
     /// The shortest time from the start of a user's request to the start of the user's next request; `None`
     /// for no limit.
     pub pace: Option<Duration>,
-    /// The pause of a user between a reply and the next request.
+    /// The pause of each user between a reply and the next request.
     pub think: Duration,
 }
 

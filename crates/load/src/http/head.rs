@@ -3,11 +3,11 @@
 use httparse::{EMPTY_HEADER, Header, Response, Status};
 use thiserror::Error;
 
-/// The longest head.
+/// The greatest length of a response's head, in bytes.
 pub const LONGEST_HEAD: usize = 16 * 1024;
 const MOST_HEADERS: usize = 96;
 
-/// Errors of a reply.
+/// The reason why a response is invalid.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum BadReply {
     /// The bytes aren't a well-formed response.
@@ -24,7 +24,7 @@ pub enum BadReply {
     Long,
 }
 
-/// The end of a body (RFC 9112, section 6.3).
+/// How the end of a body is determined (RFC 9112, section 6.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BodyLength {
     /// The body ends after this number of bytes.
@@ -38,11 +38,11 @@ pub enum BodyLength {
 /// The head of a response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ResponseHead {
-    /// The status; 200 is success.
+    /// The HTTP status; 200 means success.
     pub status: u16,
-    /// The end of the body.
+    /// How the end of the body is determined.
     pub length: BodyLength,
-    /// True if the connection can take the next request.
+    /// Whether the connection can be used for the next request.
     pub keep: bool,
     /// The target of a redirect.
     pub location: Option<String>,

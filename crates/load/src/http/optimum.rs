@@ -7,14 +7,15 @@ use crate::report::SearchStep;
 const PLATEAU: f64 = 0.01;
 /// The search ends when neighbouring numbers of users differ by less than this share.
 const RESOLUTION: f64 = 0.05;
-/// The number of doublings without a gain after which the search turns back.
+/// The number of successive doublings without a gain after which the search stops increasing the number of
+/// users.
 const PATIENCE: u32 = 2;
 const GOLDEN: f64 = 0.618;
 
 /// The result of the search.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Optimum {
-    /// The fewest users whose rate is within 1 % of the best.
+    /// The smallest number of users whose rate is within 1 % of the best rate.
     pub users: u32,
     /// Every measurement, in the order in which they were made.
     pub steps: Vec<SearchStep>,
@@ -70,7 +71,8 @@ impl<M: FnMut(u32) -> Result<f64, LoadError>> UserSearch<M> {
         Ok(())
     }
 
-    /// Searches between the neighbours of the best number, by golden section.
+    /// Searches for the best number of users between the neighbours of the best number so far, by golden
+    /// section.
     fn climb(&mut self) -> Result<(), LoadError> {
         let best = self.best().count;
         let counts = || self.steps.iter().map(|step| step.count);
@@ -90,8 +92,8 @@ impl<M: FnMut(u32) -> Result<f64, LoadError>> UserSearch<M> {
         Ok(())
     }
 
-    /// Searches by bisection between the most users that don't reach the plateau and the fewest users that
-    /// do.
+    /// Searches by bisection between the largest known number of users whose rate is too low and the smallest
+    /// known number whose rate suffices.
     fn descend(&mut self) -> Result<u32, LoadError> {
         loop {
             let floor = self.best().reached * (1.0 - PLATEAU);

@@ -40,7 +40,7 @@ fn fetch(patient: &PatientStream<'_>, url: &Url) -> Result<(Reply, u64), String>
     let (mut reply, mut bytes, mut buffer) = (Reply::default(), 0, vec![0; BLOCK]);
     let deadline = Instant::now() + patient.patience;
     loop {
-        // The limit also holds for a reply that arrives slowly or without an end.
+        // The time limit also applies to a reply that arrives slowly or never ends.
         if Instant::now() > deadline {
             return Err(format!("no whole reply within {} s", patient.patience.as_secs_f64()));
         }

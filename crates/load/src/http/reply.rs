@@ -3,24 +3,24 @@
 use super::body::Body;
 use super::head::{BadReply, LONGEST_HEAD, ResponseHead};
 
-/// A reply in progress.
+/// The state of the parser within a reply.
 #[derive(Debug, Default)]
 pub struct Reply {
     head: Option<ResponseHead>,
     body: Option<Body>,
-    /// The head so far.
+    /// The bytes of the head that were received so far.
     gathered: Vec<u8>,
     received: u64,
 }
 
-/// The counts of a piece.
+/// The number of bytes of each kind in a piece of a reply.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ReplyPiece {
     /// Payload bytes.
     pub payload: u64,
-    /// Bytes of head and framing.
+    /// The number of bytes of the head and of chunk framing.
     pub framing: u64,
-    /// True once the reply is complete.
+    /// Whether the reply is complete.
     pub done: bool,
 }
 
@@ -36,12 +36,12 @@ impl Reply {
         self.head.as_ref()
     }
 
-    /// True before the first byte of the reply.
+    /// Whether no byte of the reply was received yet.
     pub fn is_untouched(&self) -> bool {
         self.received == 0
     }
 
-    /// Takes the next bytes.
+    /// Parses the next bytes of the reply.
     ///
     /// # Errors
     /// If they can't belong to a reply.
@@ -88,7 +88,7 @@ impl Reply {
             self.body = Some(head.length.into());
             self.head = Some(head);
         }
-        // The bytes gathered before held no complete head, so the head ends after them.
+        // The bytes received earlier held no complete head, so the head ends after them.
         Ok(Some(length.saturating_sub(before)))
     }
 }

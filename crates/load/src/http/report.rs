@@ -6,7 +6,7 @@ use crate::window::Phases;
 use super::crowd::Crowd;
 use super::tally::UserTally;
 
-/// The largest tolerated deviation, as a share, of the number of users from rate x response time.
+/// The greatest tolerated relative difference between the number of users and rate x response time.
 const TOLERANCE: f64 = 0.05;
 
 /// The report of a crowd.

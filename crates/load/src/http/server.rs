@@ -10,18 +10,19 @@ use httparse::{EMPTY_HEADER, Error, Request, Status};
 use crate::serve::{PatientStream, Service};
 use crate::window::StopFlag;
 
-/// The largest object.
+/// The greatest size of the object, in bytes.
 pub const LARGEST_OBJECT: u64 = 1 << 30;
-/// The longest head of a request.
+/// The greatest length of a request's head, in bytes.
 const LONGEST_HEAD: usize = 16 * 1024;
 const MOST_HEADERS: usize = 64;
 /// The longest time that a persistent connection may be idle.
 const IDLE: Duration = Duration::from_secs(60);
 /// The longest time in which a request's head must arrive.
 const HEAD: Duration = Duration::from_secs(10);
-/// The paths of the object.
+/// The paths at which the object is served.
 const PATHS: [&str; 2] = ["/object", "/"];
-/// The most bytes that the server reads from a client after it has refused a request.
+/// The greatest number of bytes that the server reads from a client after it has refused the client's
+/// request.
 const REST: usize = 64 * 1024;
 
 /// Serves one object.
@@ -73,7 +74,7 @@ impl HttpService {
 
 impl Service for HttpService {
     fn serve(&self, connection: TcpStream, stop: &StopFlag) {
-        // If a client closes the connection early, that is no error of the server.
+        // A client that closes the connection early doesn't cause an error of the server.
         let _ = self.talk(&PatientStream { connection: &connection, stop, patience: IDLE });
     }
 }
@@ -111,7 +112,7 @@ impl ServerAnswer {
     }
 }
 
-/// True if the connection stays open after this request (RFC 9112, section 9.3).
+/// Whether the connection stays open after this request (RFC 9112, section 9.3).
 fn keeps(request: &Request<'_, '_>) -> bool {
     let connection = request.headers.iter().filter(|header| header.name.eq_ignore_ascii_case("connection"));
     let says = |word: &[u8]| {

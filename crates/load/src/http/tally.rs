@@ -4,31 +4,31 @@ use crate::latency::LatencyHistogram;
 use crate::report::{ConnectionCounts, Errors};
 use crate::window::Phases;
 
-/// Bytes in the window.
+/// Numbers of bytes in the measured window.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ByteCounts {
-    /// Payload of replies with a status of success.
+    /// The payload of successful replies.
     pub payload: u64,
-    /// Heads, chunk framing, and replies with any other status.
+    /// The bytes of heads, of chunk framing, and of unsuccessful replies.
     pub framing: u64,
-    /// Bytes of sent requests.
+    /// The bytes of requests.
     pub sent: u64,
 }
 
 /// The counts of a worker's users, or of all users.
 #[derive(Clone, Debug, Default)]
 pub struct UserTally {
-    /// Times of the requests whose replies ended in the window.
+    /// The durations of the requests whose replies ended in the window.
     pub latency: LatencyHistogram,
-    /// The times of the run.
+    /// The times at which the phases of the run begin and end.
     pub phases: Option<Phases>,
-    /// Bytes in the window.
+    /// The numbers of bytes in the window.
     pub counts: ByteCounts,
-    /// Connections by server, over the whole run.
+    /// The connections by server, over the whole run.
     pub connections: Vec<ConnectionCounts>,
     /// Errors over the whole run.
     pub errors: Errors,
-    /// The reason for the first failure.
+    /// The reason of the first failure.
     pub reason: Option<String>,
 }
 

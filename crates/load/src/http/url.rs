@@ -12,7 +12,7 @@ use crate::error::LoadError;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Url {
     text: String,
-    /// Host and port as in the `Host` header.
+    /// The host and port in the form of the `Host` header.
     authority: String,
     path: String,
     address: SocketAddr,
@@ -24,7 +24,8 @@ impl Url {
         self.address
     }
 
-    /// The bytes of a GET request. With `close`, it asks the server to close the connection after its reply.
+    /// The bytes of a GET request. With `close`, the request asks the server to close the connection after
+    /// its reply.
     pub fn request(&self, close: bool) -> Vec<u8> {
         let connection = if close { "Connection: close\r\n" } else { "" };
         let version = env!("CARGO_PKG_VERSION");

@@ -1,4 +1,4 @@
-//! One user: a connection, and the outstanding request on it.
+//! A user: a connection, and the request that is outstanding on it.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::SocketAddr;
@@ -11,28 +11,28 @@ use crate::pace::WorkPace;
 
 use super::reply::{Reply, ReplyPiece};
 
-/// The longest time that a server may take to close a connection after its last reply.
+/// The longest time to wait for a server to close a connection after its last reply.
 const CLOSING: Duration = Duration::from_millis(200);
 
 /// The event that a user waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UserState {
-    /// The time at which its next request is due.
+    /// The user waits until its next request is due.
     Resting,
-    /// The connection to be established.
+    /// The user waits until the connection is established.
     Connecting,
-    /// The end of the reply.
+    /// The user waits for the end of the reply.
     Asking,
-    /// The server to close a connection whose last reply has arrived.
+    /// The user waits for the server to close a connection whose last reply has arrived.
     Closing,
 }
 
-/// The outcome of an event.
+/// The result of handling an event.
 #[derive(Debug)]
 pub enum UserStep {
     /// The reply isn't complete yet.
     Waiting,
-    /// The reply was complete at this moment.
+    /// The reply was completed at this time.
     Whole(Instant),
     /// The server has closed the connection.
     Closed,
@@ -41,7 +41,7 @@ pub enum UserStep {
 /// The reason why a request failed.
 #[derive(Debug)]
 pub enum RequestFailure {
-    /// There is no connection.
+    /// The connection can't be established.
     Connect(io::Error),
     /// The server closed a persistent connection before it read the request. The request is repeated on a new
     /// connection (RFC 9112, 9.3.1).
@@ -52,17 +52,17 @@ pub enum RequestFailure {
 
 /// A user.
 pub struct User {
-    /// The index of its URL in the list.
+    /// The index of the user's URL in the list.
     pub target: usize,
-    /// The event that it waits for.
+    /// The event that the user waits for.
     pub state: UserState,
     /// The time at which the request was due.
     pub begun: Instant,
     /// The time at which the request times out.
     pub deadline: Instant,
-    /// The times at which requests are due; `None` if each request follows the last reply.
+    /// The schedule of the user's requests; `None` if each request follows the last reply.
     pub pace: Option<WorkPace>,
-    /// The reply so far.
+    /// The parser's state within the reply.
     pub reply: Reply,
     connection: Option<TcpStream>,
     sent: usize,
@@ -88,7 +88,7 @@ impl User {
         self.connection.is_some()
     }
 
-    /// Starts a connection. An event reports the result.
+    /// Starts to connect. A later event reports the result.
     ///
     /// # Errors
     /// Immediate errors of the system.
@@ -100,7 +100,7 @@ impl User {
         Ok(())
     }
 
-    /// Drops the connection.
+    /// Closes the user's connection.
     pub fn disconnect(&mut self) {
         self.connection = None;
     }
@@ -131,18 +131,18 @@ impl User {
         self.send(request)
     }
 
-    /// Waits for the next request, and keeps the connection.
+    /// Starts to wait until the next request is due, and keeps the connection.
     pub fn rest(&mut self) {
         (self.state, self.reused) = (UserState::Resting, self.connection.is_some());
     }
 
-    /// Waits for the server to close the connection first, so that the server's port and not this host's is
-    /// in TIME_WAIT.
+    /// Starts to wait for the server to close the connection, so that TIME_WAIT is at the server's port and
+    /// not at this host's.
     pub fn close(&mut self, now: Instant) {
         (self.state, self.deadline) = (UserState::Closing, now + CLOSING);
     }
 
-    /// Continues as far as the connection allows. With `to_end`, the peer is known to have closed the
+    /// Sends and reads as much as the connection allows. With `to_end`, the peer is known to have closed the
     /// connection, so this reads until the end. Otherwise, a read that doesn't fill the buffer has emptied
     /// the socket, and the next bytes cause another event (epoll(7)).
     ///
@@ -175,7 +175,7 @@ impl User {
                     if n < buffer.len() && !to_end {
                         return Ok(UserStep::Waiting);
                     }
-                    // The user must time out even if the server never stops sending.
+                    // The user must time out even if the server sends without end.
                     if now >= self.deadline {
                         return Ok(UserStep::Waiting);
                     }

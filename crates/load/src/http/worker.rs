@@ -1,4 +1,4 @@
-//! A thread with its share of the users. It has one epoll and one buffer.
+//! A thread that runs a share of the users, with one epoll instance and one buffer.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -16,11 +16,11 @@ use super::reply::ReplyPiece;
 use super::tally::{ByteCounts, UserTally};
 use super::user::{RequestFailure, User, UserState, UserStep};
 
-/// Bytes of one read. They fit in a processor's second-level cache.
+/// The size of a read in bytes, which fits in a processor's second-level cache.
 const BLOCK: usize = 64 * 1024;
-/// Interval of the checks of deadlines and the stop flag.
+/// The interval at which deadlines and the stop flag are checked.
 const SWEEP: Duration = Duration::from_millis(100);
-/// Pause of a user after a failed request.
+/// The pause of a user after a failed request.
 const REST: Duration = Duration::from_millis(100);
 const EVENTS: usize = 1024;
 
@@ -30,7 +30,7 @@ pub struct UserWorker<'a> {
     stop: &'a StopFlag,
     requests: Vec<Vec<u8>>,
     users: Vec<User>,
-    /// The times at which pausing users send their next request.
+    /// The time at which each pausing user sends its next request, with the user's index.
     timers: BinaryHeap<Reverse<(Instant, usize)>>,
     poll: Poll,
     buffer: Vec<u8>,
@@ -203,8 +203,8 @@ impl<'a> UserWorker<'a> {
         self.next(place, now);
     }
 
-    /// Schedules the next request: after the user's pause and not before it is due; at once if there is
-    /// neither.
+    /// Schedules the user's next request: after the user's pause, but not before it is due; immediately if
+    /// neither applies.
     fn next(&mut self, place: usize, now: Instant) {
         let user = &mut self.users[place];
         user.rest();
@@ -217,7 +217,7 @@ impl<'a> UserWorker<'a> {
         let user = &mut self.users[place];
         user.disconnect();
         let reason = match failure {
-            // An idle persistent connection was closed, not one with an outstanding request.
+            // The closed connection was idle and persistent, without an outstanding request.
             _ if user.state == UserState::Resting => return,
             RequestFailure::Stale => return self.connect(place),
             RequestFailure::Connect(error) => {

@@ -18,66 +18,66 @@ use super::hello::{ReceiverTally, Role, TALLY};
 use super::server::receive;
 use super::{PATIENCE, check, connect};
 
-/// Bytes of one write; the same as iperf3's block.
+/// The size of a write in bytes, equal to iperf3's block.
 const BLOCK: usize = 128 * 1024;
-/// Bytes of one write if a rate is set; small, so that the rate is even.
+/// The size of a write in bytes if a rate is set; it is small, so that the rate is even.
 const SMALL_BLOCK: usize = 16 * 1024;
 
-/// The amount to send.
+/// The amount of data that a load sends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Amount {
     /// As much data as can be sent in this time. The receivers don't count the warm-up.
     Time(Window),
-    /// This number of bytes, by all pairs together. All bytes count.
+    /// The number of bytes that all pairs send together; all of them are counted.
     Bytes(u64),
 }
 
-/// The end that sends.
+/// The end or ends that send.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Direction {
-    /// This end.
+    /// The client sends.
     #[default]
     Out,
-    /// The server.
+    /// The server sends.
     Back,
-    /// Both ends, each over its own connection.
+    /// Both ends send, each over a separate connection.
     Both,
 }
 
-/// A bulk load in clear text, from one process of one host to one process of another host.
+/// A bulk load without encryption, from one process of one host to one process of another host.
 #[derive(Clone, Debug)]
 pub struct Bulk {
-    /// The servers; pairs are spread over them.
+    /// The addresses of the servers; pairs are distributed over them.
     pub to: Vec<SocketAddr>,
     /// The number of pairs. Each pair has a connection and a thread for each direction.
     pub pairs: usize,
-    /// The end that sends.
+    /// The end or ends that send.
     pub direction: Direction,
-    /// The amount to send.
+    /// The amount of data to send.
     pub amount: Amount,
-    /// Socket buffers at both ends in bytes; `None` for the kernel's automatic tuning.
+    /// The size of socket buffers at both ends in bytes; `None` for the kernel's automatic tuning.
     pub window: Option<u32>,
-    /// True to send small segments at once (TCP_NODELAY).
+    /// Whether small segments are sent at once (TCP_NODELAY).
     pub no_delay: bool,
-    /// Bytes a second of each pair; `None` for no limit.
+    /// The rate limit of each pair in bytes per second; `None` for no limit.
     pub pace: Option<f64>,
 }
 
 /// A pair whose connection is established.
 struct ConnectedPair {
     place: usize,
-    /// True if the server sends.
+    /// Whether the server sends.
     back: bool,
     to: SocketAddr,
     connection: TcpStream,
 }
 
-/// The counts by the receivers.
+/// The results of a bulk load, as the receivers counted them.
 #[derive(Clone, Debug, Default)]
 pub struct BulkResult {
     /// The receiver and the counts of each pair.
     pub pairs: Vec<PairReport>,
-    /// The times of the run, if the load is limited by a time.
+    /// The times of the run's phases, if the load is limited by a time.
     pub phases: Option<Phases>,
     /// The smallest buffers at the sending and at the receiving end, as getsockopt(2) reports them, which is
     /// twice the usable size.
@@ -92,8 +92,8 @@ impl Bulk {
     pub fn run(&self, stop: &StopFlag) -> Result<BulkResult, LoadError> {
         check(&self.to, self.pairs)?;
         let connected = self.connect_all()?;
-        // The time begins only now, or a pair whose first packet was lost would have less time than the other
-        // pairs.
+        // The run begins only when all pairs are connected, since a pair whose first packet was lost would
+        // otherwise have less time.
         let begin = Instant::now();
         let sent: Vec<_> = thread::scope(|scope| {
             let start = |pair: ConnectedPair| scope.spawn(move || self.pair(&pair, begin, stop));
@@ -116,7 +116,7 @@ impl Bulk {
         Ok(result)
     }
 
-    /// The connections of all pairs.
+    /// Connects all pairs.
     fn connect_all(&self) -> Result<Vec<ConnectedPair>, LoadError> {
         let one = |place: usize, back: bool| {
             let to = self.to[place % self.to.len()];
@@ -171,7 +171,8 @@ impl Bulk {
         patient.write_all(&role.encode())?;
         let tally = receive(patient, warm_up)?;
         match self.amount {
-            // A server that doesn't know this message closes the connection at once.
+            // An early end means that the server is an older version, which closes the connection on an
+            // unknown message.
             Amount::Bytes(bytes) if tally.bytes < share(bytes, self.pairs as u64, place) => {
                 Err(io::ErrorKind::UnexpectedEof.into())
             }
@@ -204,7 +205,7 @@ impl Bulk {
         }
     }
 
-    /// Sends, and returns the number of sent bytes.
+    /// Sends data for the duration of the run, and returns the number of bytes sent.
     fn send_for(&self, patient: &PatientStream<'_>, phases: Phases) -> io::Result<u64> {
         let mut sent = 0;
         let block = vec![0; if self.pace.is_some() { SMALL_BLOCK } else { BLOCK }];
@@ -258,7 +259,7 @@ impl Bulk {
 }
 
 impl Direction {
-    /// One value for each of a pair's connections; true if the server sends on it.
+    /// For each connection of a pair, whether the server sends on it.
     fn backs(self) -> &'static [bool] {
         match self {
             Self::Out => &[false],
@@ -283,7 +284,7 @@ fn share(bytes: u64, pairs: u64, place: u64) -> u64 {
     bytes / pairs + u64::from(place < bytes % pairs)
 }
 
-/// Sends, and returns the number of sent bytes.
+/// Sends `bytes` bytes, and returns the number of bytes sent.
 fn send_bytes(patient: &PatientStream<'_>, bytes: u64) -> io::Result<u64> {
     let block = vec![0; BLOCK];
     let mut left = bytes;
@@ -294,7 +295,7 @@ fn send_bytes(patient: &PatientStream<'_>, bytes: u64) -> io::Result<u64> {
     Ok(bytes)
 }
 
-/// Refuses a receiver's count that is larger than the number of sent bytes.
+/// Returns an error if a receiver's count is larger than the number of sent bytes.
 fn believable(tally: ReceiverTally, sent: u64) -> io::Result<ReceiverTally> {
     if tally.bytes <= sent {
         return Ok(tally);

@@ -16,51 +16,51 @@ use super::hello::Role;
 use super::server::give;
 use super::{PATIENCE, check, connect};
 
-/// The most bytes of one read or write.
+/// The greatest size of a read or write, in bytes.
 pub(super) const BLOCK: usize = 64 * 1024;
 /// The pause after a failed connection.
 const REST: Duration = Duration::from_millis(20);
 
-/// The use of connections.
+/// How transactions use connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ConnectionStyle {
     /// All requests of a pair on one connection (netperf's TCP_RR).
     Kept,
-    /// Connect, request, response, close (netperf's TCP_CRR).
+    /// Each transaction has a new connection: connect, request, response, close (netperf's TCP_CRR).
     Each,
 }
 
 /// A load of requests and responses.
 #[derive(Clone, Debug)]
 pub struct Transactions {
-    /// The servers; pairs are spread over them.
+    /// The addresses of the servers; pairs are distributed over them.
     pub to: Vec<SocketAddr>,
     /// The number of concurrent pairs.
     pub pairs: usize,
-    /// Bytes of a request.
+    /// The size of a request in bytes.
     pub request: u32,
-    /// Bytes of a response.
+    /// The size of a response in bytes.
     pub response: u32,
-    /// The use of connections.
+    /// How transactions use connections.
     pub style: ConnectionStyle,
-    /// Transactions a second of each pair; `None` for no limit.
+    /// The number of transactions per second of each pair; `None` for no limit.
     pub pace: Option<f64>,
-    /// Timing.
+    /// The timing of the load.
     pub window: Window,
 }
 
 /// The counts of a pair, or of all pairs.
 #[derive(Clone, Debug, Default)]
 pub struct TransactionsResult {
-    /// Times of the transactions that ended in the window.
+    /// The durations of the transactions that ended in the window.
     pub latency: LatencyHistogram,
-    /// The times of the run.
+    /// The times at which the phases of the run begin and end.
     pub phases: Option<Phases>,
-    /// Connections by server.
+    /// The connections by server.
     pub connections: Vec<ConnectionCounts>,
-    /// Transactions that failed.
+    /// The transactions that failed.
     pub errors: Errors,
-    /// The reason for the first failure.
+    /// The reason of the first failure.
     pub reason: Option<String>,
 }
 
@@ -160,7 +160,7 @@ impl TransactionsResult {
     }
 }
 
-/// The message for an error of a pair.
+/// A message for users about an error of a pair.
 pub(super) fn meaning(error: &io::Error) -> String {
     match error.kind() {
         io::ErrorKind::TimedOut => format!(

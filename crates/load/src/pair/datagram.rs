@@ -17,15 +17,15 @@ use super::client::meaning;
 use super::hello::{DATAGRAM_TALLY, DatagramTally, Role};
 use super::{PATIENCE, check, connect};
 
-/// The smallest datagram: its number and the time at which it was sent.
+/// The smallest datagram in bytes: it holds its number and the time at which it was sent.
 pub const SMALLEST_DATAGRAM: u32 = 16;
 /// The largest payload of a datagram of IPv4.
 pub const LARGEST_DATAGRAM: u32 = 65_507;
-/// If the sender is late by more than this, it doesn't send the missed datagrams.
+/// A sender that is later than this skips the datagrams that it missed.
 const MOST_LATE: Duration = Duration::from_millis(10);
-/// The pause while the sending queue is full.
+/// The pause of a sender while its socket's queue is full.
 const REST: Duration = Duration::from_micros(100);
-/// The time to wait for datagrams that are in flight when the sender has ended.
+/// The time to wait for datagrams in flight after the sender has ended.
 const LAST: Duration = Duration::from_millis(500);
 /// The server's answer when it listens for datagrams.
 const READY: [u8; 1] = [1];
@@ -33,17 +33,17 @@ const READY: [u8; 1] = [1];
 /// A load of datagrams.
 #[derive(Clone, Debug)]
 pub struct Datagrams {
-    /// The receivers; pairs are spread over them.
+    /// The addresses of the receivers; pairs are distributed over them.
     pub to: Vec<SocketAddr>,
     /// The number of pairs. Each pair has a socket and a thread.
     pub pairs: usize,
-    /// Timing.
+    /// The timing of the load.
     pub window: Window,
-    /// Payload bytes of a datagram.
+    /// The size of a datagram's payload in bytes.
     pub size: u32,
-    /// Payload bytes a second of each pair; `None` for no limit.
+    /// The rate of each pair in payload bytes per second; `None` for no limit.
     pub rate: Option<f64>,
-    /// Socket buffers at both ends in bytes; `None` for the kernel's default.
+    /// The size of socket buffers at both ends in bytes; `None` for the kernel's default.
     pub buffer: Option<u32>,
 }
 
@@ -149,7 +149,7 @@ fn is_full(error: &io::Error) -> bool {
     full || matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
 }
 
-/// Refuses a receiver's count that is larger than the number of sent datagrams.
+/// Returns an error if a receiver's count is larger than the number of sent datagrams.
 fn believable(tally: DatagramTally, sent: u64) -> io::Result<DatagramTally> {
     if tally.received.saturating_add(tally.lost) <= sent {
         return Ok(tally);
@@ -195,7 +195,7 @@ pub(super) fn count(
 ) -> io::Result<()> {
     let here = patient.connection.local_addr()?;
     let socket = Socket::new(Domain::for_address(here), Type::DGRAM, Some(Protocol::UDP))?;
-    // Each pair has a socket at this port. The kernel distinguishes them by their peers.
+    // Each pair has its own socket at this port; the kernel selects it by the peer's address.
     socket.set_reuse_address(true)?;
     if window > 0 {
         socket.set_recv_buffer_size(window as usize)?;
@@ -282,7 +282,7 @@ impl Counting {
             return;
         }
         let (first, _) = *self.first.get_or_insert((number, now));
-        // This datagram was sent before the first one that counts.
+        // This datagram precedes the first datagram that is counted.
         if number < first {
             return;
         }
@@ -349,7 +349,7 @@ mod tests {
         let tally = counting.tally(8);
         assert_eq!((tally.received, tally.lost, tally.reordered, tally.bytes), (4, 2, 1, 400));
         assert_eq!(tally.nanos, 20_000_000);
-        // Transit times: 0, 0, 6 and 0 ms more than at first.
+        // The transit times are 0, 0, 6 and 0 ms longer than the first.
         let jitter = 6e6 / 16.0;
         assert!((tally.jitter_nanos as f64 - (jitter + (6e6 - jitter) / 16.0)).abs() < 1e4, "{tally:?}");
         assert!(believable(tally, 6).is_ok() && believable(tally, 5).is_err());

@@ -3,21 +3,21 @@
 /// The first bytes of every connection. The last of these bytes is the protocol's version. If the client's
 /// version differs, the server closes the connection.
 const MAGIC: [u8; 8] = *b"\x02LRLOAD2";
-/// The first byte. No other protocol of our servers begins with it.
+/// The first byte of the magic bytes. No other protocol of our servers begins with it.
 pub const FIRST_BYTE: u8 = MAGIC[0];
-/// Length of a hello.
+/// The length of a hello in bytes.
 pub const HELLO: usize = 28;
-/// Length of a tally.
+/// The length of a tally in bytes.
 pub const TALLY: usize = 24;
-/// Length of a tally of datagrams.
+/// The length of a tally of datagrams in bytes.
 pub const DATAGRAM_TALLY: usize = 48;
 
-/// The purpose of the connection.
+/// The purpose of a connection, with its parameters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
     /// Requests and responses of these sizes in bytes.
     Transactions { request: u32, response: u32 },
-    /// One request and response, then the server closes.
+    /// One request and one response, after which the server closes the connection.
     Single { request: u32, response: u32 },
     /// The client sends. The server counts the bytes that arrive later than `warm_up` after the first byte,
     /// with a receive buffer of `window` bytes (0: the kernel's default).
@@ -32,7 +32,7 @@ pub enum Role {
 }
 
 impl Role {
-    /// The hello's bytes on the wire.
+    /// Encodes the hello as bytes.
     pub fn encode(self) -> [u8; HELLO] {
         let (kind, a, b, c) = match self {
             Self::Transactions { request, response } => (1u32, u64::from(request), response, 0),
@@ -75,16 +75,16 @@ impl Role {
 /// The counts of a receiver.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ReceiverTally {
-    /// Bytes after the warm-up.
+    /// The number of bytes received after the warm-up.
     pub bytes: u64,
-    /// The time from the first of these to the last.
+    /// The time from the first counted byte to the last, in nanoseconds.
     pub nanos: u64,
     /// The receive buffer in bytes, as getsockopt(2) reports it.
     pub buffer: u64,
 }
 
 impl ReceiverTally {
-    /// The tally's bytes on the wire.
+    /// Encodes the tally as bytes.
     pub fn encode(self) -> [u8; TALLY] {
         joined([self.bytes, self.nanos, self.buffer])
     }
@@ -99,22 +99,22 @@ impl ReceiverTally {
 /// The counts of a receiver of datagrams, after the warm-up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DatagramTally {
-    /// Bytes of the datagrams.
+    /// The payload bytes of the datagrams.
     pub bytes: u64,
-    /// The time from the first of these to the last.
+    /// The time from the first counted datagram to the last, in nanoseconds.
     pub nanos: u64,
     /// The number of datagrams that arrived.
     pub received: u64,
-    /// Datagrams that were sent after the first of these and didn't arrive.
+    /// The number of datagrams that were sent after the first counted datagram and didn't arrive.
     pub lost: u64,
-    /// Datagrams that arrived after a later one.
+    /// The number of datagrams that arrived after a later one.
     pub reordered: u64,
-    /// Jitter of the transit times (RFC 3550, 6.4.1).
+    /// The jitter of the transit times in nanoseconds (RFC 3550, 6.4.1).
     pub jitter_nanos: u64,
 }
 
 impl DatagramTally {
-    /// The tally's bytes on the wire.
+    /// Encodes the tally as bytes.
     pub fn encode(self) -> [u8; DATAGRAM_TALLY] {
         joined([self.bytes, self.nanos, self.received, self.lost, self.reordered, self.jitter_nanos])
     }

@@ -25,7 +25,7 @@ use crate::serve::prepare;
 
 /// The longest time to wait for a connection, and for a peer's answer.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
-/// The most pairs of one client.
+/// The greatest number of pairs of one client.
 pub const MOST_PAIRS: usize = 4096;
 
 /// Connects, with socket buffers of `window` bytes if that is given.

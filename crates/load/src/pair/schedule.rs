@@ -16,12 +16,12 @@ use super::hello::Role;
 use super::server::give;
 use super::{PATIENCE, check, connect};
 
-/// The longest sleep between two checks of the flags.
+/// The longest sleep between two checks of the stop flags.
 const LOOK: Duration = Duration::from_millis(50);
-/// The most requests a second of a pair.
+/// The greatest number of requests per second of a pair.
 const MOST_RATE: f64 = 1e6;
 
-/// The start and end of a load that runs during something else.
+/// The start and end of a load that runs beside another activity.
 #[derive(Clone, Debug, Default)]
 pub struct Span {
     /// The load sets this flag when its first pair is connected.
@@ -34,9 +34,9 @@ pub struct Span {
 /// so they include waiting for earlier answers.
 #[derive(Clone, Debug)]
 pub struct Scheduled {
-    /// The requests. Connections are kept for several requests.
+    /// The load's parameters. Each connection is used for several requests.
     pub load: Transactions,
-    /// Requests a second of each pair.
+    /// The number of requests per second of each pair.
     pub rate: f64,
 }
 
@@ -105,7 +105,7 @@ impl Scheduled {
         let ended = thread::scope(|scope| {
             let asking = scope.spawn(|| self.ask(&patient, first, phases, span, sender));
             let answered = answers(&patient, response as usize, phases, &receiver, &mut seen);
-            // If the reader of the answers has ended, the sender of requests can't continue.
+            // If the thread that reads answers has ended, no more requests can be sent.
             if answered.is_err() {
                 drop(receiver);
             }
@@ -120,8 +120,7 @@ impl Scheduled {
         Duration::try_from_secs_f64(number as f64 / self.rate).unwrap_or(Duration::MAX / 4)
     }
 
-    /// Sends each request when it is due, and passes the time at which it was due to the reader of the
-    /// answers.
+    /// Sends each request when it is due, and passes the due time to the thread that reads the answers.
     fn ask(
         &self,
         patient: &PatientStream<'_>,
@@ -145,7 +144,7 @@ impl Scheduled {
                 }
                 thread::sleep(left.min(LOOK));
             }
-            // The reader of the answers has ended.
+            // The thread that reads the answers has ended.
             if sender.send(due).is_err() {
                 break;
             }

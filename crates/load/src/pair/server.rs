@@ -12,9 +12,9 @@ use crate::window::StopFlag;
 use super::hello::{HELLO, ReceiverTally, Role};
 use super::{PATIENCE, datagram};
 
-/// The default number of connections that are served at once.
+/// The default number of connections that are served at the same time.
 pub const WORKERS: usize = 256;
-/// Bytes of one read; the same as iperf3's block.
+/// The size of a read in bytes, equal to iperf3's block.
 const BLOCK: usize = 128 * 1024;
 /// The longest time that a client may be idle between two transactions.
 const IDLE: Duration = Duration::from_secs(60);
@@ -29,8 +29,8 @@ impl Service for PairService {
         if patient.fill(&mut hello).is_err() {
             return;
         }
-        // If a client closes the connection early, that is no error of the server. A connection that doesn't
-        // begin with a hello is dropped.
+        // A client that closes the connection early doesn't cause an error of the server. A connection that
+        // doesn't begin with a hello is closed.
         let _ = match Role::decode(&hello) {
             Some(Role::Transactions { request, response }) => {
                 let patient = PatientStream { patience: IDLE, ..patient };
@@ -59,10 +59,11 @@ impl Service for PairService {
 
 /// The longest time that a client may request, in microseconds: two days.
 const LONGEST_US: u64 = 172_800_000_000;
-/// The longest request and response, in bytes.
+/// The greatest size of a request or a response, in bytes.
 const LONGEST: usize = 1 << 30;
 
-/// Answers requests. A request has at least one byte, or the server would answer a hello of 28 bytes forever.
+/// Answers requests of `request` bytes. A request has at least one byte; otherwise the server would send
+/// endless answers to a hello of 28 bytes.
 fn answer(patient: &PatientStream<'_>, request: usize, response: usize, times: usize) -> io::Result<()> {
     if !(1..=LONGEST).contains(&request) || response > LONGEST {
         return Err(io::ErrorKind::InvalidData.into());
@@ -75,7 +76,7 @@ fn answer(patient: &PatientStream<'_>, request: usize, response: usize, times: u
     Ok(())
 }
 
-/// Sends this number of arbitrary bytes.
+/// Sends `bytes` arbitrary bytes.
 pub(super) fn give(patient: &PatientStream<'_>, mut bytes: usize, buffer: &[u8]) -> io::Result<()> {
     while bytes > 0 {
         let length = bytes.min(buffer.len());
@@ -85,7 +86,7 @@ pub(super) fn give(patient: &PatientStream<'_>, mut bytes: usize, buffer: &[u8])
     Ok(())
 }
 
-/// Sends until a time is over or a number of bytes is sent, and then shuts down the sending direction.
+/// Sends until a time has passed or a number of bytes is sent, and then shuts down the sending direction.
 fn send(patient: &PatientStream<'_>, window: u32, until: Option<Instant>, bytes: u64) -> io::Result<()> {
     if window > 0 {
         SockRef::from(patient.connection).set_send_buffer_size(window as usize)?;

@@ -24,31 +24,31 @@ use crate::window::{Phases, StopFlag, Window};
 /// and ten heartbeats a second on an otherwise idle connection. With objects of 512 kB, the users receive 82
 /// Mbit/s, so a link of 1 Gbit/s can carry 11 tiles, and a link of 10 Gbit/s 116 tiles.
 pub const TARGETS: Loads = Loads { web: 20.0, rr: 500.0, bulk: 50e6, idle: 10.0 };
-/// Users that share a tile's web requests.
+/// The number of users that share a tile's web requests.
 const WEB_USERS: u32 = 5;
-/// Share of a target below which a tile has failed.
+/// A tile has failed if a load reaches less than this share of its target.
 pub const QUALITY: f64 = 0.9;
-/// Bytes of a small request and of its response.
+/// The size of a small request and of its response, in bytes.
 const SMALL: u32 = 128;
-/// The most tiles of one client. Each tile has four threads.
+/// The greatest number of tiles of one client. Each tile has four threads.
 pub const MOST_TILES: u32 = 500;
 
 /// A load of tiles.
 #[derive(Clone, Debug)]
 pub struct Tiles {
-    /// Servers of endpoint pairs; tiles are spread over them.
+    /// The addresses of the servers of endpoint pairs; tiles are distributed over them.
     pub to: Vec<SocketAddr>,
-    /// The URLs of objects; tiles are spread over them.
+    /// The URLs of the objects; tiles are distributed over them.
     pub urls: Vec<Url>,
     /// The target of each load.
     pub targets: Loads,
     /// The rates that count as 1 in the score.
     pub reference: Loads,
-    /// Timing.
+    /// The timing of the load.
     pub window: Window,
 }
 
-/// The result of a number of tiles.
+/// The result of running a number of tiles.
 #[derive(Clone, Debug)]
 pub struct TilesResult {
     tiles: Vec<Tile>,

@@ -1,4 +1,4 @@
-//! One number for a tile.
+//! The score of a tile: a single number for its rates.
 
 use crate::report::{Loads, Tile};
 
@@ -9,7 +9,7 @@ pub fn score(rates: &Loads, reference: &Loads) -> f64 {
     product.powf(0.25)
 }
 
-/// The smallest ratio of a rate to its target.
+/// The smallest ratio of any rate to its target.
 pub fn worst(rates: &Loads, targets: &Loads) -> f64 {
     ratios(rates, targets).into_iter().fold(f64::INFINITY, f64::min)
 }
@@ -23,7 +23,7 @@ pub fn mean(tiles: &[Tile]) -> Option<Loads> {
     (!tiles.is_empty()).then_some(mean)
 }
 
-/// True if every rate is a usable divisor.
+/// Whether every rate can be used as a divisor.
 pub fn is_usable(loads: &Loads) -> bool {
     [loads.web, loads.rr, loads.bulk, loads.idle].iter().all(|rate| rate.is_finite() && *rate > 0.0)
 }

@@ -1,4 +1,4 @@
-//! Both servers of a tile on one port.
+//! A server for both protocols of a tile on one port.
 
 use std::io::ErrorKind;
 use std::net::TcpStream;
@@ -8,11 +8,11 @@ use crate::pair::{FIRST_BYTE, PairService};
 use crate::serve::Service;
 use crate::window::StopFlag;
 
-/// The number of checks of the stop flag while no byte has arrived: ten seconds in total.
+/// The number of times that the stop flag is checked while no byte arrives: ten seconds in total.
 const LOOKS: u32 = 50;
 
-/// Serves endpoint pairs and HTTP. The first byte of a connection decides, because no HTTP method begins with
-/// the first byte of a pair.
+/// Serves endpoint pairs and HTTP. The first byte of a connection selects the protocol: no HTTP method begins
+/// with the first byte of a pair's hello.
 pub struct TileService {
     object: HttpService,
 }

@@ -27,7 +27,7 @@ pub struct RunningRound<'a> {
 
 impl<'a> RunningRound<'a> {
     pub(super) fn start(round: &'a ChaosRound<'a>) -> anyhow::Result<Self> {
-        // A shell that runs this in the background has these signals ignored, and children would inherit that.
+        // A shell ignores some signals for commands in the background, and children would inherit this.
         let mut words: Vec<OsString> = vec!["env".into(), "--default-signal=INT,QUIT,HUP".into()];
         words.extend(round.words());
         let said = round.bed.work.join("said");
@@ -50,7 +50,7 @@ impl<'a> RunningRound<'a> {
         self.round.ground
     }
 
-    /// Bytes that the link has carried since the run began.
+    /// The number of bytes that the link has carried since the run began.
     pub fn bytes(&self) -> u64 {
         self.carried().saturating_sub(self.carried)
     }
@@ -83,12 +83,12 @@ impl<'a> RunningRound<'a> {
         signal(&shells, number);
     }
 
-    /// True if the run ends in time.
+    /// Waits for the end of the run; returns false if `patience` passes first.
     pub fn wait_for(&mut self, patience: Duration) -> bool {
         within(patience, || self.has_ended())
     }
 
-    /// Checks that the client ends by itself in time.
+    /// Records an error unless the client ends by itself in time.
     pub fn must_end_client(&mut self, why: &str) {
         let patience = self.patience();
         if !self.wait_for(patience) {
@@ -97,7 +97,7 @@ impl<'a> RunningRound<'a> {
         }
     }
 
-    /// Checks that both ends end by themselves in time.
+    /// Records an error unless both ends end by themselves in time.
     pub fn must_end_alone(&mut self, why: &str) {
         self.must_end_client(why);
         let patience = Duration::from_secs(2 * self.round.timeout + 4);
@@ -106,9 +106,9 @@ impl<'a> RunningRound<'a> {
         }
     }
 
-    /// The command has to end after this blow, done or not.
+    /// Records an error unless the command ends after this fault, whether or not it succeeds.
     pub(super) fn must_end(&mut self, kind: &BlowKind) {
-        // Where nothing was lost, the command goes on as if nothing had happened.
+        // If nothing was lost, the command continues without an error.
         let lasts = matches!(
             kind,
             BlowKind::Cut(_)
@@ -125,7 +125,7 @@ impl<'a> RunningRound<'a> {
         }
     }
 
-    /// Twice the timeout; each further try waits for an old far end, and a while.
+    /// The time to wait: twice the timeout, and for each further try the time for an old far end.
     fn patience(&self) -> Duration {
         if self.round.options.iter().any(|option| option.starts_with("--retry")) {
             return PATIENCE + Duration::from_secs(60);
@@ -139,7 +139,7 @@ impl<'a> RunningRound<'a> {
         said.lines().take(6).collect::<Vec<_>>().join(" | ")
     }
 
-    /// The things that went wrong with the run, which is ended if it hasn't.
+    /// The errors of the run. If the run hasn't ended, it is killed.
     pub(super) fn wrong(mut self) -> Vec<String> {
         if !self.has_ended() {
             signal(&marked(&self.round.near_mark()), Signal::KILL);
