@@ -64,7 +64,8 @@ fn detours(port: &Port) -> impl Iterator<Item = &String> {
     filters.into_iter().flat_map(|filters| filters.inwards_over.iter().chain(&filters.outwards_over))
 }
 
-fn is_of(port: &Port, kind: &str) -> bool {
+/// True for a port with this driver, or of this kind.
+pub(crate) fn is_of(port: &Port, kind: &str) -> bool {
     port.driver.known().is_some_and(|driver| driver == kind)
         || port.layer.known().is_some_and(|layer| layer.kind.as_deref() == Some(kind))
 }

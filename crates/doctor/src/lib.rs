@@ -12,6 +12,7 @@ pub mod formula;
 pub mod limiter;
 pub mod remedy;
 mod source;
+mod stack;
 mod subject;
 #[cfg(test)]
 mod testing;

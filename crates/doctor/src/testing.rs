@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use linerate_host::facts::Port;
+use linerate_host::facts::{Port, PortKind, Vlan};
 use linerate_host::{Fact, Facts, Snapshot};
 
 use crate::check::{Check, CheckRun};
@@ -33,6 +33,37 @@ pub fn changed(name: &str, change: impl FnOnce(&mut Facts)) -> Facts {
 pub fn port_of<'a>(facts: &'a mut Facts, name: &str) -> &'a mut Port {
     let Fact::Known(ports) = &mut facts.ports else { panic!("no ports") };
     ports.iter_mut().find(|port| port.name == name).unwrap_or_else(|| panic!("no {name}"))
+}
+
+/// The bond of `bond-layer2` with a VLAN above it, and a bridge of which the VLAN is the only port, with these MTUs; those that aren't
+/// named are left out.
+pub fn stacked(mtus: &[(&str, u32)]) -> Facts {
+    changed("bond-layer2", |facts| {
+        let Fact::Known(ports) = &mut facts.ports else { panic!("no ports") };
+        let state = Fact::Known("up".to_owned());
+        let kind = Fact::Known(PortKind::Software);
+        let vlan = Vlan { id: 100, lower: "bond0".into() };
+        let above =
+            Port { name: "bond0.100".into(), kind: kind.clone(), vlan: Fact::Known(vlan), ..Port::default() };
+        let members = Fact::Known(vec!["bond0.100".to_owned()]);
+        let bridge = Port { name: "br0".into(), kind, bridge_ports: members, ..Port::default() };
+        let has_bridge = mtus.iter().any(|(name, _)| *name == "br0");
+        let master = if has_bridge { Fact::Known("br0".to_owned()) } else { Fact::NotApplicable };
+        ports.push(Port { state: state.clone(), master, ..above });
+        ports.push(Port {
+            state,
+            driver: Fact::Known("bridge".into()),
+            master: Fact::NotApplicable,
+            ..bridge
+        });
+        ports.retain(|port| port.name.starts_with("eth") || mtus.iter().any(|(name, _)| *name == port.name));
+        for (name, mtu) in mtus {
+            port_of(facts, name).mtu = Fact::Known(*mtu);
+        }
+        for name in ["eth0", "eth1"] {
+            port_of(facts, name).mtu = Fact::Known(mtus[0].1);
+        }
+    })
 }
 
 /// The findings of a check on a host, with the check's name and sources.

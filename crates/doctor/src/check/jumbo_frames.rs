@@ -1,12 +1,13 @@
 //! The cost of headers and packets at the port's MTU, compared with that of jumbo packets.
 
-use linerate_host::facts::Port;
+use linerate_host::facts::{Port, PortKind};
 
 use super::{Check, CheckRun};
 use crate::formula::goodput::Segments;
 use crate::formula::{cpu, gbit, percent};
-use crate::remedy::{Remedy, Setting};
+use crate::remedy::{Remedy, Setting, commands, undo_commands};
 use crate::source::{ESNET_MTU, RED_HAT};
+use crate::stack::{Stack, Top};
 use crate::subject::{Cloud, begins, speed};
 use crate::{Citation, Finding, Host, Need, Severity};
 
@@ -58,10 +59,13 @@ fn of(host: &Host<'_>, port: &Port) -> Option<Finding> {
     if is_infiniband(port) {
         return None;
     }
-    let owner = Owner::of(host, port)?;
-    let (mtu, need) = (owner.port.mtu.get()?, host.rate_of(port)?);
+    let stack = Stack::above(host, port)?;
+    let need = host.rate_of(port)?;
     let (jumbo, enough) = sizes(host, port)?;
-    if mtu >= enough || cpu::receiving(mtu, false).low >= need {
+    let judged = judged(host, &stack, enough)?;
+    let mtu = judged.mtu.get()?;
+    // Of ports that don't match, mtu-mismatch names the one at fault.
+    if mtu >= enough || stack.is_mismatched() || cpu::receiving(mtu, false).low >= need {
         return None;
     }
     let (now, then) = (Segments::usual(mtu), Segments::usual(jumbo));
@@ -73,7 +77,7 @@ fn of(host: &Host<'_>, port: &Port) -> Option<Finding> {
         format!("headers leave {} of {} for payload", percent(now.share()), gbit(need)),
     )
     .at_most(if is_guess { Severity::Note } else { Severity::Minor })
-    .at(&owner.port.name)
+    .at(&judged.name)
     .evidence(format!(
         "MTU {mtu}: {:.0} packets a second, payload {}",
         now.packets(need),
@@ -88,46 +92,83 @@ fn of(host: &Host<'_>, port: &Port) -> Option<Finding> {
         "ESnet advises 9000 everywhere; the internet takes 1500, Azure 3900 or 9000 within a virtual network, by the card, and else 1500, Google Cloud 8896 (it advises 4082); \
          with segmentation offload and GRO, the processor gains little",
     );
-    Some(fix(finding, host, &owner, (mtu, jumbo)))
+    Some(fix(finding, host, &stack, jumbo))
+}
+
+/// The port whose MTU counts: the lowest with a small one, if a path is known to take the whole stack; else the lowest of all, since a
+/// VLAN may keep a smaller MTU for its own network.
+fn judged<'a>(host: &Host<'_>, stack: &Stack<'a>, enough: u32) -> Option<&'a Port> {
+    let is_small = |port: &&&Port| port.mtu.get().is_some_and(|mtu| mtu < enough);
+    let small = stack.ports.iter().find(is_small).filter(|_| host.facts.route.known().is_some());
+    small.or(stack.ports.first()).copied()
 }
 
 /// In a cloud the network comes first: it drops packets that are larger than it takes, whatever the guest's port is set to.
-fn fix(finding: Finding, host: &Host<'_>, owner: &Owner<'_>, (mtu, jumbo): (u32, u32)) -> Finding {
-    let port = owner.port;
+fn fix(finding: Finding, host: &Host<'_>, stack: &Stack<'_>, jumbo: u32) -> Finding {
     if is_open_stacks(host) {
         return finding.fix(
             "leave the port as it is: its network gives the MTU by DHCP; the network's owner may raise it \
              (openstack network set --mtu) if the network below takes more",
         );
     }
-    match owner.master {
-        Master::None => {}
-        Master::Bridge(name) => {
-            return finding.fix(format!(
-                "only all together: MTU {jumbo} on every port of {name}, in its guests and containers, and on every switch and host \
-                 of the path; a bridge takes the lowest MTU of its ports, so {} alone changes nothing for this host, and its guests \
-                 lose larger packets",
-                port.name
-            ));
+    let change = |port: &&Port| Remedy::of(Setting::Mtu { port: port.name.clone() }, port.mtu.get()?, jumbo);
+    let changes: Vec<Remedy> = stack.ports.iter().filter_map(change).collect();
+    // The uppermost first: none may be larger than the port below.
+    let undo = undo_commands(&changes.iter().rev().cloned().collect::<Vec<_>>());
+    let Some(last) = stack.ports.last() else { return finding };
+    let finding = match &stack.top {
+        Top::Address => finding.remedied(changes).undo(undo),
+        Top::Bridge(name) => return finding.fix(below_bridge(stack, name, jumbo)),
+        Top::Several(names) => {
+            let command = commands(&changes);
+            finding.undo(undo).fix(format!(
+                "{command}, and then the same for those of {} that carry the data: each keeps the MTU that it has",
+                names.join(", ")
+            ))
         }
-        Master::Unknown(name) => {
+        Top::Unknown(name) => {
             return finding.fix(format!(
                 "MTU {jumbo} at {name}, to which {} belongs, and not at this port alone; only if every switch and host on the path \
                  allows it",
-                port.name
+                last.name
             ));
         }
-    }
-    let finding = finding.remedied(Remedy::of(Setting::Mtu { port: port.name.clone() }, mtu, jumbo));
-    if host.cloud(port) == Some(Cloud::Google) {
+    };
+    let is_googles = stack.ports.iter().any(|port| host.cloud(port) == Some(Cloud::Google));
+    if is_googles {
         return finding.fix_words(&format!(
             "only once its network has this size: with the network's guests stopped, gcloud compute networks update NETWORK \
              --mtu={jumbo}, which also sets their ports"
         ));
     }
-    finding.fix_words(
-        "only if every switch and host on the path allows it, else logins over this port hang: have a console ready, or use \
-         linerate doctor --apply --mtu, which undoes it",
+    let allowed = match is_virtual(host, stack) {
+        true => {
+            "only once the hypervisor's virtual switch and the guest's port there have this MTU, and if every switch and host on the path \
+             allows it"
+        }
+        false => "only if every switch and host on the path allows it",
+    };
+    finding.fix_words(&format!(
+        "{allowed}, else logins over this port hang: have a console ready, or use linerate doctor --apply --mtu, which undoes it"
+    ))
+}
+
+/// True if a hypervisor's own virtual switch takes the packets; Amazon's network takes 9001 bytes of any guest.
+fn is_virtual(host: &Host<'_>, stack: &Stack<'_>) -> bool {
+    let is_it = |port: &&Port| port.kind.get() == Some(PortKind::Paravirtual) && host.cloud(port).is_none();
+    stack.ports.iter().any(is_it)
+}
+
+/// The advice below a bridge with other ports.
+fn below_bridge(stack: &Stack<'_>, bridge: &str, jumbo: u32) -> String {
+    let names: Vec<&str> = stack.ports.iter().map(|port| port.name.as_str()).collect();
+    let (last, lower) = names.split_last().map_or(("", &[][..]), |(last, lower)| (*last, lower));
+    let first =
+        if lower.is_empty() { String::new() } else { format!("{}, then on ", lower.join(", then on ")) };
+    format!(
+        "only all together: MTU {jumbo} on {first}every port of {bridge}, in its guests and containers, and on every switch and host \
+         of the path; a bridge takes the lowest MTU of its ports, so {last} alone changes nothing for this host, and its guests \
+         lose larger packets"
     )
 }
 
@@ -171,52 +212,6 @@ fn is_open_stacks(host: &Host<'_>) -> bool {
     begins(&machine.vendor, "OpenStack") || begins(&machine.product, "OpenStack")
 }
 
-/// The port whose MTU decides.
-struct Owner<'a> {
-    port: &'a Port,
-    master: Master<'a>,
-}
-
-/// The device that a port is a part of.
-enum Master<'a> {
-    None,
-    /// A bridge takes the lowest MTU of its ports (br_mtu_auto_adjust() in net/bridge/br_if.c).
-    Bridge(&'a str),
-    /// A port of which nothing is known.
-    Unknown(&'a str),
-}
-
-impl<'a> Owner<'a> {
-    /// A bond or a team gives its MTU to its members (bond_change_mtu(); team_change_mtu(), and a team's members refuse another).
-    /// `None` below a device, which is Hyper-V's port with its function.
-    fn of(host: &Host<'a>, mut port: &'a Port) -> Option<Self> {
-        // A bond in a bridge is the usual most; the bound is for snapshots.
-        for _ in 0..4 {
-            let Some(name) = port.master.known() else { return Some(Self { port, master: Master::None }) };
-            let Some(above) = host.facts.port(name) else {
-                return Some(Self { port, master: Master::Unknown(name) });
-            };
-            if is(above, &["bonding", "bond", "team"]) {
-                port = above;
-            } else if is(above, &["vrf"]) {
-                // Only a table of routes.
-                return Some(Self { port, master: Master::None });
-            } else if host.devices().any(|device| device.name == above.name) {
-                return None;
-            } else {
-                return Some(Self { port, master: Master::Bridge(name) });
-            }
-        }
-        None
-    }
-}
-
-/// True for a port with one of these drivers, or of one of these kinds.
-fn is(port: &Port, names: &[&str]) -> bool {
-    let kind = port.layer.known().and_then(|layer| layer.kind.as_deref());
-    port.driver.known().map(String::as_str).into_iter().chain(kind).any(|name| names.contains(&name))
-}
-
 /// True for IP over InfiniBand (`ib_ipoib`, `mlx5_core[ib_ipoib]`): the fabric gives its MTU, at most 4092 bytes, or 65520 if the port
 /// is in the connected mode (Documentation/infiniband/ipoib.rst). The driver refuses the sizes between.
 fn is_infiniband(port: &Port) -> bool {
@@ -236,6 +231,14 @@ mod tests {
             lines(&found(&CHECK, &fixture("virtio-one-queue"))),
             ["jumbo-frames eth0 note 9.41 Gbit/s"]
         );
+    }
+
+    /// A guest's port takes no more than the virtual switch hands it.
+    #[test]
+    fn a_guest_is_told_of_its_hypervisor() {
+        let fix = |name| found(&CHECK, &fixture(name)).remove(0).fix.unwrap();
+        assert!(fix("virtio-one-queue").contains("; only once the hypervisor's virtual switch"));
+        assert!(fix("stock-10g").contains("; only if every switch and host on the path allows it, else"));
     }
 
     #[test]
@@ -311,6 +314,74 @@ mod tests {
             crate::testing::port_of(facts, "bond0").driver = Fact::Known("vrf".into());
         };
         assert_eq!(lines(&found(&CHECK, &bond(&routes))).len(), 2, "a VRF has no MTU for its ports");
+    }
+
+    fn told(facts: &linerate_host::Facts) -> Option<(String, String, String)> {
+        let mut all = found(&CHECK, facts);
+        assert!(all.len() < 2, "{all:?}");
+        all.pop().map(|finding| (finding.line(), finding.fix.unwrap(), finding.undo.unwrap_or_default()))
+    }
+
+    fn by_route(facts: linerate_host::Facts, port: &str) -> linerate_host::Facts {
+        let ports = vec![port.to_owned()];
+        let route = linerate_host::facts::TakenRoute { ports, ..Default::default() };
+        crate::along_route(linerate_host::Facts { route: Fact::Known(route), ..facts })
+    }
+
+    /// A VLAN keeps its MTU when that of the port below is raised, and the kernel refuses more than that.
+    #[test]
+    fn the_whole_stack_is_raised_the_lowest_first() {
+        let small = [("bond0", 1500), ("bond0.100", 1500), ("br0", 1500)];
+        let (line, fix, undo) = told(&crate::testing::stacked(&small)).unwrap();
+        assert_eq!(line, "jumbo-frames bond0 minor 9.41 Gbit/s");
+        let commands =
+            "ip link set bond0 mtu 9000; ip link set bond0.100 mtu 9000; ip link set br0 mtu 9000; only if";
+        assert!(fix.starts_with(commands), "{fix}");
+        assert_eq!(
+            undo,
+            "ip link set br0 mtu 1500; ip link set bond0.100 mtu 1500; ip link set bond0 mtu 1500"
+        );
+        let (_, fix, _) = told(&crate::testing::stacked(&small[..2])).unwrap();
+        assert!(
+            fix.starts_with("ip link set bond0 mtu 9000; ip link set bond0.100 mtu 9000; only if"),
+            "{fix}"
+        );
+    }
+
+    /// A VLAN with small packets above a port with large ones is usual; on a path that takes it, it counts.
+    #[test]
+    fn the_port_that_the_path_takes_is_judged() {
+        let mixed = || crate::testing::stacked(&[("bond0", 9000), ("bond0.100", 1500)]);
+        assert_eq!(told(&mixed()), None);
+        assert_eq!(told(&by_route(mixed(), "bond0")), None, "without the VLAN");
+        let (line, fix, _) = told(&by_route(mixed(), "bond0.100")).unwrap();
+        assert_eq!(line, "jumbo-frames bond0.100 minor 9.41 Gbit/s");
+        assert!(fix.starts_with("ip link set bond0.100 mtu 9000; only if"), "{fix}");
+    }
+
+    #[test]
+    fn of_several_vlans_a_person_chooses() {
+        let mut several = crate::testing::stacked(&[("bond0", 1500), ("bond0.100", 1500)]);
+        let Fact::Known(ports) = &mut several.ports else { panic!("no ports") };
+        let other = Port { name: "bond0.200".into(), ..ports.last().expect("a VLAN").clone() };
+        ports.push(other);
+        let finding = found(&CHECK, &several).remove(0);
+        let fix = finding.fix.unwrap();
+        assert!(
+            fix.starts_with(
+                "ip link set bond0 mtu 9000, and then the same for those of bond0.100, bond0.200"
+            ),
+            "{fix}"
+        );
+        assert!(finding.remedies.is_empty(), "the bond's alone would be of no use");
+    }
+
+    /// mtu-mismatch names the port at fault.
+    #[test]
+    fn ports_that_do_not_match_are_found_once() {
+        let mismatched = crate::testing::stacked(&[("bond0", 1500), ("bond0.100", 1500), ("br0", 9000)]);
+        assert_eq!(told(&mismatched), None);
+        assert_eq!(found(crate::check::named("mtu-mismatch").unwrap(), &mismatched).len(), 1);
     }
 
     /// A cloud gives its guests several kinds of ports.

@@ -6,6 +6,7 @@ use super::{Check, CheckRun};
 use crate::along::leads_in;
 use crate::formula::goodput::Segments;
 use crate::source::{BRIDGE, ESNET_MTU};
+use crate::stack::with_lower;
 use crate::{Finding, Host, Severity};
 
 pub(super) const CHECK: Check = Check {
@@ -16,7 +17,7 @@ pub(super) const CHECK: Check = Check {
 };
 
 fn run(host: &Host<'_>) -> Vec<Finding> {
-    let lost = host.linked().filter_map(|port| lost(host.facts, port));
+    let lost = host.linked().flat_map(|port| lost(host.facts, port));
     let small = host.linked().filter_map(|port| small(host, port));
     lost.chain(small).collect()
 }
@@ -26,13 +27,16 @@ fn forwards(master: &Port) -> bool {
     master.driver.known().is_some_and(|driver| ["bridge", "bonding", "team"].contains(&driver.as_str()))
 }
 
-/// The upper port sends packets that are too large for the lower one.
-fn lost(facts: &Facts, port: &Port) -> Option<Finding> {
-    let (upper, lower) = match (port.vlan.known(), port.master.known()) {
-        (Some(vlan), _) => (port, facts.port(&vlan.lower)?),
-        (_, Some(master)) => (facts.port(master).filter(|master| forwards(master))?, port),
-        _ => return None,
-    };
+/// A VLAN over the port below, and a master over the port, which may be a VLAN too.
+fn lost(facts: &Facts, port: &Port) -> Vec<Finding> {
+    let below = port.vlan.known().and_then(|vlan| facts.port(&vlan.lower));
+    let master = port.master.known().and_then(|name| facts.port(name)).filter(|master| forwards(master));
+    let pairs = below.map(|lower| (port, lower)).into_iter().chain(master.map(|upper| (upper, port)));
+    pairs.filter_map(|(upper, lower)| too_large(facts, upper, lower, port)).collect()
+}
+
+/// The finding that the upper port sends packets that are too large for the lower one.
+fn too_large(facts: &Facts, upper: &Port, lower: &Port, port: &Port) -> Option<Finding> {
     let (above, below) = (upper.mtu.get()?, lower.mtu.get()?);
     if above <= below {
         return None;
@@ -47,11 +51,27 @@ fn lost(facts: &Facts, port: &Port) -> Option<Finding> {
         .at(&port.name)
         .evidence(format!("MTU of {}: {above}; of {}: {below}", upper.name, lower.name))
         .evidence("small segments pass, full ones are dropped or cut: connections are made, and then hang");
-    // The lower port may not take as much: then the upper one must send less.
-    let most = lower.layer.known().and_then(|layer| layer.max_mtu).unwrap_or(u32::MAX);
-    let (name, now, then) =
-        if above <= most { (&lower.name, below, above) } else { (&upper.name, above, below) };
-    Some(finding.fix(format!("ip link set {name} mtu {then}")).undo(format!("ip link set {name} mtu {now}")))
+    Some(matched(finding, facts, upper, lower))
+}
+
+/// The fix: the lower port takes more, after those below it; or, if one of them can't, the upper one sends less.
+fn matched(finding: Finding, facts: &Facts, upper: &Port, lower: &Port) -> Finding {
+    let (above, below) = (upper.mtu.get().unwrap_or(0), lower.mtu.get().unwrap_or(0));
+    let ports = with_lower(facts, lower);
+    let most = ports.iter().filter_map(|port| port.layer.known()?.max_mtu).min().unwrap_or(u32::MAX);
+    if above > most {
+        let set = |mtu: u32| format!("ip link set {} mtu {mtu}", upper.name);
+        return finding.fix(set(below)).undo(set(above));
+    }
+    let small: Vec<(&str, u32)> = ports
+        .iter()
+        .filter_map(|port| Some((port.name.as_str(), port.mtu.get().filter(|mtu| *mtu < above)?)))
+        .collect();
+    let set = |name: &str, mtu: u32| format!("ip link set {name} mtu {mtu}");
+    let joined = |commands: Vec<String>| commands.join("; ");
+    let fix = small.iter().map(|(name, _)| set(name, above)).collect();
+    let undo = small.iter().rev().map(|(name, now)| set(name, *now)).collect();
+    finding.fix(joined(fix)).undo(joined(undo))
 }
 
 /// Containers behind a bridge send smaller packets than the host's port allows.
@@ -127,6 +147,22 @@ mod tests {
         };
         assert!(fix(9600).starts_with("ip link set eth1 mtu "), "{}", fix(9600));
         assert_eq!(fix(1500), "ip link set bond0 mtu 1500");
+    }
+
+    /// A bridge of 9000 bytes over a VLAN of 1500 over a bond of 1500: the kernel refuses more for the VLAN than for the bond.
+    #[test]
+    fn the_ports_below_come_first() {
+        let stacked = crate::testing::stacked(&[("bond0", 1500), ("bond0.100", 1500), ("br0", 9000)]);
+        let found = found(&CHECK, &stacked);
+        assert_eq!(lines(&found), ["mtu-mismatch bond0.100 major -"]);
+        assert_eq!(
+            found[0].fix.as_deref(),
+            Some("ip link set bond0 mtu 9000; ip link set bond0.100 mtu 9000")
+        );
+        assert_eq!(
+            found[0].undo.as_deref(),
+            Some("ip link set bond0.100 mtu 1500; ip link set bond0 mtu 1500")
+        );
     }
 
     /// With a larger bridge, the host would send packets that a running container doesn't take.

@@ -83,12 +83,14 @@ fn checksum(host: &Host<'_>, port: &Port, way: &str) -> Option<Finding> {
     // A driver has one of these features, and the kernel lists all: an unknown one may be the one that is on.
     let all: Option<Vec<bool>> = features.iter().map(|name| port.offload(name).get()).collect();
     let first = features.first().filter(|_| all.is_some_and(|all| !all.contains(&true)))?;
-    let finding =
-        Finding::new(Severity::Note, format!("{}: the processor computes checksums ({way})", port.name))
-            .at(format!("{} {first}", port.name))
-            .evidence(format!(
-                "{first} off; without checksums of sent packets, the card can't segment either"
-            ));
+    let costs = match way {
+        "rx" => "each received byte is read once more, before it is copied",
+        _ => "without checksums of sent packets, the card can't segment either",
+    };
+    let title = format!("{}: the processor computes checksums ({way})", port.name);
+    let finding = Finding::new(Severity::Note, title)
+        .at(format!("{} {first}", port.name))
+        .evidence(format!("{first} off; {costs}"));
     Some(remedy(finding, host, port, first))
 }
 
@@ -135,6 +137,19 @@ mod tests {
         assert_eq!(without(&["tx-tcp-segmentation"]), [format!("{segmentation} minor -")]);
         assert_eq!(without(&["rx-checksum"]), ["offload-off eno1 rx-checksum note -"]);
         assert_eq!(without(&["tx-checksum-ip-generic"]), ["offload-off eno1 tx-checksum-ip-generic note -"]);
+    }
+
+    #[test]
+    fn each_direction_of_checksums_has_its_own_cost() {
+        let cost = |feature: &str| {
+            let host = edited("stock-10g", "eno1", |port| {
+                let linerate_host::Fact::Known(all) = &mut port.offloads else { panic!("no features") };
+                all.insert(feature.into(), Offload { on: false, fixed: false });
+            });
+            found(&CHECK, &host)[0].evidence[0].clone()
+        };
+        assert!(cost("rx-checksum").contains("received byte") && !cost("rx-checksum").contains("sent"));
+        assert!(cost("tx-checksum-ip-generic").contains("sent packets"));
     }
 
     #[test]

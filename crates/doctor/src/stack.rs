@@ -1,0 +1,119 @@
+//! A device with the ports above it, up to the one that has the address. Each has an MTU of its own, and none can be larger than that of
+//! the port below.
+
+use linerate_host::Facts;
+use linerate_host::facts::Port;
+
+use crate::Host;
+use crate::along::is_of;
+use crate::subject::is_up;
+
+/// The most ports that may be above each other: a bond, a VLAN and a bridge are usual. The bound is for snapshots.
+const DEEPEST: usize = 6;
+/// Kinds of ports that send their packets as they are over the port below, apart from a tag.
+const PLAIN: [&str; 3] = ["vlan", "macvlan", "ipvlan"];
+
+/// The ports that packets pass before a device sends them, the lowest first.
+pub(crate) struct Stack<'a> {
+    /// The device, or the bond or team that gives its MTU to it, and the ports above.
+    pub ports: Vec<&'a Port>,
+    /// What is above the last of them.
+    pub top: Top<'a>,
+}
+
+/// What is above the last port of a stack.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Top<'a> {
+    /// Nothing: it has the address.
+    Address,
+    /// A bridge that has other ports too. It takes the lowest MTU of its ports (br_mtu_auto_adjust() in net/bridge/br_if.c).
+    Bridge(&'a str),
+    /// Several ports; any may carry the data.
+    Several(Vec<&'a str>),
+    /// A port of which nothing is known.
+    Unknown(&'a str),
+}
+
+/// The next port above another one.
+enum Step<'a> {
+    /// A bond or a team, which gives its MTU to its members (bond_change_mtu(); team_change_mtu(), and a team's members refuse another).
+    Instead(&'a Port),
+    Above(&'a Port),
+    End(Top<'a>),
+    /// A device, which is Hyper-V's port with its function: the MTU isn't this port's.
+    Device,
+}
+
+impl<'a> Stack<'a> {
+    /// The stack above a device; none below another device.
+    pub(crate) fn above(host: &Host<'a>, device: &'a Port) -> Option<Self> {
+        let mut ports = vec![device];
+        for _ in 0..DEEPEST {
+            match next(host, ports.last()?) {
+                Step::Instead(master) => {
+                    ports.pop();
+                    ports.push(master);
+                }
+                Step::Above(port) => ports.push(port),
+                Step::End(top) => return Some(Self { ports, top }),
+                Step::Device => return None,
+            }
+        }
+        None
+    }
+
+    /// True if a port of it sends larger packets than the port below takes.
+    pub(crate) fn is_mismatched(&self) -> bool {
+        self.ports.windows(2).any(|pair| matches!(pair, [lower, upper] if upper.mtu.get() > lower.mtu.get()))
+    }
+}
+
+fn next<'a>(host: &Host<'a>, port: &'a Port) -> Step<'a> {
+    let Some(name) = port.master.known() else { return over(host.facts, port) };
+    let Some(master) = host.facts.port(name) else { return Step::End(Top::Unknown(name)) };
+    if ["bonding", "bond", "team"].iter().any(|kind| is_of(master, kind)) {
+        Step::Instead(master)
+    } else if is_of(master, "vrf") {
+        // Only a table of routes.
+        Step::End(Top::Address)
+    } else if host.devices().any(|device| device.name == master.name) {
+        Step::Device
+    } else if master.bridge_ports.known().is_some_and(|ports| ports == std::slice::from_ref(&port.name)) {
+        Step::Above(master)
+    } else {
+        Step::End(Top::Bridge(name))
+    }
+}
+
+/// The step to the ports that stand on this one.
+fn over<'a>(facts: &'a Facts, port: &Port) -> Step<'a> {
+    let all = facts.ports.known().into_iter().flatten();
+    let uppers: Vec<&Port> = all.filter(|upper| is_up(upper) && lower(upper) == Some(&port.name)).collect();
+    match uppers.as_slice() {
+        [] => Step::End(Top::Address),
+        [upper] => Step::Above(upper),
+        several => Step::End(Top::Several(several.iter().map(|upper| upper.name.as_str()).collect())),
+    }
+}
+
+/// The port on which a port stands, if its packets are no larger there than its own.
+fn lower(port: &Port) -> Option<&String> {
+    let stands = |layer: &'_ linerate_host::facts::PortLayer| {
+        !layer.is_elsewhere && layer.kind.as_deref().is_some_and(|kind| PLAIN.contains(&kind))
+    };
+    let below = port.layer.known().filter(|layer| stands(layer)).and_then(|layer| layer.below.as_ref());
+    port.vlan.known().map(|vlan| &vlan.lower).or(below)
+}
+
+/// A port with those on which it stands, the lowest first.
+pub(crate) fn with_lower<'a>(facts: &'a Facts, port: &'a Port) -> Vec<&'a Port> {
+    let mut ports = vec![port];
+    while let Some(below) = ports.last().and_then(|port| facts.port(lower(port)?)) {
+        if ports.len() > DEEPEST {
+            break;
+        }
+        ports.push(below);
+    }
+    ports.reverse();
+    ports
+}
