@@ -65,9 +65,14 @@ pub(crate) fn explained(mut findings: Vec<Finding>, path: &Path<'_>) -> Vec<Find
 }
 
 /// True if the finding limits only what travels against the measured direction.
-fn is_against(finding: &Finding, path: &Path<'_>) -> bool {
+pub(crate) fn is_against(finding: &Finding, path: &Path<'_>) -> bool {
     let measured = if finding.host == path.from.name { Way::Sends } else { Way::Receives };
     finding.way.is_some_and(|way| way != measured)
+}
+
+/// True if a ceiling explains a measured rate.
+pub(crate) fn is_close(ceiling: f64, rate: f64) -> bool {
+    (rate / REFUTED..=rate * NEAR).contains(&ceiling)
 }
 
 /// A path's findings, and the rate on the wire that it had.
@@ -141,13 +146,11 @@ impl Measured<'_> {
     }
 
     fn is_near(&self, finding: &Finding) -> bool {
-        let least = self.rate / REFUTED;
-        let most = self.rate * NEAR;
         finding.check != RATE
             && !STORAGE.contains(&finding.check)
             && !is_against(finding, self.path)
             && finding.loss.is_some()
-            && finding.ceiling.is_some_and(|ceiling| (least..=most).contains(&ceiling))
+            && finding.ceiling.is_some_and(|ceiling| is_close(ceiling, self.rate))
     }
 
     fn names(&self, is_wanted: impl Fn(&Finding) -> bool) -> Vec<&'static str> {

@@ -3,6 +3,7 @@
 use crate::cause::explained;
 use crate::check::CHECKS;
 use crate::remedy::{Remedy, Setting, commands, undo_commands};
+use crate::same_cause::{once_on_host, once_on_path};
 use crate::{Finding, Host, Path};
 
 const BELOW: &str = "on the host below, because it can't be changed here";
@@ -12,7 +13,7 @@ const START: &str = "where the container is started, because /proc/sys can't be 
 /// The findings of all checks on a host, the costliest first.
 pub fn examine_host(host: &Host<'_>) -> Vec<Finding> {
     let all = CHECKS.iter().flat_map(|check| check.on_host(host));
-    ordered(all.map(|finding| possible(finding, &[*host])).collect())
+    ordered(once_on_host(all.map(|finding| possible(finding, &[*host])).collect()))
 }
 
 /// The findings of all checks between two hosts, the costliest first, without the findings on each host.
@@ -25,7 +26,7 @@ pub fn examine_path(path: &Path<'_>) -> Vec<Finding> {
 pub fn examine_path_and_ends(path: &Path<'_>) -> Vec<Finding> {
     let mut found = examine_path(path);
     found.extend(path.ends().iter().flat_map(examine_host));
-    ordered(explained(found, path))
+    ordered(explained(once_on_path(found, path), path))
 }
 
 /// The finding without the changes that its host can't make: sysctls that belong to a container's host, or that only the start of a

@@ -11,6 +11,7 @@ mod finding;
 pub mod formula;
 pub mod limiter;
 pub mod remedy;
+mod same_cause;
 mod source;
 mod stack;
 mod subject;

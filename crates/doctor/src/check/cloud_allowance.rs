@@ -13,7 +13,7 @@ pub(super) const CHECK: Check = Check {
         name: "Amazon EC2, Monitor network performance for ENA settings",
         url: "https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/monitoring-network-performance-ena.html",
     }],
-    run: CheckRun::Host(|host: &Host<'_>| host.devices().filter_map(of).collect()),
+    run: CheckRun::Host(|host: &Host<'_>| host.devices().filter_map(|port| of(host, port)).collect()),
 };
 
 /// Shares of a port's packets that exceeded the bandwidth: from MANY on transfers are slow; from SOME on it may be more than
@@ -21,7 +21,7 @@ pub(super) const CHECK: Check = Check {
 const MANY: f64 = 1e-2;
 const SOME: f64 = 1e-4;
 
-fn of(port: &Port) -> Option<Finding> {
+fn of(host: &Host<'_>, port: &Port) -> Option<Finding> {
     let all =
         port.statistics.known().filter(|_| port.driver.known().is_some_and(|driver| driver == "ena"))?;
     let beyond: Vec<_> =
@@ -45,10 +45,14 @@ fn of(port: &Port) -> Option<Finding> {
         _ if connections > 0 => Severity::Minor,
         _ => Severity::Note,
     };
+    let since = match host.facts.counted_seconds.known() {
+        Some(_) => host.since(),
+        None => "since the driver was loaded".into(),
+    };
     let named = beyond.iter().map(|(name, count)| format!("{name} {count}")).collect::<Vec<_>>().join(", ");
     let finding = Finding::new(severity, format!("{} exceeded the instance's network allowance", port.name))
         .at(&port.name)
-        .evidence(format!("packets queued or dropped since the driver was loaded: {named}"));
+        .evidence(format!("packets queued or dropped {since}: {named}"));
     let finding = match share.filter(|_| rate > 0) {
         Some(share) => {
             finding.evidence(format!("{} of the port's packets; short bursts count too", percent(share)))
@@ -92,6 +96,20 @@ mod tests {
         assert_eq!(lines(&with("bw_in_allowance_exceeded", 17)), ["cloud-allowance ens5 note -"]);
         assert_eq!(lines(&with("bw_in_allowance_exceeded", 1_000)), ["cloud-allowance ens5 minor -"]);
         assert_eq!(lines(&with("bw_out_allowance_exceeded", 30_000)), ["cloud-allowance ens5 major -"]);
+    }
+
+    #[test]
+    fn what_a_measurement_counted_is_of_the_measurement() {
+        let host = crate::testing::changed("ena", |facts| {
+            facts.counted_seconds = Fact::Known(2.0);
+            crate::testing::port_of(facts, "ens5").statistics =
+                Fact::Known([("bw_out_allowance_exceeded".to_owned(), 7)].into());
+        });
+        let told = &found(&CHECK, &host)[0].evidence[0];
+        assert_eq!(
+            told,
+            "packets queued or dropped in the 2 s of the measurement: bw_out_allowance_exceeded 7"
+        );
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use linerate_host::facts::{PciLink, Port};
 
+use super::pcie_width::once;
 use super::{Check, CheckRun};
 use crate::formula::{Band, gbit, pcie};
 use crate::source::{FEDEX, PCIE, SYSFS_PCI};
@@ -15,10 +16,12 @@ pub(super) const CHECK: Check = Check {
 };
 
 fn run(host: &Host<'_>) -> Vec<Finding> {
-    host.hardware().filter_map(|port| of(port, host.rate_of(port)?)).collect()
+    let found = host.hardware().filter_map(|port| of(port, host.rate_of(port)?));
+    once(found, |port| format!("{port} is below the same bridge"))
 }
 
-fn of(port: &Port, need: f64) -> Option<Finding> {
+/// The finding with the bridge's address.
+fn of(port: &Port, need: f64) -> Option<(&str, Finding)> {
     let pci = port.pci.known()?;
     let payload = pci.max_payload.get().unwrap_or(pcie::USUAL_PAYLOAD);
     let own = carries(&pci.link, payload)?.low;
@@ -35,7 +38,7 @@ fn of(port: &Port, need: f64) -> Option<Finding> {
         .fix(
             "put the card into a slot of the processor, not of the chipset or a switch: lspci -tv shows them",
         );
-    Some(finding)
+    Some((&bridge.address, finding))
 }
 
 pub(super) fn carries(link: &PciLink, payload: u32) -> Option<Band> {
@@ -57,6 +60,20 @@ mod tests {
         let found = found(&CHECK, &fixture("narrow-bridge"));
         assert_eq!(lines(&found), ["pcie-bridge enp5s0 critical 3.28 Gbit/s"]);
         assert!(found[0].evidence[0].contains("1 lanes"), "{found:?}");
+    }
+
+    /// Both ports of a card, and every card, below the same bridge.
+    #[test]
+    fn a_bridge_is_found_once() {
+        let dual = crate::testing::changed("narrow-bridge", |facts| {
+            let linerate_host::Fact::Known(ports) = &mut facts.ports else { panic!("no ports") };
+            let own = ports.iter().find(|port| port.name == "enp5s0").expect("a port");
+            let other = Port { name: "enp6s0".into(), ..own.clone() };
+            ports.push(other);
+        });
+        let found = found(&CHECK, &dual);
+        assert_eq!(lines(&found), ["pcie-bridge enp5s0 critical 3.28 Gbit/s"]);
+        assert_eq!(found[0].evidence[2], "enp6s0 is below the same bridge");
     }
 
     #[test]

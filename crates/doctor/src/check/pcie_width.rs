@@ -16,8 +16,31 @@ pub(super) const CHECK: Check = Check {
 };
 
 fn run(host: &Host<'_>) -> Vec<Finding> {
-    let each = host.hardware().filter_map(|port| of(port, host.rate_of(port)?));
-    each.chain(host.linked().filter_map(|bond| shared(host, bond))).collect()
+    let shared: Vec<(Finding, Vec<&str>)> = host.linked().filter_map(|bond| shared(host, bond)).collect();
+    let is_told = |port: &Port| shared.iter().any(|(_, names)| names.contains(&port.name.as_str()));
+    let alone = host.hardware().filter(|port| !is_told(port));
+    let found = alone.filter_map(|port| Some((card(port)?, of(port, host.rate_of(port)?)?)));
+    let each = once(found, |port| format!("{port} shares the slot, and so the finding"));
+    each.into_iter().chain(shared.into_iter().map(|(finding, _)| finding)).collect()
+}
+
+/// The findings of ports, of which those with the same card or bridge are one: the costliest, with the other ports as evidence.
+pub(super) fn once<'a>(
+    found: impl Iterator<Item = (&'a str, Finding)>,
+    says: impl Fn(&str) -> String,
+) -> Vec<Finding> {
+    let mut all: Vec<(&str, Finding)> = Vec::new();
+    for (at, mut finding) in found {
+        let Some((_, first)) = all.iter_mut().find(|(other, _)| *other == at) else {
+            all.push((at, finding));
+            continue;
+        };
+        if finding.loss > first.loss {
+            std::mem::swap(&mut finding, first);
+        }
+        first.evidence.push(says(finding.place.as_deref().unwrap_or_default()));
+    }
+    all.into_iter().map(|(_, finding)| finding).collect()
 }
 
 fn of(port: &Port, need: f64) -> Option<Finding> {
@@ -45,7 +68,7 @@ fn of(port: &Port, need: f64) -> Option<Finding> {
 }
 
 /// The ports of one card share its slot: a bond that uses several at once needs the sum of their rates.
-fn shared(host: &Host<'_>, bond: &Port) -> Option<Finding> {
+fn shared<'a>(host: &Host<'a>, bond: &Port) -> Option<(Finding, Vec<&'a str>)> {
     let about =
         bond.bond.known().filter(|about| about.mode.known().is_some_and(|mode| uses_several(mode)))?;
     let slaves: Vec<&Port> =
@@ -62,7 +85,7 @@ fn shared(host: &Host<'_>, bond: &Port) -> Option<Finding> {
     if here.len() < 2 || band.low >= sum(&here)? || ceiling >= need {
         return None;
     }
-    let names = here.iter().map(|port| port.name.as_str()).collect::<Vec<_>>().join(", ");
+    let names: Vec<&str> = here.iter().map(|port| port.name.as_str()).collect();
     let title = format!(
         "the slot that ports of {} share carries {} to {}",
         bond.name,
@@ -72,7 +95,8 @@ fn shared(host: &Host<'_>, bond: &Port) -> Option<Finding> {
     let finding = Finding::leaves(ceiling, need, title)
         .at(&bond.name)
         .evidence(format!(
-            "{names} are ports of one card, {}: link {}",
+            "{} are ports of one card, {}: link {}",
+            names.join(", "),
             pci.address,
             link(gigatransfers, width)
         ))
@@ -81,7 +105,7 @@ fn shared(host: &Host<'_>, bond: &Port) -> Option<Finding> {
         Some(Short::Nothing) => "bond ports of two cards: the card itself can't do more",
         _ => "use a wider slot for the card, or bond ports of two cards",
     };
-    Some(finding.fix(way))
+    Some((finding.fix(way), names))
 }
 
 fn uses_several(mode: &str) -> bool {
@@ -172,6 +196,23 @@ mod tests {
         };
         assert_eq!(with(4), (vec!["pcie-width bond0 major 13.1 Gbit/s".into()], vec![]));
         assert_eq!(with(8), (vec![], vec![]));
+        assert_eq!(with(1).0, ["pcie-width bond0 critical 3.28 Gbit/s"], "and nothing for each of its ports");
+    }
+
+    /// A card with two ports has one slot.
+    #[test]
+    fn a_slot_is_found_once() {
+        let dual = crate::testing::changed("bare-gen1-x4", |facts| {
+            let linerate_host::Fact::Known(ports) = &mut facts.ports else { panic!("no ports") };
+            let mut other = ports.iter().find(|port| port.name == "eth2").expect("a port").clone();
+            let linerate_host::Fact::Known(pci) = &mut other.pci else { panic!("no device") };
+            pci.address = "0000:0a:00.1".into();
+            other.name = "eth3".into();
+            ports.push(other);
+        });
+        let found = found(&CHECK, &dual);
+        assert_eq!(lines(&found), ["pcie-width eth2 major 6.56 Gbit/s"]);
+        assert!(found[0].evidence.iter().any(|line| line.starts_with("eth3 shares the slot")), "{found:?}");
     }
 
     /// A card of 100 Gbit/s with eight lanes of the third generation.

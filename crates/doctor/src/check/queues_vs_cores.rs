@@ -32,6 +32,11 @@ fn of(host: &Host<'_>, port: &Port) -> Option<Finding> {
     if queues >= cores {
         return None;
     }
+    let (_, most) = port.channels.known().map_or(("rx", queues), Channels::receiving_kind);
+    // rps-off-one-queue tells what helps: with RPS one queue's packets have all processors.
+    if queues == 1 && most <= 1 {
+        return None;
+    }
     let title = format!("{} receives with only {queues} of {cores} processors", port.name);
     let finding = work::short_of(port, queues, host.rate_of(port)?, &title)?;
     Some(remedy(finding, port, queues, cores))
@@ -41,9 +46,11 @@ fn remedy(finding: Finding, port: &Port, queues: u32, cores: u32) -> Finding {
     let (kind, most) = port.channels.known().map_or(("rx", queues), Channels::receiving_kind);
     let wanted = most.min(cores);
     if wanted <= queues {
-        return finding
-            .evidence(format!("the driver supports no more than {queues} queues"))
-            .fix("spread the packets in software: see rps-off-one-queue");
+        return finding.evidence(format!("the driver supports no more than {queues} queues")).fix(format!(
+            "spread the packets in software too (RPS): write the processors' mask to each \
+                 /sys/class/net/{}/queues/rx-*/rps_cpus",
+            port.name
+        ));
     }
     let kind = if kind == "rx" { Queues::Rx } else { Queues::Combined };
     let channels = Setting::Channels { port: port.name.clone(), queues: kind };
@@ -141,6 +148,26 @@ mod tests {
             ..Channels::default()
         });
         assert_eq!(found(&CHECK, &host)[0].fix.as_deref(), Some("ethtool -L eno1 combined 4"));
+    }
+
+    /// The card has no more: what is left is to spread the packets in software.
+    #[test]
+    fn a_card_without_more_queues_gets_advice_that_it_can_follow() {
+        let with = |queues: usize| {
+            let mut host = with(queues);
+            let port = crate::testing::port_of(&mut host, "eno1");
+            let most = u32::try_from(queues).unwrap();
+            port.speed_mbps = Fact::Known(100_000);
+            port.channels =
+                Fact::Known(Channels { combined: most, max_combined: most, ..Channels::default() });
+            host
+        };
+        assert!(found(&CHECK, &with(1)).is_empty(), "rps-off-one-queue's");
+        let rps = crate::check::named("rps-off-one-queue").unwrap();
+        assert_eq!(found(rps, &with(1)).len(), 1);
+        let two = found(&CHECK, &with(2)).remove(0);
+        assert!(two.fix.as_ref().is_some_and(|fix| fix.contains("eno1/queues/rx-*/rps_cpus")), "{two:?}");
+        assert!(found(rps, &with(2)).is_empty());
     }
 
     #[test]

@@ -19,9 +19,8 @@ fn run(host: &Host<'_>) -> Vec<Finding> {
 }
 
 fn of(host: &Host<'_>, port: &Port) -> Option<Finding> {
-    // If the hypervisor can give more queues, they are better: virtio-one-queue reports that.
-    let more = port.channels.known().is_some_and(|channels| channels.max_receiving() > 1);
-    let is_told = more && ["virtio_net", "vmxnet3"].contains(&port.driver.known()?.as_str());
+    // If more queues are possible, they are better: virtio-one-queue, vmxnet3-one-queue and queues-vs-cores report that.
+    let is_told = port.channels.known().is_some_and(|channels| channels.max_receiving() > 1);
     let [queue] = port.rx_queues.known()?.as_slice() else { return None };
     let online = host.facts.cpu.online.known().filter(|cpus| cpus.len() > 1)?;
     if is_told || !queue.rps_cpus.known()?.is_empty() {

@@ -1,0 +1,343 @@
+//! One cause, one finding: of two checks that see the same cause, one names it. What the other finds becomes a sentence of that finding,
+//! or a note.
+
+use crate::cause::{is_against, is_close};
+use crate::limiter::Limiter;
+use crate::{Finding, Path, Severity};
+
+/// A check that may see what another check names.
+struct Effect {
+    check: &'static str,
+    /// The end of its places, if only some of its findings are meant.
+    part: &'static str,
+    /// The checks that name the cause.
+    causes: &'static [&'static str],
+    at: At,
+    becomes: Becomes,
+}
+
+/// Where the finding of the cause must be.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum At {
+    /// At the same port, disk or tool of the same host.
+    Place,
+    /// The same, if the advice of the effect's finding is to see that of the cause.
+    Advice,
+    /// On the same host.
+    Host,
+    /// At an end of the path, in the measured direction.
+    End,
+    /// The same, or between the ends; with a ceiling near the measured rate, if it has one.
+    Limit,
+    /// Between the ends, one of which has the effect.
+    Path,
+}
+
+/// What becomes of the effect's finding.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Becomes {
+    /// A sentence of the cause's finding, because its advice would be the same, or would undo the other.
+    Sentence,
+    /// A note that names the cause, because it tells a measurement or has advice of its own.
+    Note,
+}
+
+/// The end of an effect's first line of evidence.
+const COUNTED: &str = "names the cause, and is counted instead";
+
+use At::{Advice, End, Host, Limit, Place};
+use Becomes::{Note, Sentence};
+
+/// Findings that one queue or one processor is too little for.
+const QUEUES: &[&str] =
+    &["irq-one-cpu", "queues-vs-cores", "virtio-one-queue", "vmxnet3-one-queue", "rps-off-one-queue"];
+/// Findings whose advice is more queues.
+const MORE_QUEUES: &[&str] = &["queues-vs-cores", "virtio-one-queue", "vmxnet3-one-queue"];
+/// Limits that a measured rate shows: nothing else is to be looked for.
+const LIMITS: &[&str] = &[
+    "rate-limit",
+    "vf-rate",
+    "pcie-width",
+    "pcie-bridge",
+    "nic-speed",
+    "bond-hash",
+    "irq-one-cpu",
+    "queues-vs-cores",
+    "virtio-one-queue",
+    "vmxnet3-one-queue",
+    "offload-off",
+    "path-loss",
+    "window-vs-bdp",
+];
+
+const EFFECTS: &[Effect] = &[
+    effect("pcie-width", "", &["pcie-bridge"], Place, Sentence),
+    effect("drops-by-cause", "rx_fifo", &["pcie-bridge", "pcie-width", "pcie-payload"], Place, Sentence),
+    effect("drops-by-cause", "rx_crc", &["module-light", "fec"], Place, Sentence),
+    effect("drops-by-cause", "carrier", &["module-light", "module-heat"], Place, Sentence),
+    effect("fec", "", &["module-light"], Place, Note),
+    effect("irq-far-node", "", &["irq-one-cpu"], Place, Sentence),
+    effect("irq-smt-siblings", "", &["irq-one-cpu", "irq-far-node"], Place, Sentence),
+    effect("idle-queues", "", &["rss-indirection"], Place, Sentence),
+    effect("netqueue-mismatch", "", &["queues-vs-cores"], Place, Sentence),
+    effect("virtio-one-queue", "", &["rps-off-one-queue"], Advice, Note),
+    effect("rps-off-one-queue", "", MORE_QUEUES, Place, Note),
+    effect("rx-ring", "", QUEUES, Place, Note),
+    effect("flow-control", "", QUEUES, Place, Sentence),
+    effect("softnet-squeezed", "", QUEUES, Host, Note),
+    effect("swap-used", "", &["memory-pressure"], Host, Note),
+    effect("cipher-slow", "", &["no-aes"], Host, Note),
+    effect("disk-encryption", "", &["no-aes"], Host, Note),
+    effect("mtu-black-hole", "", &["mtu-mismatch", "overlay"], End, Note),
+    effect("path-mtu", "", &["jumbo-frames"], End, Note),
+    effect("window-vs-bdp", "", &["tcp-window-scaling", "tcp-autotuning"], End, Note),
+    effect("tcp-buffers", "", &["window-vs-bdp"], At::Path, Note),
+    effect("path-loss", "", &["rate-limit", "vf-rate", "cloud-allowance"], Limit, Note),
+    effect("retransmits", "", &["path-loss"], At::Path, Note),
+    effect("path-rate", "", LIMITS, Limit, Note),
+];
+
+const fn effect(
+    check: &'static str,
+    part: &'static str,
+    causes: &'static [&'static str],
+    at: At,
+    becomes: Becomes,
+) -> Effect {
+    Effect { check, part, causes, at, becomes }
+}
+
+/// A host's findings, each cause counted once.
+pub(crate) fn once_on_host(findings: Vec<Finding>) -> Vec<Finding> {
+    let on_hosts = EFFECTS.iter().filter(|effect| matches!(effect.at, Place | Advice | Host));
+    on_hosts.fold(findings, |found, effect| effect.joined(found, None))
+}
+
+/// A path's findings with those of its ends, each cause counted once.
+pub(crate) fn once_on_path(findings: Vec<Finding>, path: &Path<'_>) -> Vec<Finding> {
+    let between = EFFECTS.iter().filter(|effect| matches!(effect.at, End | Limit | At::Path));
+    between.fold(findings, |found, effect| effect.joined(found, Some(path)))
+}
+
+impl Effect {
+    fn joined(&self, mut findings: Vec<Finding>, path: Option<&Path<'_>>) -> Vec<Finding> {
+        for index in (0..findings.len()).rev() {
+            let Some(effect) = findings.get(index).filter(|finding| self.is_of(finding)).cloned() else {
+                continue;
+            };
+            let causes = findings.iter_mut().filter(|cause| self.explains(cause, &effect, path));
+            // Of equal ones the first.
+            let worst =
+                causes.reduce(|worst, other| if other.severity > worst.severity { other } else { worst });
+            let Some(cause) = worst else { continue };
+            hold(cause, &effect);
+            let name = cause.check;
+            match self.becomes {
+                Sentence => drop(findings.remove(index)),
+                Note => findings[index] = noted(effect, name),
+            }
+        }
+        findings
+    }
+
+    fn is_of(&self, finding: &Finding) -> bool {
+        let place = finding.place.as_deref().unwrap_or_default();
+        finding.check == self.check && place.ends_with(self.part)
+    }
+
+    /// True if `cause` names the cause of `effect`. A note explains no more than a note, and an effect nothing.
+    fn explains(&self, cause: &Finding, effect: &Finding, path: Option<&Path<'_>>) -> bool {
+        let is_enough = cause.severity > Severity::Note || effect.severity == Severity::Note;
+        let is_there = match (self.at, path) {
+            (Place, _) => cause.host == effect.host && spot(cause) == spot(effect),
+            (Advice, _) => {
+                let sees = effect.fix.as_ref().is_some_and(|fix| fix.contains(cause.check));
+                cause.host == effect.host && spot(cause) == spot(effect) && sees
+            }
+            (Host, _) => cause.host == effect.host,
+            (End, Some(path)) => !is_against(cause, path),
+            (Limit, Some(path)) => !is_against(cause, path) && is_felt(cause, path),
+            (At::Path, Some(path)) => [path.from.name, path.to.name].contains(&effect.host.as_str()),
+            (End | Limit | At::Path, None) => false,
+        };
+        self.causes.contains(&cause.check) && is_enough && is_there && !is_noted(cause)
+    }
+}
+
+/// Takes an effect up into the finding of its cause, which is as bad as its worst effect.
+fn hold(cause: &mut Finding, effect: &Finding) {
+    cause.evidence.push(format!("{} sees it too: {}", effect.check, effect.title));
+    if effect.severity > cause.severity {
+        (cause.severity, cause.loss) = (effect.severity, effect.loss.or(cause.loss));
+        cause.ceiling = cause.ceiling.or(effect.ceiling);
+    }
+}
+
+/// An effect that stays as a note.
+fn noted(effect: Finding, cause: &str) -> Finding {
+    let mut note = effect.at_most(Severity::Note);
+    note.evidence.insert(0, format!("{cause} {COUNTED}"));
+    note
+}
+
+fn is_noted(finding: &Finding) -> bool {
+    finding.evidence.first().is_some_and(|line| line.ends_with(COUNTED))
+}
+
+/// The port, disk or tool of a finding, without the part of it that is concerned.
+fn spot(finding: &Finding) -> Option<&str> {
+    finding.place.as_deref().and_then(|place| place.split(' ').next())
+}
+
+/// True unless the finding's ceiling is far from the measured rate. A window is the limit only if the measurement filled it.
+fn is_felt(cause: &Finding, path: &Path<'_>) -> bool {
+    let filled = [Limiter::Window, Limiter::SendBuffer].map(Limiter::name);
+    match (cause.check, cause.ceiling, path.measured.rate) {
+        ("window-vs-bdp", _, _) => path.measured.limiter.is_some_and(|name| filled.contains(&name)),
+        (_, Some(ceiling), Some(rate)) => is_close(ceiling, rate),
+        _ => true,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use linerate_host::facts::{Policers, Qdisc};
+    use linerate_host::{Fact, Facts};
+
+    use super::*;
+    use crate::check::CHECKS;
+    use crate::testing::{changed, edited, fixture, port_of};
+    use crate::{Host as End, Need, PathMeasurements, examine_host, examine_path_and_ends};
+
+    fn on_host(facts: &Facts) -> Vec<Finding> {
+        examine_host(&End { name: "h", facts, need: Need::OfPorts })
+    }
+
+    fn on_path(from: &Facts, to: &Facts, measured: PathMeasurements) -> Vec<Finding> {
+        let host = |name, facts| End { name, facts, need: Need::OfPorts };
+        examine_path_and_ends(&Path { from: host("a", from), to: host("b", to), measured })
+    }
+
+    fn severity(all: &[Finding], check: &str) -> Option<Severity> {
+        all.iter().filter(|finding| finding.check == check).map(|finding| finding.severity).max()
+    }
+
+    #[test]
+    fn each_name_is_a_checks() {
+        let is_check = |name: &str| CHECKS.iter().any(|check| check.name == name);
+        for effect in EFFECTS {
+            assert!(is_check(effect.check), "{}", effect.check);
+            assert!(
+                effect.causes.iter().all(|name| is_check(name) && *name != effect.check),
+                "{}",
+                effect.check
+            );
+        }
+    }
+
+    /// One shaper: neither the loss that it causes nor the rate that it leaves is a second finding.
+    #[test]
+    fn a_shaper_is_told_once() {
+        let shaped = edited("stock-10g", "eno1", |port| {
+            let tbf = Qdisc { kind: "tbf".into(), root: true, rate: Some(1_000_000_000), ..Qdisc::default() };
+            port.qdiscs = Fact::Known(vec![tbf]);
+        });
+        let measured = PathMeasurements {
+            rtt: Some(2e-4),
+            rate: Some(0.94e9),
+            streams: Some(4),
+            sent: Some(100_000),
+            retransmitted: Some(3_000),
+            ..PathMeasurements::default()
+        };
+        let all = on_path(&shaped, &fixture("stock-10g"), measured);
+        let severe: Vec<&str> =
+            all.iter().filter(|finding| finding.severity >= Severity::Major).map(|it| it.check).collect();
+        assert_eq!(severe, ["rate-limit"], "{all:#?}");
+        let told = all[0].evidence.join("; ");
+        assert!(
+            told.contains("path-loss sees it too: 3.0 %") && told.contains("path-rate sees it too"),
+            "{told}"
+        );
+        assert_eq!(severity(&all, "path-loss"), Some(Severity::Note));
+        // Ten times the measured rate, or the other way, it isn't what was felt.
+        let elsewhere = on_path(&fixture("stock-10g"), &shaped, measured);
+        assert_eq!(severity(&elsewhere, "path-rate"), Some(Severity::Note), "by the loss");
+        assert_eq!(severity(&elsewhere, "path-loss"), Some(Severity::Critical));
+        let far = on_path(&shaped, &fixture("stock-10g"), PathMeasurements { rate: Some(0.2e9), ..measured });
+        assert_eq!(severity(&far, "path-loss"), Some(Severity::Critical));
+    }
+
+    /// What a rule may limit is minor; what it was seen to limit is as bad as that.
+    #[test]
+    fn a_cause_is_as_bad_as_its_worst_effect() {
+        let ruled = changed("stock-10g", |facts| facts.tcp.rule_rates = Fact::Known(vec![100_000_000]));
+        let measured = PathMeasurements {
+            rtt: Some(2e-4),
+            rate: Some(94e6),
+            streams: Some(4),
+            sent: Some(24_000),
+            retransmitted: Some(2_051),
+            ..PathMeasurements::default()
+        };
+        let all = on_path(&fixture("stock-10g"), &ruled, measured);
+        assert_eq!((all[0].check, all[0].severity), ("rate-limit", Severity::Critical));
+        assert_eq!(severity(&all, "path-rate"), Some(Severity::Note));
+        let policed = edited("stock-10g", "eno1", |port| {
+            port.policers = Fact::Known(Policers { outwards: Some(100_000_000), ..Policers::default() });
+        });
+        let back = on_path(&fixture("stock-10g"), &policed, measured);
+        assert_eq!(severity(&back, "path-loss"), Some(Severity::Critical), "it polices the way back");
+    }
+
+    #[test]
+    fn one_queue_is_told_once() {
+        let one = edited("stock-10g", "eno1", |port| {
+            let Fact::Known(all) = &mut port.rx_queues else { panic!("no queues") };
+            all.truncate(1);
+            port.speed_mbps = Fact::Known(100_000);
+        });
+        let all = on_host(&one);
+        assert_eq!(severity(&all, "queues-vs-cores"), Some(Severity::Critical), "{all:#?}");
+        for other in ["rps-off-one-queue", "rx-ring"] {
+            assert!(
+                severity(&all, other).is_none_or(|severity| severity == Severity::Note),
+                "{other}: {all:#?}"
+            );
+        }
+    }
+
+    /// More queues are better than RPS, where somebody can give them.
+    #[test]
+    fn of_a_queue_and_its_remedy_the_remedy_that_can_be_had_is_told() {
+        let names = |name: &str| -> Vec<(&str, bool)> {
+            let facts = fixture(name);
+            let all = examine_host(&End { name: "h", facts: &facts, need: Need::Target(40e9) });
+            let queue = all.iter().filter(|finding| finding.check.ends_with("one-queue"));
+            queue.map(|finding| (finding.check, finding.severity == Severity::Note)).collect()
+        };
+        assert_eq!(names("firecracker"), [("rps-off-one-queue", false), ("virtio-one-queue", true)]);
+        assert_eq!(names("virtio-one-queue"), [("virtio-one-queue", false), ("rps-off-one-queue", true)]);
+    }
+
+    #[test]
+    fn damage_by_a_dark_fibre_is_told_once() {
+        let mut dark = fixture("fibre-trunk");
+        port_of(&mut dark, "eno1").counters.rx_crc = Fact::Known(900_000);
+        let all = on_host(&dark);
+        assert_eq!(severity(&all, "module-light"), Some(Severity::Major));
+        assert_eq!(severity(&all, "drops-by-cause"), None, "{all:#?}");
+        assert!(
+            all[0].evidence.iter().any(|line| line.starts_with("drops-by-cause sees it too")),
+            "{all:#?}"
+        );
+    }
+
+    /// A note explains no more than a note.
+    #[test]
+    fn what_costs_nothing_is_no_cause() {
+        let path = PathMeasurements { rtt: Some(2e-4), rate: Some(9.4e9), ..PathMeasurements::default() };
+        let all = on_path(&fixture("stock-10g"), &fixture("stock-10g"), path);
+        assert_eq!(severity(&all, "rx-ring"), Some(Severity::Minor), "{all:#?}");
+    }
+}
