@@ -236,6 +236,24 @@ mod tests {
         assert!(!of(&host, &few, "sender-cpu").contains("linerate may run"), "the other end's");
     }
 
+    /// What a host can't receive fast, it sends as fast as ever; and the other way.
+    #[test]
+    fn limits_of_one_direction_are_known_as_such() {
+        let against = |from: &str, to: &str, check: &str| {
+            let all = all(&fixture(from), &fixture(to), 1e9, None);
+            let of = all.iter().filter(|finding| finding.check == check);
+            let told = |finding: &Finding| finding.evidence.iter().any(|line| line.contains("was measured"));
+            of.map(|finding| (finding.host.clone(), told(finding))).collect::<Vec<_>>()
+        };
+        let ends = |a: bool, b: bool| vec![("a".to_owned(), a), ("b".to_owned(), b)];
+        assert_eq!(against("bond-layer2", "bond-layer2", "bond-hash"), ends(false, true));
+        let queue = "virtio-one-queue";
+        assert_eq!(against(queue, "stock-10g", queue), [("a".to_owned(), true)]);
+        assert_eq!(against("stock-10g", queue, queue), [("b".to_owned(), false)]);
+        let segments = against(queue, queue, "offload-off");
+        assert!(segments.contains(&("b".to_owned(), true)) && segments.contains(&("a".to_owned(), false)));
+    }
+
     /// A shaper delays what its port sends: at the far end that is the way back.
     #[test]
     fn limits_of_the_other_direction_are_no_cause_and_say_so() {

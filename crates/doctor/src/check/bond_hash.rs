@@ -3,6 +3,7 @@
 use linerate_host::facts::{Bond, Port};
 
 use super::{Check, CheckRun, work};
+use crate::finding::Way;
 use crate::formula::gbit;
 use crate::source::BONDING;
 use crate::subject::speed;
@@ -43,6 +44,7 @@ fn by_hash(host: &Host<'_>, port: &Port, bond: &Bond) -> Option<Finding> {
     // With many other hosts, their addresses spread over the ports. A transfer to one host still uses one port.
     let finding = Finding::leaves(one, host.rate_of(port)?, title)
         .at_most(Severity::Minor)
+        .only(Way::Sends)
         .at(&port.name)
         .evidence(format!(
             "xmit_hash_policy {policy}: addresses choose the port, and all streams have the same addresses"

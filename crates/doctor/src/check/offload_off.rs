@@ -3,6 +3,7 @@
 use linerate_host::facts::{Port, PortKind};
 
 use super::{Check, CheckRun, work};
+use crate::finding::Way;
 use crate::formula::{cpu, gbit};
 use crate::remedy::{Remedy, Setting};
 use crate::source::{RED_HAT, SEGMENTATION, STACK};
@@ -28,21 +29,22 @@ fn receiving(host: &Host<'_>, port: &Port) -> Option<Finding> {
     if is_joined {
         return None;
     }
-    costs(host, port, "rx-gro", "received packets aren't joined (no GRO)")
+    Some(costs(host, port, "rx-gro", "received packets aren't joined (no GRO)")?.only(Way::Receives))
 }
 
 /// Neither the card nor the kernel segments: TCP handles each packet by itself.
 fn sending(host: &Host<'_>, port: &Port) -> Option<Finding> {
     let (card, kernel) =
         (port.offload("tx-tcp-segmentation").get()?, port.offload("tx-generic-segmentation").get());
-    match (card, kernel) {
+    let finding = match (card, kernel) {
         (true, _) => None,
         (false, Some(false)) => {
             costs(host, port, "tx-tcp-segmentation", "TCP sends packet by packet (no TSO, no GSO)")
         }
         // The kernel segments late, which saves a part of the work.
         (false, _) => segmented_by_kernel(host, port),
-    }
+    };
+    Some(finding?.only(Way::Sends))
 }
 
 fn segmented_by_kernel(host: &Host<'_>, port: &Port) -> Option<Finding> {

@@ -1,6 +1,7 @@
 //! Receive buffers that don't grow beyond their default.
 
 use super::{Check, CheckRun};
+use crate::finding::Way;
 use crate::formula::{bdp, buffer, bytes, gbit, trip};
 use crate::remedy::Remedy;
 use crate::source::{ESNET, IP_SYSCTL};
@@ -22,6 +23,7 @@ fn of(host: &Host<'_>) -> Option<Finding> {
     let window = buffer::received(host.facts, first);
     let one = bdp::rate(window, trip::NEAR);
     let finding = Finding::leaves(one, host.rate(), format!("receive windows stay at {}", bytes(window)))
+        .only(Way::Receives)
         .evidence("tcp_moderate_rcvbuf is 0")
         .evidence(format!("tcp_rmem starts at {}: {} at 0.2 ms", bytes(first as f64), gbit(one)))
         .remedied(Remedy::sysctl("net.ipv4.tcp_moderate_rcvbuf", 0, 1));

@@ -3,6 +3,7 @@
 use linerate_host::facts::{Facts, Port};
 
 use super::{Check, CheckRun, work};
+use crate::finding::Way;
 use crate::formula::{cpu, gbit};
 use crate::remedy::{Queues, Remedy, Setting};
 use crate::source::{LIBVIRT, MULTIQUEUE, SCALING};
@@ -59,12 +60,13 @@ pub(super) fn one_queue(host: &Host<'_>, port: &Port, driver: &str) -> Option<Fi
         return None;
     }
     let (mtu, need, aggregated) = (port.mtu.get()?, host.rate_of(port)?, aggregated(port)?);
-    let band = cpu::receiving(mtu, aggregated);
+    let band = cpu::connection(mtu, aggregated);
     let finding = Finding::leaves(
         band.low,
         need,
         format!("one of {cores} processors receives all packets of {}", port.name),
     )
+    .only(Way::Receives)
     .at(&port.name)
     .evidence(format!("{queues} receive queue for {cores} processors{}", spread(host.facts, port)))
     .evidence(format!(

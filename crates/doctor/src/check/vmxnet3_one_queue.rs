@@ -41,7 +41,7 @@ mod tests {
     #[test]
     fn one_queue_is_noted_and_costly_with_small_packets() {
         let name = "vmxnet3-one-queue";
-        assert_eq!(lines(&found(&CHECK, &fixture(name))), ["vmxnet3-one-queue ens192 note 72.3 Gbit/s"]);
+        assert_eq!(lines(&found(&CHECK, &fixture(name))), ["vmxnet3-one-queue ens192 note 21.0 Gbit/s"]);
         let fast = changed(name, |facts| {
             let port = port_of(facts, "ens192");
             (port.mtu, port.speed_mbps) = (Fact::Known(1500), Fact::Known(25_000));
