@@ -27,6 +27,9 @@ const STORAGE: [&str; 10] = [
     "write-back",
     "memory-limit",
 ];
+/// Checks of windows and buffers.
+const WINDOWS: [&str; 5] =
+    ["tcp-window-scaling", "tcp-autotuning", "window-vs-bdp", "tcp-buffers", "core-buffers"];
 /// Checks that report fewer processors than the host has.
 const WITHHELD: [&str; 2] = ["cpuset", "cpu-quota"];
 /// Other checks of what processors can do.
@@ -130,7 +133,7 @@ impl Measured<'_> {
     }
 
     fn buffer(&self, what: &str, sysctl: &str, end: &str) -> String {
-        let names = self.names(|it| ["window-vs-bdp", "tcp-buffers", "core-buffers"].contains(&it.check));
+        let names = self.names(|it| WINDOWS.contains(&it.check));
         let help = match names.as_slice() {
             [] => format!("raise the maximum of net.ipv4.{sysctl} on {end}, or use more streams"),
             names => format!("see {}", names.join(", ")),

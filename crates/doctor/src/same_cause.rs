@@ -67,6 +67,8 @@ const LIMITS: &[&str] = &[
     "vmxnet3-one-queue",
     "offload-off",
     "path-loss",
+    "tcp-window-scaling",
+    "tcp-autotuning",
     "window-vs-bdp",
 ];
 
@@ -193,7 +195,10 @@ fn spot(finding: &Finding) -> Option<&str> {
 fn is_felt(cause: &Finding, path: &Path<'_>) -> bool {
     let filled = [Limiter::Window, Limiter::SendBuffer].map(Limiter::name);
     match (cause.check, cause.ceiling, path.measured.rate) {
-        ("window-vs-bdp", _, _) => path.measured.limiter.is_some_and(|name| filled.contains(&name)),
+        // The ceilings of the second and the third are those of a near host.
+        ("window-vs-bdp" | "tcp-window-scaling" | "tcp-autotuning", _, _) => {
+            path.measured.limiter.is_some_and(|name| filled.contains(&name))
+        }
         (_, Some(ceiling), Some(rate)) => is_close(ceiling, rate),
         _ => true,
     }
@@ -331,6 +336,35 @@ mod tests {
             all[0].evidence.iter().any(|line| line.starts_with("drops-by-cause sees it too")),
             "{all:#?}"
         );
+    }
+
+    #[test]
+    fn a_card_and_the_bridge_above_it_are_told_once() {
+        let both = edited("narrow-bridge", "enp5s0", |port| {
+            let Fact::Known(pci) = &mut port.pci else { panic!("no device") };
+            pci.link.width = Fact::Known(2);
+        });
+        let all = on_host(&both);
+        assert_eq!(severity(&all, "pcie-width"), None, "{all:#?}");
+        assert_eq!((all[0].check, all[0].severity), ("pcie-bridge", Severity::Critical));
+        assert!(all[0].evidence.iter().any(|line| line.starts_with("pcie-width sees it too")), "{all:#?}");
+    }
+
+    /// Windows of 64 KiB: the buffers are no second cause, nor is the rate.
+    #[test]
+    fn windows_that_are_not_scaled_are_told_once() {
+        let unscaled = changed("stock-10g", |facts| facts.tcp.window_scaling = Fact::Known(false));
+        let measured = PathMeasurements {
+            rtt: Some(0.01),
+            rate: Some(0.2e9),
+            streams: Some(4),
+            limiter: Some(Limiter::Window.name()),
+            ..PathMeasurements::default()
+        };
+        let all = on_path(&fixture("stock-10g"), &unscaled, measured);
+        let severe: Vec<&str> =
+            all.iter().filter(|finding| finding.severity >= Severity::Major).map(|it| it.check).collect();
+        assert_eq!(severe, ["tcp-window-scaling"], "{all:#?}");
     }
 
     /// A note explains no more than a note.
