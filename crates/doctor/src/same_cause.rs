@@ -173,6 +173,16 @@ fn hold(cause: &mut Finding, effect: &Finding) {
         (cause.severity, cause.loss) = (effect.severity, effect.loss.or(cause.loss));
         cause.ceiling = cause.ceiling.or(effect.ceiling);
     }
+    if cause.remedies.is_empty() && !effect.remedies.is_empty() {
+        lend(cause, effect);
+    }
+}
+
+/// Gives the effect's changes to a cause that only somebody else can remove, as a hypervisor's owner: they help until then.
+fn lend(cause: &mut Finding, effect: &Finding) {
+    let (Some(own), Some(now)) = (&cause.fix, &effect.fix) else { return };
+    cause.fix = Some(format!("{now}; better: {own}"));
+    (cause.remedies, cause.undo) = (effect.remedies.clone(), effect.undo.clone());
 }
 
 /// An effect that stays as a note.
@@ -323,6 +333,19 @@ mod tests {
         };
         assert_eq!(names("firecracker"), [("rps-off-one-queue", false), ("virtio-one-queue", true)]);
         assert_eq!(names("virtio-one-queue"), [("virtio-one-queue", false), ("rps-off-one-queue", true)]);
+    }
+
+    /// What the guest can change stays among the changes that a program makes.
+    #[test]
+    fn a_cause_that_others_must_remove_has_what_helps_until_then() {
+        let facts = fixture("virtio-one-queue");
+        let all = examine_host(&End { name: "h", facts: &facts, need: Need::Target(40e9) });
+        let queue = all.iter().find(|finding| finding.check == "virtio-one-queue").unwrap();
+        let fix = queue.fix.as_ref().unwrap();
+        let both = "echo 3 > /sys/class/net/eth0/queues/rx-0/rps_cpus; better: on the hypervisor: ";
+        assert!(fix.starts_with(both), "{fix}");
+        assert!(queue.severity > Severity::Note && queue.remedies.len() == 1, "{queue:#?}");
+        assert!(queue.undo.as_ref().is_some_and(|undo| undo.starts_with("echo 0 > ")), "{queue:#?}");
     }
 
     #[test]
