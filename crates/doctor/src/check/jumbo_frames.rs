@@ -134,23 +134,26 @@ fn fix(finding: Finding, host: &Host<'_>, stack: &Stack<'_>, jumbo: u32) -> Find
             ));
         }
     };
-    let is_googles = stack.ports.iter().any(|port| host.cloud(port) == Some(Cloud::Google));
-    if is_googles {
-        return finding.fix_words(&format!(
+    finding.fix_words(&condition(host, stack, jumbo))
+}
+
+/// Under which condition the ports may send larger packets.
+fn condition(host: &Host<'_>, stack: &Stack<'_>, jumbo: u32) -> String {
+    if stack.ports.iter().any(|port| host.cloud(port) == Some(Cloud::Google)) {
+        return format!(
             "only once its network has this size: with the network's guests stopped, gcloud compute networks update NETWORK \
              --mtu={jumbo}, which also sets their ports"
-        ));
+        );
     }
-    let allowed = match is_virtual(host, stack) {
-        true => {
-            "only once the hypervisor's virtual switch and the guest's port there have this MTU, and if every switch and host on the path \
-             allows it"
-        }
-        false => "only if every switch and host on the path allows it",
+    let allowed = if is_virtual(host, stack) {
+        "only once the hypervisor's virtual switch and the guest's port there have this MTU, and if every switch and host on the path \
+         allows it"
+    } else {
+        "only if every switch and host on the path allows it"
     };
-    finding.fix_words(&format!(
+    format!(
         "{allowed}, else logins over this port hang: have a console ready, or use linerate doctor --apply --mtu, which undoes it"
-    ))
+    )
 }
 
 /// True if a hypervisor's own virtual switch takes the packets; Amazon's network takes 9001 bytes of any guest.
