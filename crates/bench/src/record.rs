@@ -200,8 +200,7 @@ pub struct Dataset {
     pub files: u64,
     /// The payload bytes in these files.
     pub bytes: u64,
-    /// Where the data comes from: a description such as "generated, log-normal, mean 1.6 MB, seed 7", or a
-    /// path.
+    /// The origin of the data: a description such as "generated, log-normal, mean 1.6 MB, seed 7", or a path.
     pub origin: String,
 }
 
@@ -429,7 +428,7 @@ pub struct Connections {
 pub struct Series {
     /// The host's name in the study.
     pub host: String,
-    /// What the values describe, such as "cpu busy" or "veth0 in".
+    /// A name for the values, such as "cpu busy" or "veth0 in".
     pub name: String,
     /// The unit of the values: "percent", "Gbit/s", "1/s".
     pub unit: String,

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 /// An exit code and its meaning, as the help of a command shows it.
 pub type Meaning = (Code, &'static str);
 
-/// Meanings that some codes have for every command.
+/// The exit codes with the same meaning for every command, with these meanings.
 pub const FAILED: Meaning = (Code::Failed, "it failed as a whole, or its output could not be written");
 pub const USAGE: Meaning = (Code::Usage, "the arguments can't be served");
 pub const FAR_END: Meaning =

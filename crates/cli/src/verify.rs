@@ -109,7 +109,7 @@ pub fn run(args: VerifyArgs) -> Result<Code, Failure> {
     })
 }
 
-/// Where the two trees are.
+/// The hosts and paths of the two trees.
 enum ComparedTrees {
     /// One tree is on this host.
     Near {

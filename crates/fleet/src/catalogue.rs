@@ -80,7 +80,7 @@ impl CatalogueWriter {
         Ok(Self(file))
     }
 
-    /// The next entry.
+    /// Writes the next entry.
     ///
     /// # Errors
     /// If it can't be written.
@@ -133,7 +133,7 @@ impl CatalogueReader {
         Ok(Self { file, left: size - MAGIC.len() as u64 })
     }
 
-    /// The next entry; `None` after the last one.
+    /// Reads the next entry; `None` after the last one.
     ///
     /// # Errors
     /// If it can't be read, or the file ends in the middle of it.

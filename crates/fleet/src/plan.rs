@@ -135,7 +135,7 @@ impl PlanDirectory {
         }
     }
 
-    /// The same; `None` if there is no plan.
+    /// Reads the plan in a directory; `None` if there is none.
     ///
     /// # Errors
     /// If it can't be read.
@@ -233,7 +233,8 @@ impl PlanDirectory {
             .with_context(|| format!("writing {}", self.path.join(KEY_FILE).display()))
     }
 
-    /// That key; `None` if there is none, as in plans of earlier versions, or if other users may read or write it.
+    /// The key that [`Self::make_journal_key`] made; `None` if there is none, as in plans of earlier
+    /// versions, or if other users may read or write it.
     pub fn journal_key(&self) -> Option<JournalKey> {
         let (mut file, stat) =
             private::open_file(File::open(&self.path).ok()?, KEY_FILE, OFlags::RDONLY).ok()?;

@@ -1,4 +1,5 @@
-//! What sampling costs: takes samples for some seconds and tells the processor time that it took.
+//! Measures the cost of sampling: takes samples for some seconds, and prints the processor time that this
+//! took.
 //!
 //! `cargo run --release -p linerate-host --example sampling_cost -- 20`
 

@@ -31,8 +31,8 @@ const GRACE: Duration = Duration::from_secs(5);
 /// # Errors
 /// The errors of [`Lab::up`] and [`Lab::down`].
 pub fn run(options: &LabOptions, argv: &[OsString]) -> Result<u8, LabError> {
-    // This comes before anything is created: from here on, a signal can't end this process without its
-    // cleanup.
+    // The handlers are installed before anything is created: from here on, a signal can't end this process
+    // without its cleanup.
     let signals = Signals::new([SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGCHLD]);
     let mut signals = signals.map_err(|error| failed(argv, &error))?;
     let lab = Lab::up(options)?;

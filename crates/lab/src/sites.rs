@@ -65,7 +65,7 @@ pub struct SiteHost {
     /// The host's name for ssh and Slurm, which is also its hostname: `s1h1` is the first host of the first
     /// site.
     pub name: String,
-    /// Its namespace and the interface that connects it to the switch.
+    /// The host's namespace, and the interface that connects the host to the switch.
     #[serde(flatten)]
     pub host: LabHost,
 }

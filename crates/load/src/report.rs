@@ -191,7 +191,7 @@ pub struct PairReport {
     pub bits_per_second: f64,
     /// True if the server was the sender.
     pub back: bool,
-    /// Its datagrams.
+    /// The pair's counts of datagrams.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub datagrams: Option<DatagramCounts>,
 }

@@ -95,7 +95,7 @@ pub enum StartError {
 }
 
 impl FarEnd {
-    /// This far end, for which the whole program is needed, and not only the agent.
+    /// Requires the whole program at this far end, not only the agent.
     #[must_use]
     pub fn with_program(self) -> Self {
         Self { part: FarPart::Program, ..self }

@@ -1,4 +1,4 @@
-//! Where processes run, and how agents are started there.
+//! Describes the places (hosts and namespaces) in which processes run, and starts agents there.
 
 pub mod binary;
 pub mod command;

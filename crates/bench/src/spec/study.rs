@@ -211,7 +211,7 @@ impl CaseSpec {
 /// The number of streams, or of copies of the tool, of a case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Streams {
-    /// This number of streams.
+    /// The case has this number of streams.
     Fixed(u32),
     /// The tool itself chooses the number.
     Auto,
@@ -220,7 +220,7 @@ pub enum Streams {
 /// A row of the table of bounds: a bound, or a comparison without a limit.
 #[derive(Clone, Debug, PartialEq)]
 pub struct BoundSpec {
-    /// Its name in tables.
+    /// The name of the row in tables.
     pub name: String,
     /// The text of the expression whose value is judged.
     pub text: String,

@@ -29,7 +29,7 @@ pub struct NearEnd {
     pub interrupted: Arc<AtomicBool>,
     /// The receiver of notes and problems.
     pub observer: Arc<dyn Observer>,
-    /// Both ends' counters.
+    /// The counters of both ends.
     pub meters: Meters,
     /// The interfaces by which data leaves this host.
     pub interfaces: Interfaces,

@@ -10,7 +10,7 @@ use super::event::CopySummary;
 use super::log::LoggedEvent;
 use super::summary::Summary;
 
-/// What the output of a copy needs in addition if the copy is one of several.
+/// Additional data for the output of a copy that is one of several.
 pub struct MemberOutput {
     /// The destination, or the part of a plan, as lines name it.
     pub name: String,

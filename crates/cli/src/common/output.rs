@@ -34,7 +34,7 @@ pub enum Style {
     Quiet,
     /// A progress bar (on a terminal), problems, and a last line.
     Plain,
-    /// As `Plain`, and each step.
+    /// Everything that `Plain` prints, and each step.
     Verbose,
     /// Events as JSON on standard output.
     Json,
@@ -67,7 +67,7 @@ pub struct Output {
     /// The number of entries that were left out on purpose, as the other program does.
     left_out: AtomicU64,
     metrics: Arc<RunMetrics>,
-    /// What is needed in addition if this is the output of one of several copies.
+    /// Additional data if this is the output of one of several copies.
     member: Option<MemberOutput>,
     /// If set, gets everything that would be printed, since no terminal shows it.
     keeper: Option<Arc<dyn Keeper>>,
@@ -126,7 +126,7 @@ impl Output {
         Self { keeper: Some(keeper), ..Self::bare(Style::Json, ProgressBar::hidden()) }
     }
 
-    /// What was set by [`Self::of_member`]; `None` for the output of a whole command.
+    /// The data that was set by [`Self::of_member`]; `None` for the output of a whole command.
     pub fn member(&self) -> Option<&MemberOutput> {
         self.member.as_ref()
     }

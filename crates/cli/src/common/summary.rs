@@ -40,7 +40,7 @@ pub struct Summary {
     pub sender: (Stages, Usage),
     /// The times of the receiver's stages, and the usage of its process.
     pub receiver: (Stages, Usage),
-    /// Where the two ends are.
+    /// The hosts of the two ends.
     pub ends: Ends,
     /// The number of rejected connections to this end's data port; `None` if this end didn't listen.
     pub turned_away: Option<u64>,
@@ -50,7 +50,7 @@ pub struct Summary {
     pub synced: Option<Synced>,
 }
 
-/// Where the two ends of a transfer are.
+/// The roles of this process in a transfer, and the hosts of the ends.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ends {
     /// This process sent.
@@ -223,7 +223,7 @@ impl Summary {
         }
     }
 
-    /// As text: the total number of files if not all of them were moved, and the number of deletions.
+    /// The total number of files (if not all of them were moved) and the number of deletions, as text.
     fn of_all(&self) -> String {
         let of_all = || format!(" of {}", show_count(self.landed.files));
         match self.synced {
@@ -234,14 +234,14 @@ impl Summary {
         }
     }
 
-    /// As text: the moved bytes, the time that they took, and the rate.
+    /// The moved bytes, the time that they took, and the rate, as text.
     fn rate(&self) -> String {
         let (bytes, seconds) = (self.moved().bytes, self.payload_seconds);
         let time = show_time(Duration::from_secs_f64(seconds));
         format!("{} in {time}: {}", show_bytes(bytes), show_rate(bytes, seconds))
     }
 
-    /// As text, how the data was sent: encryption, number of streams or workers, and bytes on the wire.
+    /// How the data was sent, as text: encryption, number of streams or workers, and bytes on the wire.
     fn way(&self) -> String {
         let cipher = if self.encrypted { "encrypted" } else { "NOT ENCRYPTED" };
         match (self.is_within(), u64::from(self.streams)) {
@@ -255,7 +255,7 @@ impl Summary {
         }
     }
 
-    /// As text: the processor time; if enough data was moved, per gigabyte.
+    /// The processor time as text; per gigabyte if enough data was moved.
     fn cpu(&self, bytes: u64) -> String {
         let shown = |usage: Usage| match bytes {
             1_000_000.. => format!("{:.2} s/GB", self.cpu_per_gb(usage)),

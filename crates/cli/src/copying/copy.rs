@@ -68,7 +68,7 @@ pub struct Moved<'a> {
     pub sent: Totals,
     /// The number of streams that carried data.
     pub streams: u32,
-    /// Where the sources landed at the destination.
+    /// The paths at the destination at which the sources were placed.
     pub place: Landed<'a>,
 }
 

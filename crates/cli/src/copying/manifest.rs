@@ -29,7 +29,7 @@ pub struct Delivered {
     failed: Mutex<HashSet<Vec<u8>>>,
 }
 
-/// Where the sources of a run landed at the destination.
+/// The paths at the destination at which a run's sources were placed.
 pub struct Landed<'a> {
     /// The names of the sources.
     pub sources: Vec<RelPath>,

@@ -185,7 +185,7 @@ impl<'a> SeenFleet<'a> {
         }
     }
 
-    /// What the scheduler knows about a part and the plan's files don't contain.
+    /// Information about a part that the scheduler has and the plan's files don't contain.
     fn word(&self, part: FleetPart, state: PartState) -> Option<String> {
         let task = self.task(part).filter(|_| state != PartState::Done)?;
         let words = [&task.state, &task.reason, &task.node].map(|word| printable(word.as_bytes()));

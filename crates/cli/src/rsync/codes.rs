@@ -5,7 +5,7 @@ use crate::exit::Code;
 
 /// The command line can't be served.
 pub const USAGE: Code = Code::Command(1);
-/// This rsync lacks a requested feature.
+/// Exit code if a requested feature isn't supported.
 pub const UNSUPPORTED: Code = Code::Command(4);
 const INCOMPATIBLE: u8 = 2;
 const FILE_SELECTION: u8 = 3;

@@ -25,7 +25,7 @@ pub enum Escape {
 }
 
 impl Escape {
-    /// The escaping that fits the user's locale, unless `-8` says that all bytes may pass.
+    /// The escaping for the user's locale. With `-8`, bytes that aren't characters stay unchanged.
     pub fn of_locale(eight_bit: bool) -> Self {
         let set = |name: &&&str| std::env::var(name).is_ok_and(|value| !value.is_empty());
         let locale =

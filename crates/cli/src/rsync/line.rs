@@ -88,7 +88,7 @@ pub struct Line {
     pub words_help: Option<&'static str>,
     /// Whether the text after `HOST:` is split into words, as a far shell would do.
     pub old_args: bool,
-    /// `-8`.
+    /// Whether `-8` was given, which prints bytes that are no characters unchanged.
     pub eight_bit: bool,
     /// The number of times that `--version` was given.
     pub version: u8,

@@ -64,7 +64,7 @@ impl FileSum {
             Self::Xxh3 | Self::Xxh64 => 16,
             Self::Sha1 => 40,
             Self::Blake3 => 64,
-            // The same as in rsync.
+            // rsync prints two characters here too.
             Self::None => 2,
         }
     }

@@ -1,5 +1,5 @@
-//! `linerate doctor --apply` of another host, over ssh: its switch waits there, after the login has ended and when the
-//! network is cut.
+//! Tests of `linerate doctor --apply` for another host over ssh: the switch that takes changes back waits on
+//! that host, after the login has ended and if the network is cut.
 
 use linerate_lab::End;
 use serde_json::Value;
@@ -23,7 +23,7 @@ fn ill() -> Option<(Case, PathBuf)> {
     Some((case, state))
 }
 
-/// The doctor at the near end, with b as its host.
+/// Runs the doctor at the near end, with host b as the examined host.
 fn doctor(case: &Case, state: &PathBuf, words: &[&str]) -> Run {
     let mut all = args![case.bed.program(), "doctor", "-F", case.bed.lab.ssh_config(), "--state", state];
     all.extend(words.iter().map(OsString::from));
@@ -61,7 +61,7 @@ fn another_host_is_treated_over_ssh_and_confirmed_by_a_new_login() {
     assert!(within(PATIENCE, || settings(&case) == before), "{}", settings(&case));
 }
 
-/// As if one of the changes had cut the host off.
+/// The test cuts the host off, as a wrong change could.
 #[test]
 fn a_host_that_is_cut_off_takes_the_changes_back() {
     let Some((case, state)) = ill() else { return };
@@ -79,7 +79,8 @@ fn a_host_that_is_cut_off_takes_the_changes_back() {
     doctor(&case, &state, &["--confirm", &id]).exits(1).says(&["taken back already"]);
 }
 
-/// The three faults are mended, and what they cost is measured and told; where nothing gains, nothing stays.
+/// The three faults are corrected, and the gain is measured and reported. If a change gains nothing, it is
+/// taken back.
 #[test]
 fn timed_a_path_is_treated_at_both_ends_and_kept_where_it_gained() {
     let Some(case) = case_with_path("300mbit", "20ms") else { return };

@@ -1,4 +1,4 @@
-//! Trees: made, and compared.
+//! Makes and compares trees.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -9,21 +9,21 @@ use std::os::unix::fs::{MetadataExt, symlink};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-/// What a name stands for.
+/// The kind and the contents of an entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum What {
-    /// A file: its size and a hash of its contents.
+    /// A file, with its size and a hash of its contents.
     File(u64, u64),
     /// A directory.
     Directory,
-    /// A symbolic link and what it says.
+    /// A symbolic link, with its target.
     Link(PathBuf),
 }
 
-/// What a name stands for, its permission bits, and its time of modification in seconds and nanoseconds.
+/// An entry, its permission bits, and its modification time in seconds and nanoseconds.
 pub type Node = (What, u32, (i64, i64));
 
-/// Everything below a directory by its path, itself under the empty one.
+/// All entries below a directory by path; the directory itself has the empty path.
 pub fn nodes(top: &Path) -> BTreeMap<OsString, Node> {
     let mut found = BTreeMap::new();
     let mut waiting = vec![PathBuf::new()];
@@ -45,12 +45,12 @@ pub fn nodes(top: &Path) -> BTreeMap<OsString, Node> {
     found
 }
 
-/// The same without modes and times.
+/// All entries below a directory by path, without modes and times.
 pub fn shape(top: &Path) -> BTreeMap<OsString, What> {
     nodes(top).into_iter().map(|(path, (what, ..))| (path, what)).collect()
 }
 
-/// Panics with the first differences where two trees aren't alike; modes and times don't matter.
+/// Compares two trees without modes and times; panics with the first differences.
 #[track_caller]
 pub fn assert_alike(one: &Path, other: &Path) {
     let (here, there) = (shape(one), shape(other));
@@ -61,13 +61,13 @@ pub fn assert_alike(one: &Path, other: &Path) {
     assert!(missing.is_empty() && surplus.is_empty(), "expected {missing:?}\nthere is {surplus:?}");
 }
 
-/// What is there under a temporary name, also while others come and go.
+/// The temporary names below a directory; entries may appear or vanish meanwhile.
 pub fn temporaries(top: &Path) -> Vec<OsString> {
     let is_temporary = |path: &OsString| path.as_bytes().windows(10).any(|part| part == b".linerate.");
     names(top).into_iter().filter(is_temporary).collect()
 }
 
-/// The paths of everything below a directory, also while others come and go.
+/// The paths of all entries below a directory; entries may appear or vanish meanwhile.
 pub fn names(top: &Path) -> Vec<OsString> {
     let mut found = Vec::new();
     let mut waiting = vec![PathBuf::new()];
@@ -85,15 +85,15 @@ pub fn names(top: &Path) -> Vec<OsString> {
     found
 }
 
-/// Panics where a file under its real name isn't the one of that name in `source`, or something is left under a
-/// temporary one.
+/// Panics if a file under its final name differs from the file of that name in `source`, or if temporary
+/// files are left.
 #[track_caller]
 pub fn assert_nothing_half_written(source: &Path, destination: &Path) {
     assert_eq!(temporaries(destination), Vec::<OsString>::new(), "left behind");
     assert_real_names_are_whole(source, destination);
 }
 
-/// Panics where a file under its real name isn't the one of that name in `source`.
+/// Panics if a file under its final name differs from the file of that name in `source`.
 #[track_caller]
 pub fn assert_real_names_are_whole(source: &Path, destination: &Path) {
     let whole = shape(source);
@@ -103,13 +103,13 @@ pub fn assert_real_names_are_whole(source: &Path, destination: &Path) {
     }
 }
 
-/// Makes a file with these contents and the directories above it.
+/// Makes a file with these contents, and the directories above it.
 pub fn write(path: PathBuf, contents: impl AsRef<[u8]>) {
     fs::create_dir_all(path.parent().expect("not the root")).expect("writable");
     fs::write(&path, contents).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
 }
 
-/// Bytes that look random and depend on `seed`.
+/// Pseudo-random bytes that depend on `seed`.
 pub fn noise(seed: u64, length: usize) -> Vec<u8> {
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     let mut bytes = Vec::with_capacity(length + 8);
@@ -124,7 +124,7 @@ pub fn noise(seed: u64, length: usize) -> Vec<u8> {
     bytes
 }
 
-/// A tree with a little of everything: small, large, empty, links, directories; old times and odd modes.
+/// Makes a tree with small, large and empty files, links and directories, with old times and unusual modes.
 pub fn make_mixed(top: &Path) {
     for (seed, (path, length)) in (1..).zip([
         ("empty", 0),
@@ -143,7 +143,7 @@ pub fn make_mixed(top: &Path) {
     symlink("..", top.join("a/up")).expect("writable");
 }
 
-/// Sets the time of modification, to the nanosecond.
+/// Sets the modification time of a file, in nanoseconds.
 pub fn set_time(path: &Path, since_epoch: Duration) {
     let file = File::open(path).expect("readable");
     file.set_modified(SystemTime::UNIX_EPOCH + since_epoch).expect("our own");

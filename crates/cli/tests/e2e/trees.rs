@@ -1,4 +1,4 @@
-//! What a tree may hold: names, links, modes, times, many files, a huge one.
+//! Tests of the contents of trees: names, links, modes, times, many files, and a very large file.
 
 use std::ffi::OsStr;
 use std::fs::{self, File};
@@ -15,14 +15,14 @@ use crate::bed::{Case, NOBODY, args, case, case_alone};
 use crate::json::{summary_of, u64_at};
 use crate::tree::{What, assert_alike, make_mixed, nodes, noise, set_time, shape, write};
 
-/// The most memory that either end may ever use, in bytes.
+/// The greatest amount of memory that either end may use, in bytes.
 const MEMORY: u64 = 200_000_000;
 
 fn set_mode(path: &Path, mode: u32) {
     fs::set_permissions(path, PermissionsExt::from_mode(mode)).unwrap();
 }
 
-/// Pushes `near/tree` and pulls it back, with these options; both must be like it.
+/// Sends `near/tree` and copies it back with these options; both copies must be equal to it.
 #[track_caller]
 fn there_and_back(case: &Case, options: &[&str]) {
     let with = |arguments: Vec<_>| {
@@ -198,7 +198,7 @@ fn read_only_directories_are_filled_by_root() {
     assert_eq!(case.far.join("tree/a/b").metadata().unwrap().mode() & 0o777, 0o555);
 }
 
-/// Into the trees that are there.
+/// Copies a tree to the existing copies, in both directions.
 #[track_caller]
 fn there_and_back_again(case: &Case) {
     case.cp(args!["-rp", "tree/.", case.b("tree")]).exits(0);
@@ -259,7 +259,7 @@ fn hard_links_arrive_as_files() {
     there_and_back(&case, &[]);
 }
 
-/// The slow one.
+/// This test is slow.
 #[test]
 fn timed_a_hundred_thousand_files_arrive_in_little_memory() {
     let Some(case) = case_alone() else { return };

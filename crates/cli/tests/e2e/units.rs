@@ -1,5 +1,5 @@
-//! The examples that run linerate by itself: systemd's units, in a manager of the test's own that applies their hardening;
-//! Ansible's playbook; the line for cron in the guide.
+//! Tests of the examples that run linerate automatically: systemd's units, in a separate systemd manager that
+//! applies their hardening; Ansible's playbook; and the guide's line for cron.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -12,22 +12,23 @@ use crate::bed::{Case, args, case};
 use crate::support::Run;
 use crate::tree::{assert_alike, make_mixed, write};
 
-/// Where systemd's manager is; it is on no PATH.
+/// The paths of systemd's manager, which isn't in PATH.
 const SYSTEMD: [&str; 2] = ["/lib/systemd/systemd", "/usr/lib/systemd/systemd"];
-/// The tops of control groups, of version 2 and in both mixtures with version 1.
+/// The mount points of control groups, of version 2 and of both mixed layouts with version 1.
 const GROUPS: [&str; 3] = [
     "/sys/fs/cgroup/cgroup.procs",
     "/sys/fs/cgroup/systemd/cgroup.procs",
     "/sys/fs/cgroup/unified/cgroup.procs",
 ];
-/// What the test puts in place of the paths in the units.
+/// The path of the program in the units, which the test replaces.
 const PROGRAM: &str = "/usr/bin/linerate";
 const ENVIRONMENT: &str = "/etc/linerate/sync/";
-/// The most that `systemd-analyze security` may find, in tenths: it calls less than 5 OK.
+/// The greatest exposure that `systemd-analyze security` may report, in tenths; it calls less than 5 OK.
 const EXPOSURE: &str = "25";
 
-/// A user manager of root's, in the network of the lab and in groups of its own, until the unit `$2` has run. It sees no
-/// other unit than those of `$1`, no generators, and no group's controllers.
+/// A script that starts a separate systemd user manager as root, in the lab's network and in its own control
+/// groups, until the unit `$2` has run. The manager has only the units in `$1`, no generators and no
+/// controllers.
 const MANAGER: &str = r#"
 set -eu
 units=$1 unit=$2 result=$3 manager=$4 name=linerate-test-$$
@@ -68,13 +69,14 @@ clean
 test -s "$result"
 "#;
 
-/// The file of an example.
+/// The text of an example file.
 fn example(name: &str) -> String {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../contrib").join(name);
     fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-/// The units in a directory of their own, with the test's program, and the environment of the instance `name`.
+/// Writes the units to a separate directory, with the test's program, and the environment of the instance
+/// `name`.
 fn units(case: &Case, name: &str, environment: &str, more: &str) -> PathBuf {
     let units = case.aside("units");
     let service = example("systemd/linerate-sync@.service");
@@ -163,7 +165,7 @@ fn the_service_mirrors_a_tree_over_ssh_under_its_hardening() {
     assert_eq!(fs::read_dir(&closed).unwrap().count(), 0, "the host's files are read-only");
 }
 
-/// The PATH with a stand-in for linerate that has this configuration for ssh.
+/// A PATH with a script that runs linerate with this ssh configuration.
 pub fn path_with_linerate(case: &Case, config: &Path) -> String {
     let bin = case.aside("path");
     let script = format!(
@@ -220,7 +222,7 @@ fn the_playbook_mirrors_a_tree_and_says_whether_something_changed() {
     assert!(failed.code != Some(0) && failed.out.contains("failed=1 "), "{failed}");
 }
 
-/// The first block of this kind on the guide's page.
+/// The first code block of this kind on the guide's page.
 fn block_of_the_guide(kind: &str) -> String {
     let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/guide/unattended.md");
     let page = fs::read_to_string(page).unwrap();
@@ -235,7 +237,7 @@ fn the_guide_has_the_task_of_the_playbook() {
     assert!(example("ansible/mirror.yml").contains(&format!("  tasks:\n{task}\n")), "{task}");
 }
 
-/// The guide's line for cron: when, who, and the command.
+/// The guide's line for cron: the times, the user, and the command.
 fn cron_line() -> (Vec<String>, String) {
     let block = block_of_the_guide("cron");
     let line = block.lines().find(|line| !line.starts_with('#')).expect("a line");

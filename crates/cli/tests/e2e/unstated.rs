@@ -1,4 +1,5 @@
-//! Files whose size isn't the number of bytes that they have: those of /proc and /sys come whole.
+//! Tests of files whose stated size isn't the number of bytes that can be read, such as those of /proc and
+//! /sys: they must be copied completely.
 
 use std::fs;
 use std::path::Path;
@@ -8,9 +9,9 @@ use linerate_lab::End;
 use crate::bed::{args, case};
 use crate::json::{summary_of, u64_at};
 
-/// One that fits into a batch, and one that doesn't: both say that they are empty.
+/// A file that fits in a batch and a file that doesn't; both have a stated size of 0.
 const EMPTY: [&str; 2] = ["/proc/version", "/proc/kallsyms"];
-/// It says that it has a page.
+/// A file whose stated size is a page.
 const PAGE: &str = "/sys/class/net/lo/mtu";
 
 #[test]
@@ -41,7 +42,7 @@ fn files_that_say_they_are_empty_come_whole() {
     verified("empty").exits(3);
 }
 
-/// As scp does, which is content with what there is.
+/// Like scp, linerate copies as many bytes as can be read.
 #[test]
 fn files_that_say_they_have_a_page_come_as_they_are() {
     let Some(case) = case() else { return };

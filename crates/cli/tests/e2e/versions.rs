@@ -1,5 +1,5 @@
-//! Ends of different versions: the numbers of the protocol decide whether they work together, and the client brings its own
-//! binary to a host that has another version.
+//! Tests of ends with different versions: the protocol numbers decide whether they can work together, and the
+//! client sends its own binary to a host with another version.
 
 use std::fs;
 use std::path::PathBuf;
@@ -15,7 +15,7 @@ use crate::resumed::journal;
 use crate::support::{PATIENCE, within};
 use crate::tree::{assert_alike, make_mixed, noise, write};
 
-/// The program as another release of the same protocol: its version is another one, and nothing else.
+/// A copy of the program that claims to be another release with the same protocol.
 fn of_another_version(case: &Case) -> PathBuf {
     let other = case.aside("other").join("linerate");
     let version = env!("CARGO_PKG_VERSION");

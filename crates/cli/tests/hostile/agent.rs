@@ -1,4 +1,4 @@
-//! A client that lies to `linerate agent`.
+//! Tests of `linerate agent` with a hostile client.
 
 use std::fs;
 use std::path::PathBuf;
@@ -16,20 +16,20 @@ use crate::far::{
 };
 use crate::support::within;
 
-/// An agent and the client that talks to it.
+/// An agent, and the client's end of its connection.
 pub struct Served {
     agent: Child,
-    /// The client's side.
+    /// The client's end of the connection.
     pub near: Far,
 }
 
 impl Served {
-    /// Starts one.
+    /// Starts an agent.
     pub fn start(ground: &Ground) -> Self {
         Self::start_with(ground, &[], None)
     }
 
-    /// Starts one with these options, whose client has logged in from this address.
+    /// Starts an agent with these options, whose client has logged in from this address.
     pub fn start_with(ground: &Ground, options: &[&str], client: Option<&str>) -> Self {
         let mut command = ground.linerate(&[&["agent"], options].concat());
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -48,18 +48,18 @@ impl Served {
         Self { agent, near: Far::new(output, input) }
     }
 
-    /// Up to the agent's word on where it can be reached.
+    /// Sends a job, and reads until the agent reports its addresses.
     pub fn ask(&mut self, job: Job) -> Said {
         self.near.say(&hello(PROTOCOL))?;
         self.near.say(&Message::Job(job))
     }
 
-    /// The agent's process number.
+    /// The agent's process ID.
     pub fn pid(&self) -> u32 {
         self.agent.id()
     }
 
-    /// As a sender: up to the agent's word that it has a place.
+    /// Acts as a sender, up to the agent's message that it has a destination.
     fn announce(&mut self) -> Said {
         self.ask(Job::Receive { destination: b".".to_vec(), options: options() })?;
         self.near.say(&Message::UseTunnel)?;
@@ -67,7 +67,7 @@ impl Served {
         self.near.hear_until(|message| matches!(message, Message::Ready { .. })).map(drop)
     }
 
-    /// Closes its input; it must end soon, without a panic. Gives its exit code.
+    /// Closes the agent's input. The agent must end soon, without a panic. Returns its exit code.
     #[track_caller]
     pub fn end(mut self) -> Option<i32> {
         let (mut from, to) = self.near.into_parts();
@@ -87,7 +87,7 @@ impl Served {
     }
 }
 
-/// Usual ones.
+/// Usual options of a transfer.
 pub fn options() -> Options {
     Options { recursive: true, keep: Keep::SCP, streams: Some(1), ..Options::default() }
 }

@@ -1,4 +1,4 @@
-//! A far end that sends what archives hold, asked or not.
+//! Tests of a far end that sends metadata and kinds of entries of archives, requested or not.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -12,7 +12,7 @@ use linerate_wire::frame::FrameKind::{self, Batch, Chunk, Data, Hole};
 use crate::far::{Ground, chunk, encode, entry, file, folder, forge, path, record, source, totals};
 use crate::support::Run;
 
-/// Pulls a directory `x` that comes in these frames.
+/// Pulls a directory `x` that the far end sends in these frames.
 fn pull(options: &[&str], frames: Vec<(FrameKind, Vec<u8>)>, totals: Totals) -> (Run, Ground) {
     let ground = Ground::new();
     let arguments = [options, &["far:x", "."]].concat();
@@ -41,7 +41,7 @@ fn xattrs(names: &[&[u8]]) -> Extra {
     Extra { xattrs: names.iter().map(|name| (name.to_vec(), b"v".to_vec())).collect(), ..Extra::default() }
 }
 
-/// Refused as a whole, with nothing but the directory itself there.
+/// Checks that the transfer is refused, and that only the directory itself was created.
 #[track_caller]
 fn assert_refused(options: &[&str], frames: Vec<(FrameKind, Vec<u8>)>, why: &str) {
     let (run, ground) = pull(options, frames, Totals { directories: 1, ..totals(1, 0) });
@@ -89,8 +89,8 @@ fn metadata_that_is_out_of_bounds_is_refused() {
     }
 }
 
-/// Attributes by which the host would take a file for another, or an overlay would lead elsewhere, stay behind; those that are
-/// there stay.
+/// Attributes that change how the host interprets a file, or where an overlay leads, aren't copied; existing
+/// ones are kept.
 #[test]
 fn what_is_one_hosts_own_is_not_set_on_another() {
     if !is_root("only root can set such attributes") {

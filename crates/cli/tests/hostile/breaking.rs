@@ -1,4 +1,4 @@
-//! A far end that breaks off, speaks something else, or says nothing.
+//! Tests of a far end that closes the connection, violates the protocol, or sends nothing.
 
 use std::fs;
 use std::path::PathBuf;
@@ -10,7 +10,7 @@ use linerate_wire::frame::FrameKind;
 
 use crate::far::{AT_ONCE, Far, Ground, Said, file, frame, hello, nowhere, record, report, source, totals};
 
-/// All that an honest sender of one file says, and what it must have heard before.
+/// All messages of an honest sender of one file, each with the message that must precede it.
 fn steps() -> Vec<(Heard, Message)> {
     vec![
         (Heard::Nothing, hello(PROTOCOL)),
@@ -53,7 +53,7 @@ impl Heard {
     }
 }
 
-/// Says the first `count` steps, then does `then`.
+/// Sends the first `count` messages, then calls `then`.
 pub fn up_to(
     count: usize,
     then: impl FnOnce(&mut Far) -> Said + Send,

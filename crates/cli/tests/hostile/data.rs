@@ -1,4 +1,4 @@
-//! A far end whose data isn't what it says.
+//! Tests of a far end whose data contradicts its announcements.
 
 use std::fs;
 use std::io::Write;
@@ -13,7 +13,7 @@ use crate::support::Run;
 
 type Behaviour = Box<dyn FnOnce(&mut Far) -> Said + Send>;
 
-/// Sends frames of the source `x`, then the end as for one file of two bytes.
+/// Sends frames of the source `x`, followed by the end messages for one file of two bytes.
 fn pull(frames: Vec<(FrameKind, Vec<u8>)>) -> (Run, Ground) {
     let ground = Ground::new();
     let run = ground.run(&["far:x", "."], move |far| {
@@ -36,7 +36,7 @@ fn split(parts: u32) -> (FrameKind, Vec<u8>) {
     (Split, parts.to_le_bytes().to_vec())
 }
 
-/// Nothing of it may pass as a file, and no success may be claimed.
+/// Checks that no file was created and that no success was reported.
 #[track_caller]
 fn assert_refused((run, ground): (Run, Ground), why: &str) {
     assert!(matches!(run.code, Some(1 | 3 | 5)), "{why}: {run}");
@@ -169,7 +169,7 @@ fn damaged_frames_are_refused() {
     }
 }
 
-/// Frames of the source `x`, one behind the other, for a client with this option.
+/// Sends frames of the source `x` in one compressed payload, to a client with this option.
 fn pull_packed(option: &str, frames: &[(FrameKind, Vec<u8>)]) -> (Run, Ground) {
     let frame = |(kind, payload): &(FrameKind, Vec<u8>)| {
         [&Header::of(*kind, payload, true).encode()[..], payload].concat()
@@ -184,12 +184,12 @@ fn pull_packed(option: &str, frames: &[(FrameKind, Vec<u8>)]) -> (Run, Ground) {
     (run, ground)
 }
 
-/// A frame among those that are compressed.
+/// A frame inside compressed data.
 fn inner(kind: FrameKind, payload: &[u8]) -> Vec<u8> {
     [&Header::unchecked(kind, payload.len()).encode()[..], payload].concat()
 }
 
-/// The beginning of a zstd frame with this window, flushed behind `plain`.
+/// The beginning of a zstd frame with this window, flushed after `plain`.
 fn compressed(window: u32, plain: &[u8]) -> Vec<u8> {
     let mut encoder = zstd::Encoder::new(Vec::new(), 1).unwrap();
     encoder.window_log(window).unwrap();

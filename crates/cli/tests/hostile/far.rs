@@ -1,4 +1,4 @@
-//! A far end whose every word a test chooses, and the client that talks to it.
+//! A simulated far end whose messages a test chooses, and the client that is connected to it.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -22,15 +22,15 @@ use tempfile::TempDir;
 
 use crate::support::{Run, Running, directory};
 
-/// How long any client may need for a transfer of a few kilobytes, on a busy machine.
+/// The longest time for a transfer of a few kilobytes, on a busy machine.
 pub const DEADLINE: Duration = Duration::from_secs(20);
-/// How long an interrupted one may need.
+/// The longest time until an interrupted client ends.
 pub const AT_ONCE: Duration = Duration::from_secs(4);
 
-/// What a behaviour ends with; most end when the client has gone, which is no failure.
+/// The result of a far end's behaviour. Most end with an error because the client has gone, which is fine.
 pub type Said = Result<(), ControlError>;
 
-/// The pipes to a client, or to an agent.
+/// The pipes to a client or to an agent.
 pub struct Far {
     from: Box<dyn Read + Send>,
     to: Box<dyn Write + Send>,
@@ -47,23 +47,23 @@ impl Far {
         (self.from, self.to)
     }
 
-    /// Writes bytes as they are.
+    /// Writes bytes unchanged.
     pub fn raw(&mut self, bytes: &[u8]) -> Said {
         self.to.write_all(bytes)?;
         Ok(self.to.flush()?)
     }
 
-    /// Says something.
+    /// Sends a message.
     pub fn say(&mut self, message: &Message) -> Said {
         control::write(&mut self.to, message)
     }
 
-    /// Hears something.
+    /// Receives a message.
     pub fn hear(&mut self) -> Result<Message, ControlError> {
         control::read(&mut self.from)
     }
 
-    /// Hears until something of this kind is said, or the client gives up.
+    /// Receives messages until one of this kind arrives, or the client ends.
     pub fn hear_until(&mut self, is_it: impl Fn(&Message) -> bool) -> Result<Message, ControlError> {
         loop {
             let message = self.hear()?;
@@ -75,24 +75,24 @@ impl Far {
         }
     }
 
-    /// Hears until the client is gone.
+    /// Receives messages until the client ends.
     pub fn hear_all(&mut self) -> Said {
         self.hear_until(|_| false).map(drop)
     }
 
-    /// The line of an agent that is ready.
+    /// Sends the line of an agent that is ready.
     pub fn ready(&mut self) -> Said {
         self.raw(format!("\n{AGENT_LINE}\n").as_bytes())
     }
 
-    /// Up to the client's job.
+    /// Performs the protocol up to the client's job.
     pub fn greet(&mut self) -> Said {
         self.ready()?;
         self.say(&hello(PROTOCOL))?;
         self.hear_until(|message| matches!(message, Message::Job(_))).map(drop)
     }
 
-    /// Up to a data stream through the control channel.
+    /// Performs the protocol up to a data stream over the control channel.
     pub fn connect(&mut self) -> Said {
         self.greet()?;
         self.say(&nowhere())?;
@@ -101,19 +101,19 @@ impl Far {
         self.hear_until(|message| matches!(message, Message::UseTunnel)).map(drop)
     }
 
-    /// As a sender: up to the client's word that it has a place for `sources`.
+    /// Acts as a sender, up to the client's message that it has a destination for `sources`.
     pub fn announce(&mut self, sources: &[Source]) -> Said {
         self.connect()?;
         self.say(&Message::Sources(sources.to_vec()))?;
         self.hear_until(|message| matches!(message, Message::Ready { .. })).map(drop)
     }
 
-    /// As a sender: one frame.
+    /// Sends a frame, as a sender does.
     pub fn frame(&mut self, kind: FrameKind, payload: &[u8]) -> Said {
         self.say(&frame(kind, payload))
     }
 
-    /// As a sender: everything was sent, and the last words.
+    /// Sends the end of the data and the final messages, as a sender does.
     pub fn finish(&mut self, totals: Totals) -> Said {
         self.frame(FrameKind::End, &[])?;
         self.say(&Message::Sent { totals, streams: 1, complete: true })?;
@@ -121,18 +121,18 @@ impl Far {
         self.report()
     }
 
-    /// The agent's last message.
+    /// Sends the agent's last message.
     pub fn report(&mut self) -> Said {
         self.say(&report())
     }
 }
 
-/// A hello with this protocol's number.
+/// A hello message with this protocol number.
 pub fn hello(protocol: u32) -> Message {
     Message::Hello(Hello { protocol, version: "6.6.6".into(), public_key: vec![0; 44], cookie: [6; 16] })
 }
 
-/// An agent that can be reached nowhere.
+/// A message of an agent that has no reachable address.
 pub fn nowhere() -> Message {
     Message::Listening(Listening { candidates: Vec::new(), further: Vec::new(), client: None, error: None })
 }
@@ -142,19 +142,19 @@ pub fn report() -> Message {
     Message::Report { stages: Stages::default(), usage: Usage::default() }
 }
 
-/// A frame of the data stream that travels in the control channel.
+/// A frame of the data stream that is sent over the control channel.
 pub fn frame(kind: FrameKind, payload: &[u8]) -> Message {
     let mut bytes = Header::of(kind, payload, true).encode().to_vec();
     bytes.extend_from_slice(payload);
     Message::Tunnel(bytes)
 }
 
-/// A source as a sender announces it.
+/// A source in the form in which a sender announces it.
 pub fn source(name: &str, directory: bool) -> Source {
     Source { argument: 0, name: path(name), directory }
 }
 
-/// An honest path.
+/// A valid path.
 pub fn path(path: &str) -> RelPath {
     RelPath::new(path.as_bytes()).expect("an honest path")
 }
@@ -165,39 +165,39 @@ pub fn entry(at: &str, kind: Kind) -> Entry {
     Entry { source: 0, path: path(at), kind, mode: 0o644, mtime: time, atime: time, extra: None }
 }
 
-/// A file's entry.
+/// An entry for a file.
 pub fn file(at: &str, size: u64) -> Entry {
     entry(at, Kind::File { size })
 }
 
-/// A directory's entry.
+/// An entry for a directory.
 pub fn folder(at: &str) -> Entry {
     Entry { mode: 0o755, ..entry(at, Kind::Directory) }
 }
 
-/// A link's entry.
+/// An entry for a symbolic link.
 pub fn link(at: &str, target: &str) -> Entry {
     entry(at, Kind::Symlink { target: target.into() })
 }
 
-/// One record of a batch.
+/// A record of a batch.
 pub fn record(entry: &Entry, contents: &[u8]) -> Vec<u8> {
     let entry = encode(entry);
     let length = |bytes: &[u8]| u32::try_from(bytes.len()).expect("short").to_le_bytes();
     [&length(&entry)[..], &length(contents), &entry, contents].concat()
 }
 
-/// The payload of a chunk's frame.
+/// The payload of a frame with a chunk.
 pub fn chunk(entry: Entry, offset: u64, length: u64, parts: u32) -> Vec<u8> {
     encode(&Chunk { entry, file: 1, offset, length, parts, origin: Origin::default() })
 }
 
-/// Something in postcard.
+/// Encodes a value with postcard.
 pub fn encode(value: &impl serde::Serialize) -> Vec<u8> {
     postcard::to_stdvec(value).expect("it can be encoded")
 }
 
-/// The same bytes with a name that no honest end can make; it must be as long as the honest one.
+/// The bytes with a name replaced by one that no honest end can send; both names must have the same length.
 pub fn forge(mut bytes: Vec<u8>, honest: &[u8], forged: &[u8]) -> Vec<u8> {
     assert_eq!(honest.len(), forged.len());
     let at = bytes.windows(honest.len()).position(|part| part == honest).expect("it is in there");
@@ -205,28 +205,28 @@ pub fn forge(mut bytes: Vec<u8>, honest: &[u8], forged: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// A message's bytes on the channel.
+/// The bytes of a message on the control channel.
 pub fn on_the_wire(message: &[u8]) -> Vec<u8> {
     [&u32::try_from(message.len()).expect("short").to_le_bytes()[..], message].concat()
 }
 
-/// For [`Far::hear_until`].
+/// Whether a message announces sources; an argument for [`Far::hear_until`].
 pub fn is_sources(message: &Message) -> bool {
     matches!(message, Message::Sources(_))
 }
 
-/// Sums.
+/// Totals of a transfer.
 pub fn totals(files: u64, bytes: u64) -> Totals {
     Totals { files, bytes, ..Totals::default() }
 }
 
-/// A directory tree in which a client runs: `in` is its working directory, everything beside it is out of bounds.
+/// A directory in which a client is run: `in` is its working directory, and nothing beside it may be changed.
 pub struct Ground {
     top: TempDir,
     before: BTreeMap<PathBuf, Vec<u8>>,
 }
 
-/// A client under way, and the far end that it talks to.
+/// A running client, and the far end that is connected to it.
 pub struct Talk {
     running: Option<Running>,
     far: Option<JoinHandle<Said>>,
@@ -234,7 +234,7 @@ pub struct Talk {
 }
 
 impl Ground {
-    /// With a file outside that must stay as it is.
+    /// Makes the directory, with a file outside of `in` that must stay unchanged.
     pub fn new() -> Self {
         let top = directory("linerate-hostile-");
         for name in ["in", "home", "outside", "pipes"] {
@@ -246,14 +246,14 @@ impl Ground {
         ground
     }
 
-    /// The same with `x` for the client to send: 30 MiB, more than one tunnel holds.
+    /// Makes the directory with a file `x` to send: 30 MiB, more than a tunnel can buffer.
     pub fn with_a_large_file() -> Self {
         let ground = Self::new();
         fs::write(ground.inside().join("x"), vec![1; 30 << 20]).expect("writable");
         ground
     }
 
-    /// Where the client runs.
+    /// The client's working directory.
     pub fn inside(&self) -> PathBuf {
         self.top.path().join("in")
     }
@@ -263,23 +263,24 @@ impl Ground {
         self.top.path().join("outside")
     }
 
-    /// What is below the client's directory, temporary names included.
+    /// The paths below the client's directory, including temporary names.
     pub fn landed(&self) -> Vec<PathBuf> {
         below(&self.inside()).into_keys().collect()
     }
 
-    /// Panics where anything was done outside the client's directory.
+    /// Panics if anything outside the client's directory was changed.
     #[track_caller]
     pub fn assert_untouched(&self) {
         assert_eq!(self.outside(), self.before, "something was done outside the destination");
     }
 
-    /// Starts `linerate cp` with these arguments against a far end that does this; its host is `far`.
+    /// Starts `linerate cp` with these arguments and with a far end that behaves like this; its host name is
+    /// `far`.
     pub fn start(&self, args: &[&str], behave: impl FnOnce(&mut Far) -> Said + Send + 'static) -> Talk {
         self.start_as("cp", args, behave)
     }
 
-    /// The same with another of `linerate`'s commands.
+    /// Starts another linerate command, as [`Ground::start`] does.
     pub fn start_as(
         &self,
         command: &str,
@@ -311,7 +312,7 @@ impl Ground {
         Talk { running: Some(Running::start(command)), far: Some(far), pipes }
     }
 
-    /// Runs it to its end, which must come, and looks whether anything was done outside.
+    /// Runs `linerate cp` to its end, and checks that nothing outside was changed.
     #[track_caller]
     pub fn run(&self, args: &[&str], behave: impl FnOnce(&mut Far) -> Said + Send + 'static) -> Run {
         let run = self.start(args, behave).end_within(DEADLINE);
@@ -319,7 +320,7 @@ impl Ground {
         run
     }
 
-    /// The program, in its directory and with an empty home.
+    /// A command that runs the program in the client's directory, with an empty home directory.
     pub fn linerate(&self, args: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_linerate"));
         command.args(args.iter().map(OsString::from)).current_dir(self.inside());
@@ -327,7 +328,7 @@ impl Ground {
         command
     }
 
-    /// A text of the environment of all that [`Ground::linerate`] starts.
+    /// The text that is in the environment of all processes that [`Ground::linerate`] starts.
     pub fn mark(&self) -> String {
         format!("HOME={}", self.top.path().join("home").display())
     }
@@ -341,8 +342,8 @@ impl Ground {
     }
 }
 
-/// True for the file by which an account knows its journals, and for what is made on the way to it: a client that
-/// receives keeps it in its home.
+/// Whether a path is the account's journal key or a directory for it; a receiving client keeps the key in its
+/// home directory.
 fn is_of_journal_key(path: &Path) -> bool {
     let key = Path::new("home/.local/state/linerate/journal.key");
     key.starts_with(path) && path.starts_with("home/.local")
@@ -354,14 +355,14 @@ impl Talk {
         self.running.as_mut().expect("it is there until its end")
     }
 
-    /// Interrupts the client as soon as it's `under_way`, and expects exit 130 without delay.
+    /// Interrupts the client when it is `under_way`, and expects the exit code 130 without delay.
     #[track_caller]
     pub fn interrupt(mut self) -> Run {
         self.client().signal(Signal::INT);
         self.end_within(AT_ONCE).exits(130)
     }
 
-    /// Waits for the client's end. Whatever it said is fit for a terminal and it didn't panic.
+    /// Waits for the client's end. Its output must be safe for a terminal, and it must not have panicked.
     #[track_caller]
     pub fn end_within(mut self, patience: Duration) -> Run {
         let run = self.running.take().expect("it ends once").end_within(patience);

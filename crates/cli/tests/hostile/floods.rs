@@ -1,4 +1,4 @@
-//! A far end that never stops.
+//! Tests of a far end that sends without end.
 
 use std::fs;
 use std::io::Read;
@@ -12,17 +12,18 @@ use linerate_wire::stages::{Stages, Usage};
 use crate::far::{Far, Ground, Said, Talk, file, is_sources, link, record, source, totals};
 
 const LONG: Duration = Duration::from_secs(5);
-/// What either end may have in memory.
+/// The greatest amount of memory that either end may use, in bytes.
 const MOST_MEMORY: u64 = 200 << 20;
 
-/// A line of /proc/PID/status.
+/// The value of a line in /proc/PID/status.
 fn status(pid: i32, name: &str) -> u64 {
     let text = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
     let line = text.lines().find(|line| line.starts_with(name)).unwrap_or_default();
     line.split_whitespace().nth(1).and_then(|number| number.parse().ok()).unwrap_or(0)
 }
 
-/// Lets it flood for a while: the client's memory and threads stay bounded, and it can be interrupted.
+/// Lets the far end send for a while: the client's memory and threads must stay limited, and it must be
+/// interruptible.
 #[track_caller]
 fn endure(mut talk: Talk, words: &[&str]) {
     let pid = talk.client().pid();
@@ -127,7 +128,7 @@ fn empty_frames_without_end_are_refused_at_the_first() {
     }
 }
 
-/// One file of which every other byte comes, each as a part of its own: what has come can't be joined.
+/// The far end sends every other byte of a file, each as a separate part, so that the parts can't be joined.
 #[test]
 fn parts_that_leave_gaps_without_end_are_refused() {
     let ground = Ground::new();
@@ -299,7 +300,7 @@ fn numbers_beyond_all_measure_do_no_harm() {
     run.exits(1);
 }
 
-/// A real agent whose words are handed on, and between them a flood of the wish for more streams.
+/// A real agent's messages are relayed, mixed with many requests for more streams.
 #[test]
 fn more_streams_than_anybody_needs() {
     let ground = Ground::new();

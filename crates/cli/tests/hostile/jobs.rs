@@ -1,4 +1,4 @@
-//! A far end that lies about detached jobs, or about going on alone.
+//! Tests of a far end that sends false data about detached jobs, or about continuing without the client.
 
 use linerate_wire::PROTOCOL;
 use linerate_wire::control::{Listening, Message, Problem, ProblemKind};
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::far::{DEADLINE, Far, Ground, Said, hello, nowhere};
 use crate::support::Run;
 
-/// What no terminal may get as it is.
+/// Text that must not be printed on a terminal unchanged.
 const NASTY: &str = "\x1b[2J\x1b]0;owned\x07\r\n\u{9b}31m\u{202e}txt\u{2066}\u{61c}\u{2028}\u{feff}\u{e0041}";
 
 type Says = fn(&mut Far) -> Said;
@@ -27,7 +27,7 @@ fn told(record: &Value) -> Message {
     Message::JobRecord(record.to_string().into_bytes())
 }
 
-/// Runs `command far` against a far end that does this once it has the job.
+/// Runs `command far` with a far end that behaves like this once it has the job.
 #[track_caller]
 fn asked(command: &str, options: &[&str], says: impl FnOnce(&mut Far) -> Said + Send + 'static) -> Run {
     let ground = Ground::new();
@@ -105,7 +105,8 @@ fn records_without_end_are_given_up() {
     assert_eq!(run.code, Some(5), "{run}");
 }
 
-/// The opening of an agent that goes on alone: two Hellos, of the login's process and of the one that stays.
+/// The first messages of an agent that continues without its client: two hellos, of the login's process and
+/// of the remaining process.
 fn opened(far: &mut Far) -> Said {
     far.ready()?;
     far.say(&hello(PROTOCOL))?;

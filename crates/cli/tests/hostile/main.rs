@@ -1,7 +1,8 @@
-//! `linerate cp` and `linerate agent` against an other end that lies, breaks off, floods or says nothing.
+//! Tests of `linerate cp` and `linerate agent` with an opposite end that lies, breaks off, floods or is
+//! silent.
 //!
-//! The other end is a thread of the test that speaks the wire protocol by hand. What it asks for is never done outside
-//! the destination, an exit code of 0 is never claimed for something that isn't there, and every run ends in time.
+//! The opposite end is a thread of the test that implements the wire protocol itself. Nothing outside the
+//! destination may be changed, no missing file may be reported as copied, and every run must end in time.
 
 #[path = "../support/mod.rs"]
 mod support;

@@ -1,5 +1,5 @@
-//! Another user of the receiver's own group, who tries all the time to list, read and write everything that lands, while
-//! an archive gives it other groups and ACLs than it is made with.
+//! Tests with another user in the receiver's own group, who constantly tries to list, read and write received
+//! files while an archive assigns other groups and ACLs to them.
 
 use std::collections::BTreeSet;
 use std::fs::{self, OpenOptions};
@@ -19,22 +19,22 @@ use rustix::thread::{set_thread_groups, set_thread_res_gid, set_thread_res_uid};
 use crate::far::Ground;
 use crate::support::{PATIENCE, Running, within};
 
-/// Who the files are for at the end: a group, and a user whom an ACL names.
+/// The group that finally owns the files, and a user whom an ACL names.
 const GROUP: u32 = 500;
 const NAMED: u32 = 2003;
-/// Who tries: nobody's user, in the group that root makes files with.
+/// The attacking user, who is in root's primary group.
 const SPY: u32 = 2002;
-/// Longer than files that travel whole: it has a temporary name, and is under way for seconds.
+/// The size of a large file, which has a temporary name and takes seconds.
 const LARGE: usize = 20 << 20;
 
-/// Tries until it is told to stop, and gives all that it could do.
+/// A process that tries to access files until it is stopped, and then reports its successes.
 struct Spy {
     stop: Arc<AtomicBool>,
     thread: JoinHandle<BTreeSet<String>>,
 }
 
 impl Spy {
-    /// Tries below `top`, by the names that it can list and by those that it knows.
+    /// Starts to try accesses below `top`, by names that it can list and by known names.
     fn on(top: &Path) -> Self {
         let stop = Arc::new(AtomicBool::new(false));
         let (top, stopped) = (top.to_owned(), stop.clone());
@@ -90,7 +90,7 @@ fn attempt(top: &Path, path: &Path, could: &mut BTreeSet<String>) {
     }
 }
 
-/// `g::---, u:2003:rwx, m::rwx`, in the kernel's form.
+/// The ACL `g::---, u:2003:rwx, m::rwx` in the kernel's format.
 fn acl() -> Vec<u8> {
     let entry = |tag: u16, rights: u16, whose: u32| {
         [&tag.to_le_bytes()[..], &rights.to_le_bytes(), &whose.to_le_bytes()].concat()
@@ -106,7 +106,8 @@ fn acl() -> Vec<u8> {
     [&2_u32.to_le_bytes()[..], &entries.concat()].concat()
 }
 
-/// `src/proj` in `ground`, of group 500, and in it what an ACL opens to one user. None where that can't be made here.
+/// Makes `src/proj` in `ground`, owned by group 500, with contents that an ACL opens to one user. `None` if
+/// that is impossible here.
 fn make_source(ground: &Ground) -> Option<PathBuf> {
     if !is_root("only root can become another user") {
         return None;
@@ -152,7 +153,7 @@ fn client(ground: &Ground, args: &[&str]) -> Command {
     command
 }
 
-/// What is to be there at the end, with whose rights.
+/// Checks the entries and their permissions at the end.
 #[track_caller]
 fn assert_landed(to: &Path) {
     use std::os::unix::fs::MetadataExt;
@@ -213,7 +214,7 @@ fn a_kill_and_a_rerun_leave_nothing_open() {
     assert_nothing(&could);
 }
 
-/// Files that are there, open to the receiver's group, and get another one and other contents.
+/// Existing files, which the receiver's group can access, get another group and other contents.
 #[test]
 fn what_is_written_in_place_is_closed_first() {
     let ground = Ground::new();
@@ -236,7 +237,7 @@ fn what_is_written_in_place_is_closed_first() {
     assert_nothing(&could);
 }
 
-/// The same without a directory that protects them.
+/// Like the previous test, without a directory that protects the files.
 #[test]
 fn a_file_written_in_place_is_closed_by_itself() {
     let ground = Ground::new();

@@ -1,4 +1,4 @@
-//! A far end that sends what was not asked for, or to where it doesn't belong.
+//! Tests of a far end that sends entries that weren't requested, or with paths outside of their directory.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -12,7 +12,7 @@ use crate::far::{
     Ground, chunk, encode, file, folder, forge, link, on_the_wire, path, record, source, totals,
 };
 
-/// How long a committer may wait before it gives names.
+/// The longest time until received files get their final names.
 const COMMITTED: Duration = Duration::from_millis(1500);
 
 #[test]

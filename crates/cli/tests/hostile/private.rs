@@ -1,4 +1,5 @@
-//! What other users of the receiving host can see while files land, and what reaches the terminal.
+//! Tests of what other users of the receiving host can see while files are received, and of what is printed
+//! on the terminal.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -16,7 +17,7 @@ use rustix::process::Signal;
 use crate::far::{DEADLINE, Far, Ground, Said, chunk, file, folder, record, source, totals};
 use crate::support::{PATIENCE, within};
 
-/// How long a committer may wait before it gives names.
+/// The longest time until received files get their final names.
 const COMMITTED: Duration = Duration::from_millis(1500);
 
 fn with(entry: Entry, mode: u32) -> Entry {
@@ -71,10 +72,11 @@ fn what_is_private_at_the_end_is_private_on_the_way() {
     }
 }
 
-/// Control characters of both sets, marks that turn text around or hide it, a line of its own, invalid UTF-8.
+/// A text with control characters of both sets, characters that reverse or hide text, a newline, and invalid
+/// UTF-8.
 const NASTY: &str = "\x1b[2J\x1b]0;owned\x07\r\n\u{9b}31m\u{202e}txt\u{2066}\u{61c}\u{2028}\u{feff}\u{e0041}";
 
-/// Everything that a far end can say and a client shows, each at its place.
+/// The far end sends this text in every place of the protocol that a client shows.
 #[test]
 fn nothing_that_it_says_reaches_the_terminal_as_it_is() {
     let says: [fn(&mut Far) -> Said; 6] = [
@@ -152,7 +154,7 @@ fn assert_printable(text: &str) {
     assert_eq!(text.find(unfit), None, "{}", text.escape_debug());
 }
 
-/// A shell that prints for ever before any agent, in lines or in one.
+/// The shell prints without end before any agent starts, in many lines or in one.
 #[test]
 fn a_shell_that_never_comes_to_the_point_is_given_up() {
     for line in ["\n", "Welcome!\n", "no line at all"] {
@@ -177,7 +179,7 @@ fn a_shell_that_wants_the_binary_again_does_not_get_it() {
     run.exits(5).says(&["no agent could be started"]);
 }
 
-/// A pull that is killed while directories have modes for the time being, and its rerun, after which they have their own.
+/// A pull is killed while directories have temporary modes; its repetition must restore them.
 #[test]
 fn modes_for_the_time_being_are_gone_after_a_kill_and_a_rerun() {
     let ground = Ground::new();

@@ -1,4 +1,4 @@
-//! Digests that are wrong, missing or not asked for, and files that are wanted once more.
+//! Tests of digests that are wrong, missing or not requested, and of files that are requested again.
 
 use std::fs;
 use std::path::PathBuf;
@@ -15,12 +15,12 @@ fn hash(bytes: &[u8]) -> Vec<u8> {
     blake3::hash(bytes).as_bytes().to_vec()
 }
 
-/// The source `x`, whose contents are `ab`, with this digest.
+/// The source `x` with the contents `ab` and this digest.
 fn x(digest: Vec<u8>) -> Frames {
     vec![(Chunk, chunk(file("", 2), 0, 2, 1)), (Data, b"ab".to_vec()), (Digest, digest)]
 }
 
-/// Its record of a batch, with a digest behind the contents.
+/// The source's record in a batch, with a digest after the contents.
 fn batched(digest: &[u8]) -> Frames {
     let mut bytes = record(&file("", 2), &[b"ab", digest].concat());
     let length = u32::try_from(2 + digest.len()).unwrap().to_le_bytes();
@@ -99,7 +99,7 @@ fn digests_that_have_no_place_are_refused() {
     assert!(matches!(run.code, Some(1 | 5)), "twice: {run}");
 }
 
-/// Sends `first`, and `second` when it is asked for once more.
+/// Sends `first`, and `second` if the file is requested again.
 fn twice(first: Frames, second: Frames) -> (Run, Ground) {
     let ground = Ground::new();
     let run = ground.run(&["--verify", "--manifest", "list", "far:x", "."], move |far| {
@@ -138,7 +138,7 @@ fn a_file_that_differs_twice_is_not_there() {
     }
 }
 
-/// Sends the directory `tree` with one file in it to a receiver that then does this.
+/// Sends the directory `tree` with one file to a receiver that behaves like this.
 fn push(args: &'static [&str], behave: impl FnOnce(&mut Far) -> Said + Send + 'static) -> Run {
     let ground = Ground::new();
     fs::create_dir(ground.inside().join("tree")).unwrap();
@@ -156,7 +156,7 @@ fn push(args: &'static [&str], behave: impl FnOnce(&mut Far) -> Said + Send + 's
     })
 }
 
-/// The bytes of the data stream, up to the end of the round.
+/// The bytes of the data stream up to the end of the round.
 fn bytes_until_sent(far: &mut Far) -> Result<Vec<u8>, linerate_wire::control::ControlError> {
     let mut bytes = Vec::new();
     loop {
@@ -233,7 +233,7 @@ fn there_is_one_more_round_and_no_other() {
     assert_eq!(run.code, Some(5), "{run}");
 }
 
-/// A far end of `linerate verify` that tells these entries.
+/// Runs `linerate verify` with a far end that reports these entries.
 fn compared(entries: Vec<Digested>) -> Run {
     let ground = Ground::new();
     fs::write(ground.inside().join("x"), "ab").unwrap();

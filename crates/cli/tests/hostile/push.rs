@@ -1,4 +1,4 @@
-//! A receiver that claims what it hasn't got.
+//! Tests of a receiver that falsely reports data as received.
 
 use std::fs;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use linerate_wire::control::{Message, Totals};
 use crate::far::{Far, Ground, Said, is_sources, report, totals};
 use crate::support::Run;
 
-/// Sends one file of 100,000 bytes to a receiver that does this once it has said where it can be reached.
+/// Sends a file of 100,000 bytes to a receiver that behaves like this after it has reported its addresses.
 fn push(behave: impl FnOnce(&mut Far) -> Said + Send + 'static) -> Run {
     let ground = Ground::new();
     fs::write(ground.inside().join("x"), vec![1; 100_000]).unwrap();

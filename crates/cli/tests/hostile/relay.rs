@@ -1,4 +1,4 @@
-//! Two honest ends, and something between them or in the storage that damages what it can.
+//! Tests of two honest ends with damage in between: on the network, or in storage.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
@@ -16,7 +16,8 @@ use linerate_wire::control::{self, Message};
 use crate::far::{Far, Ground, Said};
 use crate::support::Run;
 
-/// Relays between the client and a real agent, whose process number goes to `pid`; `change` may alter what is said.
+/// Relays between the client and a real agent, whose process ID is stored in `pid`; `change` may modify the
+/// messages.
 fn relay(
     far: &mut Far,
     mut agent: Command,
@@ -57,11 +58,11 @@ fn relay(
     Ok(())
 }
 
-/// How many files are damaged in each way.
+/// The number of files that are damaged in each way.
 const DAMAGED: u64 = 34;
 const SIZE: usize = 100_000;
 
-/// Which way the data may go.
+/// The direction of the data.
 #[derive(Clone, Copy, Debug)]
 enum Way {
     Direct,
@@ -79,7 +80,8 @@ impl Way {
     }
 }
 
-/// Flips a bit in every file that process `pid` has open and that `is_it` by its path, once for each, until it is told to stop.
+/// Flips a bit in every file that process `pid` has open and whose path satisfies `is_it`, once per file,
+/// until it is stopped.
 fn flip_open(pid: &AtomicU32, stop: &AtomicBool, is_it: fn(&str) -> bool) -> u64 {
     let mut flipped = std::collections::HashSet::new();
     while !stop.load(Ordering::Acquire) {
@@ -102,7 +104,7 @@ fn flip_open(pid: &AtomicU32, stop: &AtomicBool, is_it: fn(&str) -> bool) -> u64
     flipped.len() as u64
 }
 
-/// Flips a bit of a file that is there as a whole.
+/// Flips a bit of a file that is complete.
 fn flip(file: &File) -> bool {
     if file.metadata().map_or(0, |metadata| metadata.len()) != SIZE as u64 {
         return false;
@@ -114,7 +116,7 @@ fn flip(file: &File) -> bool {
     file.write_all_at(&byte, at).is_ok()
 }
 
-/// Pushes files of which each is damaged where it was written, before it is read back.
+/// Sends files that are damaged in storage before they are read back.
 fn push_with_flips(way: Way, verify: &'static str) -> (Run, u64, Ground) {
     let ground = Ground::new();
     let inside = ground.inside();
@@ -140,7 +142,7 @@ fn push_with_flips(way: Way, verify: &'static str) -> (Run, u64, Ground) {
     (run, flipper.join().unwrap(), ground)
 }
 
-/// Files in `to` that aren't what was sent.
+/// The number of files in `to` that differ from the sent files.
 fn damaged(ground: &Ground, to: &str) -> usize {
     let read = |top: &str, number: u64| fs::read(ground.inside().join(top).join(number.to_string())).unwrap();
     (0..DAMAGED).filter(|number| read("tree", *number) != read(to, *number)).count()
@@ -170,7 +172,8 @@ fn without_verify_the_same_flips_land() {
     );
 }
 
-/// Writes into files that are there, of which each that can be caught is damaged before it is read back.
+/// Writes to existing files, which are damaged, as far as they are open long enough, before they are read
+/// back.
 fn sync_in_place(more: &[&str]) -> (Run, u64, Ground) {
     let ground = Ground::new();
     let inside = ground.inside();
@@ -206,17 +209,17 @@ fn bits_that_flip_in_files_that_are_written_into_are_found_and_mended() {
     assert!(flipped > DAMAGED / 4 && damaged(&ground, "to") > 0, "{flipped} flipped; {run}");
 }
 
-/// Where a bit is flipped on the wire.
+/// The place in the network data where a bit is flipped.
 #[derive(Clone, Copy, Debug)]
 enum Flip {
-    /// In the byte of this number, all connections together.
+    /// The byte with this number, counted over all connections.
     Byte(u64),
-    /// In the first record that is as long as a frame's header with what TLS puts around it; none of a handshake's is.
+    /// The first TLS record that has the length of a frame's header; no record of a handshake has it.
     FirstHeader,
 }
 
 impl Flip {
-    /// The place in these bytes, before which `start` others have passed.
+    /// The index of the place in these bytes, if `start` bytes have passed before.
     fn place(self, start: u64, bytes: &[u8]) -> Option<usize> {
         match self {
             Self::Byte(at) => at.checked_sub(start).map(|at| at as usize).filter(|at| *at < bytes.len()),
@@ -228,7 +231,7 @@ impl Flip {
     }
 }
 
-/// A proxy that flips one bit of what is sent to `to`; gives where it listens.
+/// A proxy that flips one bit of the data sent to `to`; returns the address at which it listens.
 fn flipping_proxy(to: SocketAddr, flip: Flip, flipped: Arc<AtomicBool>) -> io::Result<SocketAddr> {
     let listener = TcpListener::bind("127.0.0.1:0")?;
     let address = listener.local_addr()?;
@@ -267,15 +270,16 @@ fn pump(mut from: TcpStream, mut to: TcpStream, mut change: impl FnMut(&mut [u8]
 }
 
 const BYTES: u64 = 60_000;
-/// Tries at the same time: most of each is waiting.
+/// The number of concurrent tries; most of them only wait.
 const AT_ONCE: usize = 8;
 
-/// Tries for each of the two ways to protect the data: a few in every run, as many as `LINERATE_FLIPS` says in a long one.
+/// The number of tries for each of the two ways to protect the data: few by default, or the value of
+/// `LINERATE_FLIPS`.
 fn tries() -> usize {
     std::env::var("LINERATE_FLIPS").ok().and_then(|text| text.parse().ok()).unwrap_or(40) / 2
 }
 
-/// Pushes a file of which a bit is flipped on its way; true where the whole failed for it.
+/// Sends a file of which a bit is flipped on the network; returns whether the command failed for that reason.
 fn push_through_proxy(args: &[&str], flip: Flip) -> bool {
     let ground = Ground::new();
     let contents: Vec<u8> = (0..BYTES).map(|_| fastrand::u8(..)).collect();

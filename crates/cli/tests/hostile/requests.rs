@@ -1,4 +1,4 @@
-//! Requests that have no place, ask for too much, or for what was never offered.
+//! Tests of requests at a wrong time, for too much, or for entries that weren't offered.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -17,10 +17,10 @@ use crate::far::{
 };
 use crate::support::Run;
 
-/// What the file that is offered holds.
+/// The contents of the offered file.
 const SECRET: &[u8] = b"nobody who has it all needs to see this";
 
-/// Syncs a directory with one file to a receiver that does this once both were offered.
+/// Syncs a directory with one file to a receiver that behaves like this after both were offered.
 fn push(options: &[&str], behave: impl FnOnce(&mut Far) -> Said + Send + 'static) -> Run {
     let ground = Ground::new();
     fs::create_dir(ground.inside().join("tree")).unwrap();
@@ -66,7 +66,7 @@ fn digests_that_cannot_be_had_are_refused() {
     }
 }
 
-/// What travels of a file of which the digest is wanted so many times, and how that ends.
+/// Requests the digest of a file `times` times, and returns the result of the run.
 fn wanted_as_digests(times: usize) -> Run {
     push(&["--verify"], move |far| {
         for _ in 0..times {

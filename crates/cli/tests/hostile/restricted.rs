@@ -1,4 +1,4 @@
-//! A client that wants more of `linerate agent --below DIR` than there is below that directory.
+//! Tests of a client that tries to leave the directory of `linerate agent --below DIR`.
 
 use std::fs;
 use std::net::{SocketAddr, TcpListener};
@@ -17,7 +17,7 @@ use crate::far::{Ground, file, folder, is_sources, link, record, source, totals}
 
 const SECRET: &str = "what nobody who logs in here may see";
 
-/// A yard with `tree/file` below, and secrets beside the directory that may be reached.
+/// A directory with `tree/file` in the permitted part, and secrets beside that part.
 fn yard() -> Ground {
     let ground = Ground::new();
     fs::create_dir(ground.inside().join("tree")).unwrap();
@@ -25,7 +25,7 @@ fn yard() -> Ground {
     ground
 }
 
-/// The jobs that name this path.
+/// Jobs that name this path.
 fn jobs(path: &str) -> Vec<Job> {
     let path = path.as_bytes().to_vec();
     let sync = |delete| Options { sync: Some(Sync { delete, ..Sync::default() }), ..options() };
@@ -42,7 +42,7 @@ fn jobs(path: &str) -> Vec<Job> {
     ]
 }
 
-/// Has the agent do a job as far as it goes without asking back; everything that it says.
+/// Sends a job to the agent, and returns all messages that it sends without further requests.
 fn done(ground: &Ground, options: &[&str], job: Job) -> (Option<i32>, Vec<Message>) {
     let mut served = Served::start_with(ground, options, None);
     served.ask(job).unwrap();
@@ -70,7 +70,7 @@ fn abort(said: &[Message]) -> Option<(AbortKind, String)> {
     })
 }
 
-/// All that was said, to look for what may not be in it.
+/// All messages as text, in which the test searches for secrets.
 fn text(said: &[Message]) -> String {
     format!("{said:?}")
 }

@@ -1,5 +1,5 @@
-//! A far end that says nothing more, at any stage: with `--timeout 5` it is given up some seconds later, and the message says
-//! what was to come.
+//! Tests of a far end that becomes silent at any stage: with `--timeout 5`, the client must give up some
+//! seconds later, and its message must name the missing data.
 
 use std::fs;
 use std::io;
@@ -16,14 +16,15 @@ use crate::agent::Served;
 use crate::breaking::up_to;
 use crate::far::{Far, Ground, Said, file, hello, nowhere, record, source, totals};
 
-/// By when a client with `--timeout 5` must have ended: some eight seconds, and what the other tests beside this one take.
+/// The time within which a client with `--timeout 5` must end: some eight seconds, and additional time for
+/// concurrent tests.
 const BOUND: Duration = Duration::from_secs(13);
-/// The same on a machine with many tests at once.
+/// The time limit on a machine that runs many tests at the same time.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 type Behave = Box<dyn FnOnce(&mut Far) -> Said + Send>;
 
-/// A far end that is silent somewhere, against a client with these arguments; what the client says of it.
+/// A far end that becomes silent at some stage, the client's arguments, and the client's expected message.
 struct Case {
     args: &'static [&'static str],
     behave: Behave,
@@ -41,7 +42,7 @@ fn push(says: &'static str, behave: impl FnOnce(&mut Far) -> Said + Send + 'stat
     Case { args: PUSH, behave: Box::new(behave), says }
 }
 
-/// Says `bytes`, one a second.
+/// Sends `bytes`, one per second.
 fn drip(far: &mut Far, bytes: &[u8]) -> Said {
     for byte in bytes {
         far.raw(&[*byte])?;
@@ -50,7 +51,7 @@ fn drip(far: &mut Far, bytes: &[u8]) -> Said {
     Ok(())
 }
 
-/// Neither speaks nor listens.
+/// Neither sends nor receives.
 fn be_deaf(_: &mut Far) -> Said {
     thread::sleep(PATIENCE);
     Ok(())
@@ -167,7 +168,7 @@ fn without_a_limit_it_is_waited_for() {
     });
 }
 
-/// Commands without the option give up too, in the time of cp's without it.
+/// Commands without the option `--timeout` must give up after the default time of cp.
 #[test]
 fn commands_without_the_option_give_up_too() {
     let commands: [(&str, &[&str]); 3] =
@@ -185,7 +186,7 @@ fn commands_without_the_option_give_up_too() {
     });
 }
 
-/// Nothing but that it is there, for longer than it may be silent, at every stage.
+/// At every stage the far end sends only that it is alive, for longer than it may be silent.
 #[test]
 fn one_that_is_slow_and_says_so_is_waited_for() {
     let ground = Ground::new();
@@ -213,8 +214,8 @@ fn one_that_is_slow_and_says_so_is_waited_for() {
     assert_eq!(fs::read(ground.inside().join("x")).unwrap(), b"abc");
 }
 
-/// An agent says that it is there from its job on, before there is any data connection, and whoever it waits for; one that answers
-/// questions says nothing else.
+/// From its job on, an agent reports once a second that it is alive, even before there are data connections.
+/// An agent that only answers questions sends no such reports.
 #[test]
 fn an_agent_says_once_a_second_that_it_is_there() {
     let destination = || b".".to_vec();

@@ -1,4 +1,4 @@
-//! Offers, and what is wanted of them, from an end that lies.
+//! Tests of false offers and requests in a sync.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -14,7 +14,7 @@ use crate::far::{
 };
 use crate::support::Run;
 
-/// Syncs a directory with one file of 30 MiB to a receiver that does this once everything was offered.
+/// Syncs a directory with one file of 30 MiB to a receiver that behaves like this after the offers.
 fn push(behave: impl FnOnce(&mut Far) -> Said + Send + 'static) -> Run {
     let ground = Ground::new();
     fs::create_dir(ground.inside().join("tree")).unwrap();
@@ -125,7 +125,7 @@ fn what_it_says_it_changes_is_fit_for_a_terminal() {
     run.exits(0);
 }
 
-/// Pulls `tree` with these options from a sender that does this when it may send.
+/// Pulls `tree` with these options from a sender that behaves like this once it may send.
 fn pull(ground: &Ground, options: &[&str], behave: impl FnOnce(&mut Far) -> Said + Send + 'static) -> Run {
     let args = [options, &["far:tree", "copy"]].concat();
     let behave = |far: &mut Far| {
@@ -208,7 +208,8 @@ fn of_an_older_file_only_what_was_named_is_taken() {
     assert_eq!(fs::read(ground.inside().join("copy/x")).unwrap(), vec![1; 5 << 20]);
 }
 
-/// Else a new version could have a byte of the older one beside known ones, and the next run would give the hash of both.
+/// Otherwise a new version could contain a byte of the older one next to known bytes, and the next run would
+/// reveal the hash of both.
 #[test]
 fn of_an_older_file_a_named_chunk_is_taken_whole_or_not_at_all() {
     const MIB: u64 = 1 << 20;
@@ -231,7 +232,7 @@ fn of_an_older_file_a_named_chunk_is_taken_whole_or_not_at_all() {
     }
 }
 
-/// A client with 5 MiB of ones, and a far end that makes 8 MiB of them.
+/// A client with a file of 5 MiB of ones, and a far end that makes 8 MiB from it.
 fn take_blocks(behave: impl FnOnce(&mut Far) -> Said + Send + 'static) -> Run {
     let ground = Ground::new();
     fs::create_dir(ground.inside().join("copy")).unwrap();
@@ -250,7 +251,8 @@ fn piece(from: u64, length: u64) -> Vec<u8> {
     [from.to_le_bytes(), length.to_le_bytes()].concat()
 }
 
-/// Else a sender that can't read it could have bytes of it beside its own, and try out one after the other what they are.
+/// Otherwise a sender without access to the older file could combine its bytes with known bytes, and find
+/// them out one by one.
 #[test]
 fn of_an_older_file_whole_blocks_are_taken_wherever_they_are() {
     const BLOCK: u64 = 8 << 10;
@@ -284,7 +286,7 @@ fn of_an_older_file_whole_blocks_are_taken_wherever_they_are() {
     without_a_chunk.exits(1).says(&["of an older version"]);
 }
 
-/// The digest of a part is due, and it is right only if the sender knows the bytes.
+/// The digest of a part is required, and a sender can compute it only if it knows the bytes.
 #[test]
 fn of_pieces_of_an_older_file_the_sender_knows_the_digest_or_nothing_is_made_of_them() {
     const BLOCK: u64 = 8 << 10;
@@ -308,7 +310,7 @@ fn of_pieces_of_an_older_file_the_sender_knows_the_digest_or_nothing_is_made_of_
     send(Some([7; 32]), 0).exits(3).says(&["somebody else while it was compared"]);
 }
 
-/// Else it is by what is kept that the sender finds out which byte is the right one.
+/// Otherwise the sender could learn from the kept parts which guessed byte was correct.
 #[test]
 fn of_pieces_of_an_older_file_nothing_is_kept_that_the_sender_may_not_know() {
     const BLOCK: u64 = 8 << 10;

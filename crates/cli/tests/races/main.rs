@@ -1,8 +1,9 @@
-//! Another local user who may write into the destination, and swaps what is there for links while files land.
+//! Tests of another local user with write access to the destination, who replaces entries with links while
+//! files are received.
 //!
-//! Beside the destination lies a tree in which every name of the destination exists too. Whatever a swapped link leads
-//! there must stay as it is: its contents, modes, owners, times and names. `LINERATE_TEST_RACE_SECONDS=60` runs each
-//! race as long as a release needs; `LINERATE_TEST_PROGRAM` races another binary.
+//! Beside the destination there is a tree with all names of the destination. It must stay unchanged, wherever
+//! the links lead: its contents, modes, owners, times and names. `LINERATE_TEST_RACE_SECONDS=60` sets the
+//! duration of each race, as for a release; `LINERATE_TEST_PROGRAM` selects another binary.
 
 #[path = "../support/mod.rs"]
 mod support;
@@ -23,15 +24,16 @@ use tempfile::TempDir;
 use crate::support::{Run, Running, directory};
 use crate::tree::{Canary, count, make_original};
 
-/// A race without the variable: long enough for thousands of swaps.
+/// The default duration of a race in seconds, which is enough for thousands of replacements.
 const SECONDS: u64 = 3;
-/// Entries of the original; as many land in each run, but for those that a swap kept out.
+/// The number of entries of the source; each run receives all of them, except those that a replacement
+/// prevented.
 const ENTRIES: u64 = 10_000;
 
-/// The number of openat2(2): the same on every architecture.
+/// The system call number of openat2(2), which is the same on every architecture.
 const OPENAT2: i64 = 437;
 
-/// Races share two processors with their racers: one after the other.
+/// A lock for races, which need two processors each: they run one after the other.
 static ALONE: Mutex<()> = Mutex::new(());
 
 #[test]
@@ -82,19 +84,20 @@ fn without_openat2_process() {
     panic!("{}: {}", words[0], Command::new(words[0]).args(&words[1..]).exec());
 }
 
-/// Whether openat2(2) is there.
+/// Whether openat2(2) is available.
 #[derive(Clone, Copy, PartialEq)]
 enum Kernel {
     Whole,
     WithoutOpenat2,
 }
 
-/// Everything that one race needs: `tree` and the destination in `in`, the canary in `outside`.
+/// The directories of a race: `tree` and the destination in `in`, and the tree that must stay unchanged in
+/// `outside`.
 struct Track {
     top: TempDir,
 }
 
-/// Runs the program again and again while the racer swaps below `dest`.
+/// Runs the program repeatedly while the racer replaces entries below `dest`.
 #[track_caller]
 fn race(args: &[&str], kernel: Kernel) {
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
@@ -144,7 +147,7 @@ impl Track {
         self.top.path().join(path)
     }
 
-    /// An empty destination in place of the last one; tells how many entries that had.
+    /// Replaces the destination with an empty one; returns the number of entries of the old one.
     fn fresh_destination(&self) -> u64 {
         let trash = self.at("trash/dest");
         fs::rename(self.at("in/dest"), &trash).expect("the racer doesn't touch the top");
@@ -185,14 +188,14 @@ fn program() -> PathBuf {
     std::env::var_os("LINERATE_TEST_PROGRAM").unwrap_or_else(built).into()
 }
 
-/// This test program again, for one of its ignored tests.
+/// Runs this test program for one of its ignored tests.
 fn this_test(name: &str) -> Command {
     let mut command = Command::new(std::env::current_exe().expect("it runs"));
     command.args([name, "--exact", "--ignored", "--nocapture"]);
     command
 }
 
-/// True where the program has the option; else a line says that it isn't raced.
+/// Whether the program has the option; if not, prints that the race is skipped.
 fn knows(command: &str, option: &str) -> bool {
     let help = Command::new(program()).args([command, "--help"]).output().expect("it runs");
     let known = String::from_utf8_lossy(&help.stdout).contains(option);
@@ -202,7 +205,7 @@ fn knows(command: &str, option: &str) -> bool {
     known
 }
 
-/// Has the kernel answer openat2(2) as one does that doesn't have it, in this process and those that it starts.
+/// Makes the kernel refuse openat2(2), in this process and its children, as kernels without it do.
 fn deny_openat2() {
     use seccompiler::{BpfProgram, SeccompAction, SeccompFilter};
     let arch = std::env::consts::ARCH.try_into().expect("an architecture that linerate is built for");

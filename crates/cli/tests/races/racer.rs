@@ -1,4 +1,5 @@
-//! The process that swaps: directories and files of the destination for links to a tree outside, and back.
+//! The process that replaces directories and files of the destination with links to a tree outside, and
+//! restores them.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -13,19 +14,19 @@ use crate::tree::{DIRECTORIES, FILES};
 
 const TOP: &str = "LINERATE_RACER_TOP";
 
-/// Starts it; it ends when it is dropped.
+/// Starts the process, which is killed on drop.
 pub fn start(top: &Path) -> Running {
     let mut command = this_test("racer_process");
     command.env(TOP, top);
     Running::start(command)
 }
 
-/// How often it has swapped something so far.
+/// The number of replacements so far.
 pub fn swaps(top: &Path) -> u64 {
     fs::read_to_string(top.join("swaps")).ok().and_then(|text| text.parse().ok()).unwrap_or(0)
 }
 
-/// What the process does until it is killed.
+/// The main function of the process, which runs until it is killed.
 pub fn run() {
     let Some(top) = std::env::var_os(TOP) else { return };
     let mut racer = Racer { top: top.into(), swaps: 0, spoiled: 0, told: Instant::now() };
@@ -37,7 +38,7 @@ pub fn run() {
 struct Racer {
     top: PathBuf,
     swaps: u64,
-    /// Names in `aside` that were given up, as they hold something real now.
+    /// The number of names in `aside` that can't be used any more, because they hold received entries now.
     spoiled: u64,
     told: Instant,
 }
@@ -61,7 +62,7 @@ impl Racer {
         }
     }
 
-    /// Has `name` below the destination be a link to `target` for a moment.
+    /// Replaces `name` below the destination with a link to `target` for a moment.
     fn swap(&mut self, name: &str, target: &str) {
         let place = self.top.join("in/dest").join(name);
         // In trees of a copy the names lie one level deeper.
@@ -78,7 +79,7 @@ impl Racer {
         self.top.join("in/dest/tree").join(name)
     }
 
-    /// Puts a link in the place of something that has no real name yet, and leaves it there.
+    /// Replaces an entry with a temporary name by a link, without restoring it.
     fn swap_temporary(&mut self, directory: &str) {
         for directory in [self.top.join("in/dest").join(directory), self.deeper(directory)] {
             let names = fs::read_dir(directory).into_iter().flatten().flatten();
@@ -91,7 +92,7 @@ impl Racer {
         }
     }
 
-    /// A link to `target` that may take the place of something.
+    /// Makes a link to `target` that can replace an entry.
     fn link(&mut self, target: &str) -> PathBuf {
         let link = self.top.join("aside").join(target.replace('/', "-"));
         if fs::symlink_metadata(&link).is_ok_and(|found| !found.is_symlink()) {

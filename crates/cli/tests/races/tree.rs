@@ -1,4 +1,4 @@
-//! The original, and the tree outside that must stay as it is.
+//! Makes the source tree, and the tree outside of the destination that must stay unchanged.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, Metadata};
@@ -7,12 +7,12 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{Mode, OFlags, ResolveFlags, openat, openat2};
 
-/// Directories of each directory, down to the second level.
+/// The number of subdirectories of each directory, for two levels.
 pub const DIRECTORIES: u64 = 10;
-/// Files of each directory of the second level in the canary.
+/// The number of files in each directory of the second level of the canary.
 pub const FILES: u64 = 8;
 
-/// A tree of so many entries: small files, and some of which each comes in a frame of its own.
+/// Makes a tree with `entries` entries: small files, and some files that are sent in separate frames.
 pub fn make_original(top: &Path, entries: u64) {
     let files = entries / (DIRECTORIES * DIRECTORIES) - 1;
     for directory in directories(top) {
@@ -26,7 +26,8 @@ pub fn make_original(top: &Path, entries: u64) {
     }
 }
 
-/// What a sync has to delete, under names that the canary has too. No swapped link is followed here either.
+/// Makes entries that a sync must delete; the canary has the same names, and deleting must not follow links
+/// to it.
 pub fn add_extras(top: &Path) {
     let top = File::open(top).expect("the racer doesn't touch the top");
     for directory in directories(Path::new("")) {
@@ -47,7 +48,7 @@ fn directories(top: &Path) -> impl Iterator<Item = PathBuf> {
     pairs.map(move |(a, b)| top.join(format!("d{a}/d{b}")))
 }
 
-/// Entries below `top`, through no link.
+/// The number of entries below `top`, without following links.
 pub fn count(top: &Path) -> u64 {
     walk(top).count() as u64
 }
@@ -63,13 +64,13 @@ fn walk(top: &Path) -> impl Iterator<Item = PathBuf> {
     })
 }
 
-/// A tree outside the destination that has its names.
+/// A tree outside the destination that has the destination's names.
 pub struct Canary {
     top: PathBuf,
     before: BTreeMap<PathBuf, Seen>,
 }
 
-/// What would tell of any change: of the inode also its change time, so that nothing can be put back.
+/// The properties of an entry that reveal any change; the inode's change time can't be set back.
 #[derive(Debug, PartialEq)]
 struct Seen {
     inode: (u64, u64, u64),
@@ -81,7 +82,7 @@ struct Seen {
 }
 
 impl Canary {
-    /// Makes it at `top`.
+    /// Makes the canary at `top`.
     pub fn make(top: &Path) -> Self {
         for directory in directories(top) {
             fs::create_dir_all(&directory).expect("writable");
@@ -92,7 +93,7 @@ impl Canary {
         Self { top: top.to_owned(), before: seen(top) }
     }
 
-    /// Panics where anything in it isn't as it was.
+    /// Panics if anything in the canary has changed.
     #[track_caller]
     pub fn assert_untouched(&self, when: &str) {
         let now = seen(&self.top);

@@ -1,4 +1,4 @@
-//! What the test programs share: a command that runs with its output kept and never longer than a limit.
+//! Shared code of the test programs: runs a command with a time limit, and keeps its output.
 
 #![allow(dead_code, reason = "each test program uses a part of it")]
 
@@ -16,25 +16,25 @@ use rustix::fs::XattrFlags;
 use rustix::process::{Pid, Signal};
 use tempfile::TempDir;
 
-/// Long enough for any command of these tests on a busy machine; one that needs more hangs.
+/// The time limit of a command, which is long enough for a busy machine.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A command that has ended.
+/// The result of a command that has ended.
 pub struct Run {
-    /// Its exit code; none where a signal ended it.
+    /// The exit code; `None` if a signal ended the command.
     pub code: Option<i32>,
-    /// The signal that ended it.
+    /// The number of the signal that ended the command, if one did.
     pub signal: Option<i32>,
-    /// What it printed.
+    /// The standard output of the command.
     pub out: String,
-    /// What it printed on standard error.
+    /// The standard error of the command.
     pub err: String,
-    /// How long it took.
+    /// The duration of the command.
     pub time: Duration,
 }
 
 impl Run {
-    /// The same, where the exit code is `code`; panics with all that was printed where it isn't.
+    /// Returns the result unchanged if its exit code is `code`; otherwise panics with the output.
     #[track_caller]
     pub fn exits(self, code: i32) -> Self {
         assert_eq!(self.code, Some(code), "exit code; {self}");
@@ -42,7 +42,7 @@ impl Run {
         self
     }
 
-    /// The same, where standard error says all of `words`.
+    /// Returns the result unchanged if standard error contains all of `words`; otherwise panics.
     #[track_caller]
     pub fn says(self, words: &[&str]) -> Self {
         for word in words {
@@ -52,7 +52,7 @@ impl Run {
     }
 }
 
-/// For messages of failed tests: how it ended, and the ends of what it printed.
+/// Prints the result and the last lines of the output, for messages of failed tests.
 impl Display for Run {
     fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
         let Self { code, signal, time, .. } = self;
@@ -65,7 +65,7 @@ impl Display for Run {
     }
 }
 
-/// A command under way. One that is dropped is killed.
+/// A running command; it is killed on drop.
 pub struct Running {
     child: Child,
     out: File,
@@ -80,19 +80,19 @@ pub fn start(here: &Path, words: &[&str]) -> Running {
     Running::start(command)
 }
 
-/// Runs linerate in a directory.
+/// Runs linerate in a directory to its end.
 #[track_caller]
 pub fn run(here: &Path, words: &[&str]) -> Run {
     start(here, words).end()
 }
 
 impl Running {
-    /// Starts it with nothing to read, in a process group of its own.
+    /// Starts a command without input, in a separate process group.
     pub fn start(command: Command) -> Self {
         Self::start_onto(command, tempfile::tempfile().expect("a temporary file"))
     }
 
-    /// The same, with `out` as its standard output.
+    /// Starts a command with `out` as its standard output.
     pub fn start_onto(mut command: Command, out: File) -> Self {
         let err = tempfile::tempfile().expect("a temporary file");
         let copy = |file: &File| Stdio::from(file.try_clone().expect("a descriptor is free"));
@@ -102,29 +102,29 @@ impl Running {
         Self { child, out, err, begun: Instant::now() }
     }
 
-    /// Its process.
+    /// The process ID of the command.
     pub fn pid(&self) -> i32 {
         i32::try_from(self.child.id()).expect("process ids are below 2^22")
     }
 
-    /// Sends it a signal.
+    /// Sends a signal to the command's process.
     pub fn signal(&self, signal: Signal) {
         send(self.pid(), signal);
     }
 
-    /// Sends a signal to it and its descendants, as a terminal does.
+    /// Sends a signal to the command's process group, as a terminal does.
     pub fn signal_group(&self, signal: Signal) {
         // A group that is gone already is as good.
         let group = Pid::from_raw(self.pid()).expect("process ids are positive");
         let _ = rustix::process::kill_process_group(group, signal);
     }
 
-    /// True where it has ended.
+    /// Whether the command has ended.
     pub fn has_ended(&mut self) -> bool {
         !matches!(self.child.try_wait(), Ok(None))
     }
 
-    /// True where it has printed `words` by now.
+    /// Whether the command has printed `words` so far.
     pub fn has_said(&self, words: &str) -> bool {
         let Ok(length) = self.err.metadata().map(|metadata| metadata.len()) else { return false };
         let mut said = vec![0; length as usize];
@@ -132,7 +132,7 @@ impl Running {
         self.err.read_exact_at(&mut said, 0).is_ok() && String::from_utf8_lossy(&said).contains(words)
     }
 
-    /// What it has printed on standard output and standard error by now.
+    /// The command's standard output and standard error so far.
     pub fn said(&self) -> String {
         let read = |file: &File| {
             let mut said = vec![0; file.metadata().map_or(0, |metadata| metadata.len() as usize)];
@@ -143,13 +143,13 @@ impl Running {
         read(&self.out) + &read(&self.err)
     }
 
-    /// Waits for its end; panics with what it printed where that doesn't come.
+    /// Waits for the command's end; panics with its output if the time limit passes.
     #[track_caller]
     pub fn end(self) -> Run {
         self.end_within(PATIENCE)
     }
 
-    /// The same, for those that must end soon.
+    /// Waits for the command's end, with the time limit `patience`.
     #[track_caller]
     pub fn end_within(mut self, patience: Duration) -> Run {
         let ended = within(patience, || self.has_ended());
@@ -177,14 +177,14 @@ impl Drop for Running {
     }
 }
 
-/// Sends a signal to a process; one that is gone already is as good.
+/// Sends a signal to a process; a process that has already ended is ignored.
 pub fn send(pid: i32, signal: Signal) {
     if let Some(pid) = Pid::from_raw(pid) {
         let _ = rustix::process::kill_process(pid, signal);
     }
 }
 
-/// The processes that have this text in their environment.
+/// The processes whose environment contains this text.
 pub fn processes_with(mark: &str) -> Vec<i32> {
     let pids = std::fs::read_dir("/proc").expect("proc is mounted").flatten();
     let pids = pids.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
@@ -196,7 +196,7 @@ pub fn processes_with(mark: &str) -> Vec<i32> {
     pids.filter(marked).collect()
 }
 
-/// Looks again and again until it is `done`; false where it never was.
+/// Calls `done` repeatedly until it returns true or `patience` has passed; returns whether it became true.
 pub fn within(patience: Duration, mut done: impl FnMut() -> bool) -> bool {
     let deadline = Instant::now() + patience;
     while !done() {
@@ -208,7 +208,7 @@ pub fn within(patience: Duration, mut done: impl FnMut() -> bool) -> bool {
     true
 }
 
-/// A directory that every user may enter, on a tmpfs where there is one.
+/// Makes a directory that every user may enter, on a tmpfs if there is one.
 pub fn directory(prefix: &str) -> TempDir {
     let mut builder = tempfile::Builder::new();
     let builder = builder.prefix(prefix).permissions(PermissionsExt::from_mode(0o755));
@@ -217,7 +217,8 @@ pub fn directory(prefix: &str) -> TempDir {
     made.expect("a temporary directory")
 }
 
-/// The same on a file system that takes users' extended attributes; none, and a line that says so, where there is none.
+/// Like [`directory`], on a file system that supports extended attributes of users. If there is none, prints
+/// a line and returns `None`.
 pub fn directory_with_attributes(prefix: &str) -> Option<TempDir> {
     let mut builder = tempfile::Builder::new();
     let builder = builder.prefix(prefix).permissions(PermissionsExt::from_mode(0o755));

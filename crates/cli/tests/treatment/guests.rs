@@ -1,4 +1,4 @@
-//! Treatments of virtual machines, which have drivers' settings.
+//! Tests of treating virtual machines, which have drivers' settings.
 
 use std::path::Path;
 use std::process::Command;
@@ -48,7 +48,7 @@ fn a_virtual_machine_is_treated_and_is_as_before() {
     assert!(differing.is_empty(), "{run}");
 }
 
-/// Runs a script beside a virtual machine, g0.
+/// Runs a script beside a virtual machine with the name g0.
 fn in_guest(queues: u32, script: &str) -> support::Run {
     let mut command = Command::new(PROGRAM);
     command.args(["lab", "run", "--guests", "1", "--guest-kind", "qemu"]);
@@ -68,7 +68,7 @@ fn has_guests() -> bool {
     true
 }
 
-/// The kernel's own discipline comes back only while it is the default.
+/// The kernel's default queueing discipline can only be restored while it is the default.
 #[test]
 fn a_discipline_that_cannot_come_back_is_named() {
     if !has_guests() {
@@ -107,7 +107,7 @@ fn a_discipline_that_cannot_come_back_is_named() {
     }
 }
 
-/// A driver's own table follows its queues; a table that somebody has chosen keeps the queues that it names.
+/// A driver's default RSS table follows the number of queues; a table that a user has set keeps its queues.
 #[test]
 fn an_rss_table_comes_back_as_the_drivers_own() {
     if !has_guests() {
@@ -137,7 +137,7 @@ fn an_rss_table_comes_back_as_the_drivers_own() {
     assert_eq!(run.out, tables, "{run}");
 }
 
-/// The kernel takes a discipline's quantum from the MTU when it makes the discipline.
+/// The kernel computes a discipline's quantum from the MTU when the discipline is created.
 #[test]
 fn a_discipline_has_the_quantum_of_the_former_mtu_again() {
     if !has_guests() {

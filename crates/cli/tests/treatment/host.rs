@@ -1,4 +1,4 @@
-//! A host that is ill: a network namespace with faults.
+//! A network namespace that simulates a host with faults.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -14,14 +14,14 @@ use tempfile::TempDir;
 use super::PROGRAM;
 use super::support::{self, Running, processes_with, send};
 
-/// A host made of a network namespace, with one port, that has several faults.
+/// A simulated host with one port and several faults.
 pub struct Ill {
     pub name: String,
     pub directory: TempDir,
 }
 
 impl Ill {
-    /// None, and a line that says why, where none can be made.
+    /// Makes the host; if that is impossible, prints the reason and returns `None`.
     pub fn host() -> Option<Self> {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         if !is_root("namespaces") {
@@ -49,7 +49,7 @@ impl Ill {
         self.directory.path().join("state")
     }
 
-    /// A command inside it.
+    /// A command that runs inside the namespace.
     pub fn command(&self, program: &str) -> Command {
         let mut command = Command::new("ip");
         command.args(["netns", "exec", &self.name, program]).env("LINERATE_TEST_MARK", &self.name);
@@ -67,7 +67,7 @@ impl Ill {
         self.doctor_from(None, words)
     }
 
-    /// The same, from a login by ssh.
+    /// Runs the doctor as from a login by ssh.
     pub fn doctor_from(&self, connection: Option<&str>, words: &[&str]) -> Running {
         let mut command = self.command(PROGRAM);
         command.arg("doctor").args(words).arg("--state").arg(self.state());
@@ -82,13 +82,13 @@ impl Ill {
         serde_json::from_str(&run.out).unwrap_or_else(|error| panic!("{error}: {run}"))
     }
 
-    /// Applies all that helps; returns the identifier.
+    /// Applies all useful changes, and returns the identifier of the treatment.
     pub fn apply(&self, words: &[&str]) -> String {
         let told = self.json(&[&["--apply", "--yes"], words].concat());
         told["id"].as_str().unwrap_or_else(|| panic!("{told}")).to_owned()
     }
 
-    /// Every setting that a treatment could change here, and many more.
+    /// All settings that a treatment could change here, and many others.
     pub fn settings(&self) -> BTreeMap<String, String> {
         let text = self.sh("grep -rs '' /proc/sys/net /sys/class/net/v0/mtu /sys/class/net/v1/mtu || true
              grep -s '' /sys/class/net/v[01]/queues/*/[rx]ps_cpus || true
@@ -114,7 +114,7 @@ impl Ill {
         changed.map(|(name, value)| format!("{name}: {value} -> {:?}", now.get(name))).collect()
     }
 
-    /// The switch's processes.
+    /// The processes of the switch that takes changes back.
     pub fn switches(&self) -> Vec<i32> {
         let is_switch = |pid: &i32| {
             let words = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Treatments under odd circumstances: ports that change their names, journals that were lost, plans of other hosts.
+//! Tests of treatments in unusual situations: renamed ports, lost journals, and plans of other hosts.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use super::host::Ill;
 use super::support::{Running, send, within};
 use super::{DEADLINE, PROGRAM, far_shell, planned};
 
-/// A plan's file with these steps, for this host.
+/// Writes a plan with these steps for this host, and returns its path.
 pub fn planned_for(host: &str, directory: &Path, name: &str, steps: &[Value]) -> PathBuf {
     let plan =
         json!({"type": "doctor-plan", "schema": 1, "host": host, "steps": steps, "left": [], "advice": []});
@@ -24,7 +24,7 @@ fn step(setting: Value, before: &str, new: &str) -> Value {
     json!({"checks": ["x"], "setting": setting, "before": before, "new": new})
 }
 
-/// Changes of all kinds that v0 has.
+/// Writes a plan with all kinds of changes that port v0 supports.
 fn of_v0(host: &Ill) -> PathBuf {
     let steps = [
         step(json!({"kind": "sysctl", "key": "net.ipv4.tcp_sack"}), "0", "1"),
@@ -37,7 +37,7 @@ fn of_v0(host: &Ill) -> PathBuf {
     planned(host.directory.path(), "v0.json", &steps)
 }
 
-/// What `of_v0` changes of a port.
+/// The settings of a port that `of_v0` changes.
 fn state_of(host: &Ill, port: &str) -> String {
     host.sh(&format!(
         "cat /sys/class/net/{port}/mtu /proc/sys/net/ipv6/conf/{port}/mtu 2>/dev/null || true
@@ -46,7 +46,7 @@ fn state_of(host: &Ill, port: &str) -> String {
     ))
 }
 
-/// Gives v0 another name, and its old name to a new port in the same state.
+/// Renames v0, and gives its old name to a new port with the same settings.
 fn rename_v0(host: &Ill) {
     host.sh("ip link set v0 down; ip link set v0 name w0; ip link set w0 up
          ip link add v0 numrxqueues 2 numtxqueues 2 type veth peer name v7 numrxqueues 2 numtxqueues 2
@@ -93,7 +93,7 @@ fn the_switch_finds_a_port_with_another_name_and_leaves_one_that_is_gone() {
     assert_eq!(state_of(&host, "v0"), namesake);
 }
 
-/// A kept setting goes by the name of its port at each start.
+/// A kept setting is applied by the port's name at each boot.
 #[test]
 fn a_port_with_another_name_is_not_kept() {
     let Some(host) = Ill::host() else { return };
@@ -109,7 +109,8 @@ fn a_port_with_another_name_is_not_kept() {
     assert!(!root.join("etc/systemd/system/linerate-doctor.service").exists());
 }
 
-/// Whatever is lost of a journal: nothing is changed anew before its switch has done its work.
+/// As long as a treatment's switch hasn't finished, no other treatment may start, even if the journal is
+/// lost.
 #[test]
 fn a_lost_journal_blocks_the_next_treatment() {
     let Some(host) = Ill::host() else { return };

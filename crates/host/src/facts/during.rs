@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use super::{Fact, Facts, Port, PortCounters, Qdisc, SoftnetCpu};
 
 impl Facts {
-    /// The same facts, in which losses, and the totals of which they are a share, are counted only since the
-    /// reading `before`, which was made `seconds` ago. Interrupts and packets by queue are still counted
+    /// Returns the facts, in which losses, and the totals of which they are a share, are counted only since
+    /// the reading `before`, which was made `seconds` ago. Interrupts and packets by queue are still counted
     /// since boot, since their distribution needs a long time.
     pub fn since(mut self, before: &Facts, seconds: f64) -> Self {
         if let (Fact::Known(ports), Fact::Known(_)) = (&mut self.ports, &before.ports) {

@@ -44,7 +44,7 @@ impl<T> Fact<T> {
         }
     }
 
-    /// The same fact with a reference to its value.
+    /// The fact with a reference to its value instead of the value.
     pub fn as_ref(&self) -> Fact<&T> {
         match self {
             Fact::Known(value) => Fact::Known(value),
@@ -53,7 +53,7 @@ impl<T> Fact<T> {
         }
     }
 
-    /// This fact, or `other` if this fact is not applicable.
+    /// Returns this fact or, if it is not applicable, `other`.
     pub fn or_else(self, other: impl FnOnce() -> Fact<T>) -> Fact<T> {
         match self {
             Fact::NotApplicable => other(),

@@ -184,7 +184,8 @@ impl PortInputs<'_> {
 const WITHOUT_SPEED: [&str; 4] = ["veth", "bridge", "tun", "dummy"];
 
 impl Port {
-    /// This interface's facts; if /sys shows another network namespace, with the values of RTM_GETLINK.
+    /// The interface's facts; if /sys belongs to a different network namespace, its values come from
+    /// RTM_GETLINK instead.
     fn or_as(mut self, layer: Fact<PortLayer>) -> Self {
         if let Fact::Known(told) = &layer {
             let is_other = matches!((&self.state, &self.mtu), (Fact::Unreadable(_), Fact::Unreadable(_)));

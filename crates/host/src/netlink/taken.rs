@@ -86,7 +86,7 @@ fn scope(address: &SocketAddr) -> Option<u32> {
     }
 }
 
-/// Both ends of a login, from the environment variable that sshd has set.
+/// The addresses of both ends of a login, from the environment variable that sshd has set.
 pub(crate) struct LoginEnds {
     pub(crate) client: IpAddr,
     pub(crate) own: IpAddr,

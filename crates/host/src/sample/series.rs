@@ -9,7 +9,7 @@ use super::{KINDS, Recording};
 pub struct TimeSeries {
     /// The kind of data: `cpu`, `ports` and so on.
     pub kind: String,
-    /// What the values describe, such as `all busy` or `eth0 received`.
+    /// A name for the values, such as `all busy` or `eth0 received`.
     pub name: String,
     /// The unit of the values: `%`, `bit/s`, `1/s`.
     pub unit: String,

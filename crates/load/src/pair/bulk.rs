@@ -26,7 +26,7 @@ const SMALL_BLOCK: usize = 16 * 1024;
 /// The amount of data that a load sends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Amount {
-    /// As much data as can be sent in this time. The receivers don't count the warm-up.
+    /// The time for which data is sent. The receivers don't count the warm-up.
     Time(Window),
     /// The number of bytes that all pairs send together; all of them are counted.
     Bytes(u64),

@@ -10,7 +10,7 @@ use crate::net::session::out_of_turn;
 /// The stages and usage in an agent's last message.
 type LastReport = (Stages, Usage);
 
-/// Where the client sends a message that it got from an agent.
+/// The destination of a message that the client got from an agent.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Fate {
     /// The message is for the other agent.

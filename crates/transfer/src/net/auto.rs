@@ -75,7 +75,7 @@ pub struct Glance {
     pub is_held: bool,
 }
 
-/// What limits the rate of a transfer.
+/// The factor that limits the rate of a transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Limit {
     /// A thread of either end, on a host with idle processors.

@@ -44,7 +44,7 @@ impl ChannelWriter {
     }
 }
 
-/// Both sides of a control channel.
+/// A control channel, with its sending and its receiving side.
 pub struct Control {
     /// The writing side.
     pub channel: Arc<Channel>,
@@ -62,9 +62,9 @@ pub struct Control {
 pub struct TunnelWay {
     /// A tunnel exists in this channel.
     pub open: AtomicBool,
-    /// This end receives the transfer's data.
+    /// Whether this end receives the transfer's data.
     pub receives: AtomicBool,
-    /// Both ends may send in the tunnel. This is the case for two agents, whose stream has its own cipher.
+    /// Whether both ends may send in the tunnel, as two agents do, whose stream has its own cipher.
     pub both: AtomicBool,
 }
 

@@ -19,7 +19,7 @@ use rustls::{
 };
 use std::sync::Arc;
 
-/// This end's key pair.
+/// The key pair of this end.
 pub struct Keys {
     certified: Arc<CertifiedKey>,
     provider: Arc<CryptoProvider>,

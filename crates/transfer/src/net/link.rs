@@ -61,9 +61,9 @@ impl LinkEnd {
 pub struct LinkedPeer {
     /// The other agent's address.
     pub address: IpAddr,
-    /// This agent's address.
+    /// The address of this agent.
     pub own: IpAddr,
-    /// This end has dialled the connection.
+    /// Whether this end has opened the connection.
     pub dials: bool,
     /// The ports that data may use.
     pub ports: Option<(u16, u16)>,

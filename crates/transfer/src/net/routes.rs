@@ -27,9 +27,9 @@ pub enum Interfaces {
 /// One link: an interface of this host and an address of the other end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DataRoute {
-    /// This host's interface.
+    /// The name of an interface of this host.
     pub interface: String,
-    /// This host's address on the interface, if the kernel would choose another interface.
+    /// The address of this host on the interface, if the kernel would choose another interface.
     pub bound: Option<IpAddr>,
     /// The other end's address on this link.
     pub to: SocketAddr,

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use crate::base::lock::lock;
 use crate::net::channel::Channel;
 
-/// What carries the bytes of a stream.
+/// The connection or tunnel that carries the bytes of a stream.
 pub enum Transport {
     /// A TCP connection.
     Tcp(TcpStream),

@@ -21,7 +21,7 @@ pub const NO_BACKUP_DIR: &str = "The backup-dir";
 /// The end of the error message that a backup could not be kept.
 pub const BACKUP_ADVICE: &str = "backups need a directory that can be made";
 
-/// Where and how backups are kept.
+/// The settings for backups.
 pub struct Backups {
     /// A directory below which backups have the same paths as the originals; `None`: each backup is in the directory of
     /// its original.

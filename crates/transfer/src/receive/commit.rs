@@ -74,7 +74,7 @@ pub enum ToCommit {
 
 /// Syncs, verifies, records and renames groups of files.
 pub struct Committer<'a> {
-    /// This end's counters.
+    /// The counters of this end.
     pub counters: &'a Counters,
     /// Receives problems.
     pub problem: &'a (dyn Fn(Problem) + Sync),

@@ -76,7 +76,7 @@ pub struct DividedTarget {
 pub enum DividedState {
     /// All pieces have arrived, and the marks were cut off.
     Whole,
-    /// This number of pieces is missing.
+    /// The file isn't complete; the number is that of the missing pieces.
     Lacks(u64),
     /// The file no longer has this temporary name: another transfer has renamed it to its real name, or it
     /// was removed.

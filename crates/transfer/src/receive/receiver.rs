@@ -170,7 +170,7 @@ fn writer(options: &Options, tell: &dyn Fn(Problem)) -> MetadataWriter {
     })
 }
 
-/// What the receiver needs for the last steps, after all streams have ended.
+/// The data for the receiver's last steps, after all streams have ended.
 struct Taken<'a> {
     /// Directories that have changed.
     touched: Touched,

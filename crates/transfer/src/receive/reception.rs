@@ -43,7 +43,7 @@ pub struct Reception<'a> {
     pub ground: Ground<'a>,
     /// Notes that are kept from one entry to the next.
     pub notes: Notes,
-    /// Where results are reported.
+    /// The channels and callbacks for reports.
     pub reports: Reports<'a>,
 }
 
@@ -51,7 +51,7 @@ pub struct Reception<'a> {
 pub struct Settings {
     /// Entries on other file systems than the destination's aren't deleted.
     pub one_file_system: bool,
-    /// The sender removes each of its files after it has arrived.
+    /// Whether the sender removes each of its files after the file has arrived.
     pub removes_sources: bool,
     /// The options by which existing entries may stay unchanged, if there are any.
     pub leaves: Option<Sync>,
@@ -111,7 +111,7 @@ pub struct Ground<'a> {
     pub writer: &'a MetadataWriter,
     /// The files that earlier runs of the command have left, as their journal records them.
     pub past: Option<&'a Past>,
-    /// This run's journal, from which a later run can resume.
+    /// The journal of this run, from which a later run can resume.
     pub journal: &'a Journal,
 }
 
@@ -139,12 +139,12 @@ pub struct Notes {
     pub further_names: Mutex<Spool<FurtherName>>,
 }
 
-/// Where results are reported.
+/// The channels and callbacks for reports about a transfer.
 #[derive(Clone)]
 pub struct Reports<'a> {
     /// The queue of complete files for the committer.
     pub finished: Sender<ToCommit>,
-    /// This end's counters.
+    /// The counters of this end.
     pub counters: &'a Counters,
     /// Receives problems.
     pub problem: &'a (dyn Fn(Problem) + std::marker::Sync),

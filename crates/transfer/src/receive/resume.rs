@@ -47,9 +47,9 @@ fn site(landing: &Landing, options: &Options) -> Option<Site> {
     Site::of(landing.root.top(), options, landing.places(), KeyStore::of_transfer(options))
 }
 
-/// This run's journal, and the records of earlier runs.
+/// The journal of this run, and the records of earlier runs.
 pub struct Resume {
-    /// This run's journal.
+    /// The journal of this run.
     pub journal: Journal,
     /// The records of earlier runs.
     pub past: Option<Box<Past>>,

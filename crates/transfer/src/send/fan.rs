@@ -118,7 +118,7 @@ enum FanBeginning {
     Together,
     /// Alone: no other transfer waits for this one.
     Alone,
-    /// With a scan of its own, but together with the other transfers that begin in this way.
+    /// A transfer with a separate scan, which starts together with other such transfers.
     Orphan,
 }
 

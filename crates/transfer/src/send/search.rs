@@ -141,7 +141,7 @@ impl Drop for BlockTable {
 pub enum Piece {
     /// Bytes that were not found in the older version.
     New(Range<usize>),
-    /// A block that the older version has at this offset.
+    /// A block that the older version has at this offset, with its place in the new version and its hash.
     Old(Range<usize>, u64, BlockHash),
     /// Undecided until more bytes are available; the first N bytes are done and can be dropped.
     More(usize),

@@ -19,7 +19,7 @@ const MOST_BYTES: u64 = 1 << 20;
 /// If an unknown name has at least this similarity to a known name, it is probably a typing error.
 const SLIP: f64 = 0.75;
 
-/// Who owns a configuration file.
+/// The owner of a configuration file: the user or the system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ConfigOwner {
     /// The file is this user's.

@@ -167,7 +167,7 @@ impl LoggedEvent {
         }
     }
 
-    /// This event with the name of one of several copies.
+    /// Adds the name of one of several copies to this event.
     pub fn at(mut self, member: &MemberOutput) -> Self {
         let (name, line) = (&member.name, self.line);
         let (line, field) = match member.kind {
@@ -182,7 +182,7 @@ impl LoggedEvent {
         self
     }
 
-    /// This event; with the name of the copy if it is one of several.
+    /// Adds the name of the copy to this event, if the copy is one of several.
     pub fn at_member(self, member: Option<&MemberOutput>) -> Self {
         match member {
             Some(member) => self.at(member),

@@ -75,7 +75,7 @@ fn ends_within_a_line(file: &File) -> bool {
     last().is_some_and(|last| last != b'\n')
 }
 
-/// The same regular file, opened for reading, since the existing descriptor is only for writing.
+/// Opens the same regular file for reading, since the existing descriptor is only for writing.
 fn read_again(file: &File) -> Option<File> {
     file.metadata().ok().filter(std::fs::Metadata::is_file)?;
     File::open(format!("/proc/self/fd/{}", file.as_raw_fd())).ok()

@@ -237,7 +237,7 @@ mod tests {
             assert_eq!(value(&done, Gauge::RunLastSuccess), value(&done, Gauge::RunEnd), "{code:?}");
         }
         let done = run(&file, Code::Done);
-        // This exit code 4 is that of the measured command, and not of linerate.
+        // Exit code 4 comes from the measured command here, not from linerate.
         let failed = run(&file, Code::Command(4));
         assert_eq!(value(&failed, Gauge::RunLastSuccess), value(&done, Gauge::RunEnd));
     }

@@ -160,7 +160,7 @@ impl FormedChain {
 }
 
 impl RollPlace {
-    /// The message that tells an agent its position.
+    /// The message that informs an agent of its position.
     pub fn link(&self) -> Option<ChainLink> {
         let (chain, place) = (&self.chain, self.place);
         let previous = match chain.lead.shape().before(place) {
@@ -176,7 +176,7 @@ impl RollPlace {
         })
     }
 
-    /// The message that tells an agent about the host at `place`, to which it forwards and which has these
+    /// The message that informs an agent of the host at `place`, to which it forwards and which has these
     /// addresses.
     pub fn next(&self, place: usize, candidates: Vec<SocketAddr>) -> Option<ChainNext> {
         let chain = &self.chain;

@@ -1,4 +1,4 @@
-//! Copies that go on without their client: found again, watched, ended, and gone on from.
+//! Tests of copies that continue without their client: they can be listed, watched, ended and resumed.
 
 use std::ffi::OsString;
 use std::fs;
@@ -17,7 +17,7 @@ use crate::network::Wall;
 use crate::support::{PATIENCE, Run, send, within};
 use crate::tree::{assert_alike, make_mixed, names, noise, temporaries, write};
 
-/// A copy that goes on alone, with a tree that takes it some seconds at the rate.
+/// Starts a copy that continues without its client, of a tree that takes some seconds at the set rate.
 fn left(trio: &Trio, options: &[&str], to: &str) -> Run {
     let mut line: Vec<OsString> = options.iter().map(OsString::from).collect();
     line.extend(args!["--detach", "-r", trio.src("tree"), trio.dst(to)]);
@@ -32,7 +32,7 @@ fn large_tree(trio: &Trio) {
     }
 }
 
-/// The name of the job that a run left.
+/// The name of the job that a run started.
 fn job(run: &Run) -> String {
     let (_, rest) = run.err.split_once("linerate: job ").expect("it names the job");
     rest[..8].to_owned()
@@ -43,14 +43,14 @@ fn status(trio: &Trio, host: &str) -> Vec<Value> {
     events(&run.out)
 }
 
-/// The list for people.
+/// Checks the list of jobs in the form for users.
 #[track_caller]
 fn says(trio: &Trio, host: &str, words: &[&str]) {
     let run = trio.run("status", args![host]).exits(0);
     words.iter().for_each(|words| assert!(run.out.contains(words), "{words}: {run}"));
 }
 
-/// The only job at a host, once it isn't running any more.
+/// Waits until the only job at a host isn't running any more, and returns it.
 fn ended(trio: &Trio, host: &str) -> Value {
     let mut found = Value::Null;
     let over = || {
@@ -63,7 +63,7 @@ fn ended(trio: &Trio, host: &str) -> Value {
     found
 }
 
-/// Some of it has landed, and it goes on.
+/// Waits until a part of the tree has arrived, while the copy continues.
 fn landing(trio: &Trio, to: &str) {
     let to = trio.case.far.join(to);
     let landed = || to.exists() && names(&to).len() > temporaries(&to).len() + 6;
@@ -289,7 +289,7 @@ fn a_full_destination_ends_the_job_and_is_named() {
     trio.assert_all_gone();
 }
 
-/// A small copy that goes on alone with these options, to its end.
+/// Runs a small copy that continues without its client, with these options, to its end.
 #[track_caller]
 fn through(trio: &Trio, command: &str, options: &[&str]) {
     let mut line: Vec<OsString> = options.iter().map(OsString::from).collect();

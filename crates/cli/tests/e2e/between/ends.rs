@@ -1,4 +1,4 @@
-//! What goes wrong at either host: errors name it, and what is cut off is gone on from.
+//! Tests of errors at one of two far hosts: messages name the host, and an interrupted copy can be resumed.
 
 use std::fs;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use crate::proofs::sent;
 use crate::support::{PATIENCE, Running, send, within};
 use crate::tree::{assert_alike, assert_real_names_are_whole, names, noise, temporaries, write};
 
-/// How long an end may take to notice that another is gone, on a busy machine.
+/// The longest time that an end may need to notice that another end is gone, on a busy machine.
 const SOON: Duration = Duration::from_secs(10);
 
 #[test]
@@ -58,7 +58,7 @@ fn a_login_that_fails_names_its_host() {
     }
 }
 
-/// A copy of which a part has landed.
+/// Starts a copy, and waits until a part has arrived.
 fn midway(trio: &Trio, options: &[&str]) -> Running {
     let (tree, to) = trio.trees();
     write(tree.join("chunked"), noise(1, 40 << 20));
@@ -73,7 +73,7 @@ fn midway(trio: &Trio, options: &[&str]) -> Running {
     running
 }
 
-/// The same command brings the rest, and leaves nothing else.
+/// Checks that the same command completes the copy, and leaves no other files.
 #[track_caller]
 pub fn goes_on(trio: &Trio) {
     trio.assert_all_gone();
@@ -103,7 +103,7 @@ fn an_interrupted_client_leaves_nobody() {
     goes_on(&trio);
 }
 
-/// Kills the agent of one host; the other one and the client end by themselves.
+/// Kills the agent of one host; the other agent and the client must end by themselves.
 fn killed_agent(name: &str) {
     let Some(trio) = trio() else { return };
     let running = midway(&trio, &[]);

@@ -1,4 +1,4 @@
-//! What a copy between two hosts costs beside a direct one.
+//! Measures the costs of a copy between two far hosts, compared with a direct copy.
 
 use super::ground::{Trio, trio_with_link};
 use crate::bed::args;
@@ -6,16 +6,17 @@ use crate::json::summary_of;
 use crate::support::Run;
 use crate::tree::{noise, write};
 
-/// Several seconds at 1 Gbit/s.
+/// The number of bytes: enough for several seconds at 1 Gbit/s.
 const BYTES: usize = 400 << 20;
-/// A busy machine may disturb one of two runs.
+/// The number of tries, since a busy machine may disturb one of two runs.
 const TRIES: usize = 4;
 
 fn seconds(run: &Run) -> f64 {
     summary_of(&run.out)["payload_seconds"].as_f64().expect("a number")
 }
 
-/// The seconds of a copy from host to host, and the bytes that passed the client's network cards meanwhile.
+/// The seconds of a copy between two far hosts, and the bytes that passed through the client's network
+/// interfaces meanwhile.
 fn copied_between(trio: &Trio) -> (f64, u64) {
     let _ = std::fs::remove_dir_all(trio.case.far.join("to"));
     let before = trio.client_bytes();
@@ -24,7 +25,7 @@ fn copied_between(trio: &Trio) -> (f64, u64) {
     (seconds(&run), trio.client_bytes() - before)
 }
 
-/// The seconds of a push from the source itself.
+/// The seconds of a copy that is started at the source itself.
 fn pushed(trio: &Trio) -> f64 {
     let _ = std::fs::remove_dir_all(trio.case.far.join("to"));
     let line = args!["--json", "--compress=off", "-r", "tree", trio.case.b("to")];

@@ -1,4 +1,5 @@
-//! Three hosts: the lab's two, each with an ssh server of its own, and a third one from which the command is given.
+//! A test bed with three hosts: the lab's two hosts, each with a separate ssh server, and a third host on
+//! which the command is run.
 
 use std::ffi::OsString;
 use std::fs;
@@ -13,34 +14,34 @@ use rustix::process::Signal;
 use crate::bed::{Case, args, case, case_with_link, case_with_own_link};
 use crate::support::{Run, Running, processes_with, within};
 
-/// Networks of the shared lab's third hosts.
+/// The number of the next network for a third host in the shared lab.
 static NETWORKS: AtomicU32 = AtomicU32::new(1);
 
-/// The two far hosts, as the command names them, and what they are in the lab.
+/// The two far hosts, by their names in commands, and their ends of the lab.
 pub const HOSTS: [(&str, End); 2] = [("src", End::A), ("dst", End::B)];
 
-/// A third host, and the servers of the other two. The hosts have one file system: `case.near` is the source's, `case.far` the
-/// destination's.
+/// A third host, and the ssh servers of the other two. The hosts share one file system: the source is in
+/// `case.near`, the destination in `case.far`.
 pub struct Trio {
     pub case: Case,
-    /// Holds the third host's network.
+    /// A process that keeps the third host's network namespace open.
     holder: Running,
     servers: Vec<Running>,
     directory: PathBuf,
     number: u32,
 }
 
-/// In the shared lab; none where no lab can be made.
+/// A third host in the shared lab; `None` if no lab can be made.
 pub fn trio() -> Option<Trio> {
     Some(Trio::of(case()?))
 }
 
-/// In a lab of its own, with this link between source and destination.
+/// A third host in a separate lab, with this link between source and destination.
 pub fn trio_with_own_link(link: &str) -> Option<Trio> {
     Some(Trio::of(case_with_own_link(link)?))
 }
 
-/// The same, with no other test beside it: for those that measure time.
+/// Like [`trio_with_own_link`], while no other test runs: for tests that measure time.
 pub fn trio_with_link(link: &str) -> Option<Trio> {
     Some(Trio::of(case_with_link(link)?))
 }
@@ -74,7 +75,7 @@ impl Trio {
         format!("10.{network}.{}.{of}", self.number)
     }
 
-    /// The address of a far host at which the client reaches it.
+    /// The address at which the client reaches a far host.
     pub fn host_address(&self, end: End) -> String {
         self.address(end, 2)
     }
@@ -94,14 +95,15 @@ impl Trio {
         ip(&["-n", host, "link", "set", &far, "up"]);
     }
 
-    /// Gives one host a way to the address by which the client reaches the other one: else it has only the link between them.
+    /// Adds a route from one far host to the client's address of the other far host. Without it, the hosts
+    /// only have the link between them.
     pub fn let_reach(&self, end: End, other: End) {
         let (lab, address) = (&self.case.bed.lab, self.host_address(other));
         let through = lab.address(other).to_string();
         ip(&["-n", &lab.host(end).namespace, "route", "add", &address, "via", &through]);
     }
 
-    /// A server with a key of its own, and a mark in the environment of all that it starts.
+    /// Starts an ssh server with its own key, and with a mark in the environment of its processes.
     fn serve(&self, name: &str, end: End) -> Running {
         let key = self.key(name);
         let made =
@@ -136,17 +138,17 @@ impl Trio {
         server
     }
 
-    /// The private key by which the client logs in to a host.
+    /// The path of the private key with which the client logs in to a host.
     pub fn key(&self, name: &str) -> PathBuf {
         self.directory.join(format!("{name}_key"))
     }
 
-    /// The keys by which a host lets in.
+    /// The path of the file with the keys that a host accepts.
     pub fn authorized(&self, name: &str) -> PathBuf {
         self.directory.join(format!("{name}.authorized"))
     }
 
-    /// Has each login to a host run `linerate agent` with these options.
+    /// Makes each login to a host run `linerate agent` with these options.
     pub fn restrict(&self, name: &str, options: &str) {
         let public = fs::read_to_string(self.key(name).with_extension("pub")).expect("made");
         let program = self.case.bed.program();
@@ -154,7 +156,7 @@ impl Trio {
         fs::write(self.authorized(name), line).expect("writable");
     }
 
-    /// The directory of a host's states.
+    /// The directory in which a host keeps its states.
     pub fn state(&self, name: &str) -> PathBuf {
         self.directory.join(format!("{name}.state"))
     }
@@ -163,12 +165,12 @@ impl Trio {
         format!("LINERATE_TEST_HOST={name}:{}", self.directory.display())
     }
 
-    /// Processes of this test's logins to a host.
+    /// The processes of this test's logins to a host.
     pub fn processes(&self, name: &str) -> Vec<i32> {
         processes_with(&self.mark(name))
     }
 
-    /// The client's configuration of ssh.
+    /// The path of the client's ssh configuration.
     pub fn config(&self) -> PathBuf {
         self.directory.join("ssh_config")
     }
@@ -203,12 +205,12 @@ impl Trio {
         format!("dst:{}", self.case.far.join(path).display()).into()
     }
 
-    /// Starts one of linerate's commands on the third host.
+    /// Starts a linerate command on the third host.
     pub fn start(&self, command: &str, args: Vec<OsString>) -> Running {
         self.start_with(args![self.case.bed.program(), command, "-F", self.config()], args)
     }
 
-    /// The same with whatever begins the line.
+    /// Starts a linerate command on the third host, with words before the command line.
     pub fn start_with(&self, words: Vec<OsString>, args: Vec<OsString>) -> Running {
         let mut command = Command::new("nsenter");
         command.args(["-t", &self.holder.pid().to_string(), "-n"]).args(words).args(args);
@@ -216,7 +218,7 @@ impl Trio {
         Running::start(command)
     }
 
-    /// The directory of the client.
+    /// The client's working directory.
     pub fn client(&self) -> PathBuf {
         self.case.aside("client")
     }
@@ -226,7 +228,7 @@ impl Trio {
         self.start(command, args).end()
     }
 
-    /// Runs `linerate scp`, whose options stand behind one another.
+    /// Runs `linerate scp` with these arguments.
     #[track_caller]
     pub fn run_scp(&self, args: Vec<OsString>) -> Run {
         self.start_with(args![self.case.bed.program(), "scp", "-F", self.config()], args).end()
@@ -242,12 +244,12 @@ impl Trio {
         self.run("sync", args)
     }
 
-    /// The source's own tree, and what arrives.
+    /// The source tree and the path of its copy.
     pub fn trees(&self) -> (PathBuf, PathBuf) {
         (self.case.near.join("tree"), self.case.far.join("to"))
     }
 
-    /// Bytes that have passed the client's network cards.
+    /// The bytes that have passed through the client's network interfaces.
     pub fn client_bytes(&self) -> u64 {
         let text = fs::read_to_string(format!("/proc/{}/net/dev", self.holder.pid())).expect("it is there");
         let of = |line: &str| {
@@ -258,7 +260,7 @@ impl Trio {
         text.lines().filter_map(of).sum()
     }
 
-    /// Ends the servers, and with them every login.
+    /// Ends the ssh servers and all logins.
     pub fn stop_servers(&self) {
         for server in &self.servers {
             server.signal(Signal::TERM);
@@ -273,13 +275,14 @@ impl Trio {
         assert!(within(Duration::from_secs(5), are_gone), "a login is left");
     }
 
-    /// Nobody is left at either far host.
+    /// Checks that no process is left at either far host.
     #[track_caller]
     pub fn assert_all_gone(&self) {
         self.assert_gone_within(Duration::from_secs(8));
     }
 
-    /// The same of a copy that may go on to its end first.
+    /// Checks that no process is left at either far host after `patience`, for a copy that may first continue
+    /// to its end.
     #[track_caller]
     pub fn assert_gone_within(&self, patience: Duration) {
         let left = || HOSTS.map(|(name, _)| self.processes(name));

@@ -1,4 +1,5 @@
-//! What each host gets to know of the login to the other one, and logins that may do less.
+//! Tests of the secrets of a login: what each far host can learn about the login to the other host, and
+//! restricted logins.
 
 use std::fs;
 use std::path::Path;
@@ -10,7 +11,8 @@ use crate::bed::args;
 use crate::support::{PATIENCE, within};
 use crate::tree::{assert_alike, make_mixed, noise, write};
 
-/// All that a host's processes have of this: their environment, their command lines, the names of their open files.
+/// Everything that a host's processes know about a login: their environment, command lines, and names of open
+/// files.
 fn known_at(trio: &Trio, name: &str) -> String {
     let mut known = Vec::new();
     for process in trio.processes(name) {
@@ -25,7 +27,7 @@ fn known_at(trio: &Trio, name: &str) -> String {
     String::from_utf8_lossy(&known).into_owned()
 }
 
-/// Parts of a process's memory that it has written, as /proc/PID/mem has them.
+/// Whether a process's writable memory contains `what`, read from /proc/PID/mem.
 fn memory_holds(process: i32, what: &[u8]) -> bool {
     use std::os::unix::fs::FileExt;
     let of = Path::new("/proc").join(process.to_string());
@@ -82,7 +84,8 @@ fn two_that_go_on_alone_have_nothing_of_either_login() {
     has_nothing_of_the_other(&trio, "", &["--detach"]);
 }
 
-/// `before` is a part of a script that runs first, with the agent.
+/// Checks that a host has no secrets of the other host. `before` is a shell script that runs first, with the
+/// ssh agent.
 fn has_nothing_of_the_other(trio: &Trio, before: &str, options: &[&str]) {
     let (tree, to) = trio.trees();
     write(tree.join("file"), noise(1, 32 << 20));

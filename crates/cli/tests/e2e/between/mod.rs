@@ -1,4 +1,5 @@
-//! From one far host to another: the client logs in to both, and the data goes from the one to the other.
+//! Tests of copies from one far host to another: the client logs in to both, and the data goes directly
+//! between them.
 
 mod detached;
 mod ends;

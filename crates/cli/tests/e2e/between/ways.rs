@@ -1,4 +1,5 @@
-//! How the two hosts get their data connections, and what goes through the client where they get none.
+//! Tests of the data connections between two far hosts, and of data that goes through the client if no
+//! connection is possible.
 
 use std::fs::OpenOptions;
 use std::os::unix::fs::FileExt;
@@ -11,7 +12,7 @@ use crate::bed::args;
 use crate::network::Wall;
 use crate::tree::{assert_alike, make_mixed, noise, write};
 
-/// Copies a tree and gives what was said.
+/// Copies a tree, and returns the messages.
 #[track_caller]
 fn copies(trio: &Trio, options: &[&str]) -> crate::support::Run {
     let (tree, to) = trio.trees();
@@ -60,7 +61,8 @@ fn with_no_way_between_them_the_data_goes_through_the_client_and_it_cant_read_it
     ]);
 }
 
-/// What the client reads of the stream is no plain text: its process is asked for what it has read from the source's login.
+/// The data that passes through the client must be encrypted: the test records what the client reads from the
+/// source's login.
 #[test]
 fn what_goes_through_the_client_is_no_plain_text() {
     let Some(trio) = trio() else { return };

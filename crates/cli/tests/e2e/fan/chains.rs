@@ -1,4 +1,5 @@
-//! One tree to several hosts that hand it on to each other.
+//! Tests of one tree that is copied to several hosts in a chain, in which each host forwards the data to the
+//! next.
 
 use std::time::Duration;
 
@@ -20,7 +21,7 @@ fn chained(fleet: &Fleet, words: &[&str]) -> Run {
     fleet.cp(line)
 }
 
-/// Whether all got everything through the chain that got it at all.
+/// Whether all hosts that got data got it through the chain.
 fn is_chained(run: &Run) -> bool {
     !run.err.contains("sends the missing data directly")
         && !run.out.contains("sends the missing data directly")
@@ -66,7 +67,7 @@ fn two_hosts_can_be_a_chain_and_one_that_is_not_there_is_none_of_it() {
     (0..2).for_each(|number| assert_alike(&tree, &fleet.at(number).join("to/tree")));
 }
 
-/// The event of the destination that begins with this.
+/// The event about the destination whose name begins with `destination`.
 #[track_caller]
 fn end_of(run: &Run, destination: &str) -> Value {
     let is_it =

@@ -1,4 +1,5 @@
-//! Several far hosts: ssh servers of their own at the lab's far end, each with a mark in the environment of all that it starts.
+//! A test bed with several far hosts: separate ssh servers at the lab's far end, each with a mark in the
+//! environment of its processes.
 
 use std::ffi::OsString;
 use std::fs;
@@ -13,11 +14,11 @@ use crate::bed::{Case, args, case, case_with_link, case_with_own_link};
 use crate::restricted::Login;
 use crate::support::{Run, Running, processes_with, within};
 
-/// The first server's port, and how many further ones this process's other tests have taken.
+/// The first server's port; and how many ports after it other tests of this process have taken.
 const PORTS: u16 = 2300;
 static TAKEN: AtomicU16 = AtomicU16::new(0);
 
-/// The hosts h0, h1 and so on; the destination of each is a directory of its own.
+/// The hosts h0, h1 and so on, each with a separate directory for its destination.
 pub struct Fleet {
     pub case: Case,
     pub hosts: usize,
@@ -25,17 +26,17 @@ pub struct Fleet {
     directory: PathBuf,
 }
 
-/// That number of hosts in the shared lab; none where no lab can be made.
+/// Makes this number of hosts in the shared lab; `None` if no lab can be made.
 pub fn fleet(hosts: usize) -> Option<Fleet> {
     Some(Fleet::of(case()?, hosts))
 }
 
-/// The same in a lab of its own, with this link to all of them.
+/// Makes hosts in a separate lab, with this link to all of them.
 pub fn fleet_with_own_link(hosts: usize, link: &str) -> Option<Fleet> {
     Some(Fleet::of(case_with_own_link(link)?, hosts))
 }
 
-/// The same, with no other test beside it: for those that measure time.
+/// Like [`fleet_with_own_link`], while no other test runs: for tests that measure time.
 pub fn fleet_with_link(hosts: usize, link: &str) -> Option<Fleet> {
     Some(Fleet::of(case_with_link(link)?, hosts))
 }
@@ -102,19 +103,19 @@ impl Fleet {
         format!("LINERATE_TEST_HOST=h{number}:{}", self.directory.display())
     }
 
-    /// Processes of the logins to a host.
+    /// The processes of the logins to a host.
     pub fn processes(&self, number: usize) -> Vec<i32> {
         processes_with(&self.mark(number))
     }
 
-    /// Sends all of them a signal.
+    /// Sends a signal to all processes of the logins to a host.
     pub fn signal(&self, number: usize, signal: Signal) {
         self.processes(number).into_iter().for_each(|pid| crate::support::send(pid, signal));
     }
 
-    /// Lets a host work only for moments until something is done; false if that takes longer than a minute. The host never
-    /// stands still for as long as others have patience with it, and gets only the bytes that its connections hold
-    /// meanwhile: far less than a quarter of those that could come.
+    /// Stops and continues a host alternately until `is_done`; returns false if that takes longer than a
+    /// minute. Each stop is shorter than the timeouts of others. Meanwhile the host receives only what fits
+    /// in its socket buffers: far less than a quarter of the possible rate.
     pub fn slows_down(&self, number: usize, is_done: impl Fn() -> bool) -> bool {
         within(Duration::from_secs(60), || {
             self.signal(number, Signal::STOP);
@@ -125,7 +126,7 @@ impl Fleet {
         })
     }
 
-    /// Each login to a host from now on runs an agent that may only use the host's directory.
+    /// Restricts later logins to a host to an agent that may only use the host's directory.
     pub fn restrict(&self, number: usize) {
         let (program, below) = (self.case.bed.program(), self.at(number));
         let login =
@@ -137,7 +138,7 @@ impl Fleet {
         fs::write(self.config(), config.replace(&host, &with_key)).expect("writable");
     }
 
-    /// No login to a host succeeds from now on.
+    /// Makes later logins to a host fail.
     pub fn lose(&self, number: usize) {
         let config = fs::read_to_string(self.config()).expect("written");
         let host = format!("Host h{number}\n");
@@ -148,28 +149,28 @@ impl Fleet {
         self.directory.join("ssh_config")
     }
 
-    /// What a host's destinations are below.
+    /// The directory that holds a host's destinations.
     pub fn at(&self, number: usize) -> PathBuf {
         self.case.far.join(format!("h{number}"))
     }
 
-    /// `--to` for each host, with a path below.
+    /// `--to` options for all hosts, with a path below each host's directory.
     pub fn to(&self, path: &str) -> Vec<OsString> {
         (0..self.hosts).flat_map(|number| args!["--to", self.place(number, path)]).collect()
     }
 
-    /// A path at a host.
+    /// A path at a host, in the form `HOST:PATH`.
     pub fn place(&self, number: usize, path: &str) -> String {
         format!("h{number}:{}", self.at(number).join(path).display())
     }
 
-    /// Starts a command with the options for all hosts.
+    /// Starts a command with `--to` options for all hosts.
     pub fn start(&self, command: &str, mut args: Vec<OsString>) -> Running {
         args.extend(self.to("to"));
         self.start_only(command, args)
     }
 
-    /// Starts a command.
+    /// Starts a command without `--to` options.
     pub fn start_only(&self, command: &str, args: Vec<OsString>) -> Running {
         self.case.start_with(args![self.case.bed.program(), command, "-F", self.config()], args)
     }

@@ -1,4 +1,4 @@
-//! One tree to several hosts at the same time.
+//! Tests of copying one tree to several hosts at the same time.
 
 mod chains;
 mod ground;
@@ -18,13 +18,13 @@ use crate::support::{PATIENCE, within};
 use crate::tree::{assert_alike, assert_nothing_half_written, make_mixed, names, noise, temporaries, write};
 use ground::{Fleet, fleet, fleet_with_link, fleet_with_own_link};
 
-/// The event of each host, and the last one.
+/// The event of each host, and the last event.
 #[track_caller]
 fn ends(fleet: &Fleet, out: &str) -> (Vec<Value>, Value) {
     ends_of(fleet, "to", out)
 }
 
-/// The same of these destinations.
+/// The event of each of these destinations, and the last event.
 #[track_caller]
 fn ends_of(fleet: &Fleet, to: &str, out: &str) -> (Vec<Value>, Value) {
     let mut events = events(out);
@@ -39,8 +39,8 @@ fn ends_of(fleet: &Fleet, to: &str, out: &str) -> (Vec<Value>, Value) {
     ((0..fleet.hosts).map(of).collect(), last)
 }
 
-/// Interrupts a copy of a tree when the last host has this number of its 24 files, after which every host goes on from what
-/// it has; returns the interrupted copy's last event.
+/// Interrupts a copy when the last host has this number of the 24 files; the next run must resume at every
+/// host. Returns the last event of the interrupted copy.
 #[track_caller]
 fn goes_on_after_an_interruption(fleet: &Fleet, line: &dyn Fn() -> Vec<OsString>, files: usize) -> Value {
     let tree = fleet.case.near.join("tree");

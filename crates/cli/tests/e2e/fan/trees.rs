@@ -1,4 +1,4 @@
-//! One tree to several hosts, each of which hands it on to two others.
+//! Tests of one tree that is copied to several hosts, each of which forwards the data to two others.
 
 use std::ffi::OsString;
 use std::fs;
@@ -14,7 +14,7 @@ use crate::json::u64_at;
 use crate::support::{Run, within};
 use crate::tree::{assert_alike, make_mixed, noise, temporaries, write};
 
-/// Host 0 hands on to 1 and 2, host 1 to 3 and 4, host 2 to 5 and 6.
+/// The number of hosts. Host 0 forwards to 1 and 2, host 1 to 3 and 4, host 2 to 5 and 6.
 const HOSTS: usize = 7;
 const FILES: usize = 24;
 
@@ -22,7 +22,7 @@ fn line(path: &str) -> Vec<OsString> {
     args!["--json", "--compress=off", "--fan-out=tree", "-r", path]
 }
 
-/// Seven hosts, and files for them that take some seconds over the link.
+/// Makes seven hosts, and files that take some seconds over the link.
 fn seven() -> Option<Fleet> {
     let fleet = fleet_with_link(HOSTS, "400mbit")?;
     let tree = fleet.case.near.join("tree");
@@ -30,7 +30,7 @@ fn seven() -> Option<Fleet> {
     Some(fleet)
 }
 
-/// The hosts that got everything through other hosts.
+/// The hosts that got all data through other hosts.
 fn through_others(hosts: &[Value]) -> Vec<usize> {
     (0..hosts.len()).filter(|number| hosts[*number]["chained"] == true).collect()
 }
@@ -90,7 +90,7 @@ fn timed_an_inner_host_that_is_killed_takes_only_its_branch_with_it() {
     assert_all_there(&fleet, "to");
 }
 
-/// Stops these hosts until all others have everything; returns the hosts' events.
+/// Stops these hosts until all others have all data; returns the hosts' events.
 #[track_caller]
 fn stopped(fleet: &Fleet, stopped: &[usize]) -> (Vec<Value>, Run) {
     let running = fleet.start("cp", line("tree"));

@@ -1,4 +1,5 @@
-//! Files whose size and time are as they were, but nothing else: the plan finds them, and the tasks compare them.
+//! Tests of files that changed although their size and modification time didn't: the plan finds them by other
+//! properties, and the tasks compare their contents.
 
 use std::fs;
 use std::os::unix::fs::{FileExt, MetadataExt};
@@ -10,7 +11,7 @@ use super::Fleet;
 use crate::bed::{args, case};
 use crate::tree::{noise, write};
 
-/// Other bytes in the same number, and the same time.
+/// Writes other bytes of the same number, and restores the modification time.
 fn change_alike(path: &Path, bytes: &[u8], at: u64) {
     let time = fs::metadata(path).unwrap().modified().unwrap();
     let file = fs::File::options().write(true).open(path).unwrap();

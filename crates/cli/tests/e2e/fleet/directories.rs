@@ -1,4 +1,4 @@
-//! Directories are made and set although some entries can't be copied.
+//! Tests that directories are created and get their metadata even if some entries can't be copied.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};

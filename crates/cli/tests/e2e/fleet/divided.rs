@@ -1,4 +1,5 @@
-//! A file that several tasks bring together: killed, run twice, changed or removed in between.
+//! Tests of a file that several tasks copy in pieces, in which tasks are killed or run twice, or the file is
+//! changed or removed.
 
 use std::ffi::OsString;
 use std::fs;
@@ -16,7 +17,7 @@ use crate::tree::{noise, set_time, temporaries, write};
 const MIB: u64 = 1 << 20;
 
 impl Fleet<'_> {
-    /// A file of 64 MiB without holes, and small ones.
+    /// Makes a file of 64 MiB without holes, and small files.
     pub(super) fn with_large_file(self) -> Self {
         write(self.source.join("d/large"), noise(1, (64 * MIB) as usize + 777));
         (0..40).for_each(|number| write(self.source.join(format!("s{number}")), noise(number, 500)));
@@ -29,7 +30,7 @@ impl Fleet<'_> {
         self.copy.join("d/large")
     }
 
-    /// Plans that many shards, all of which bring pieces of the large file.
+    /// Makes a plan with `shards` shards, each of which copies pieces of the large file.
     #[track_caller]
     pub(super) fn divide(&self, shards: u32) -> Value {
         let run = self.plan(args!["--shards", shards.to_string(), "--json"]).exits(0);
@@ -96,7 +97,7 @@ fn a_task_that_is_killed_within_its_pieces_goes_on_from_the_last_one_that_is_the
     assert!(fleet.sent_by(0) < 26 * MIB, "{}", fleet.sent_by(0));
 }
 
-/// The claims of two plans don't know each other, and so both tasks are at work on the same pieces.
+/// The claims of two plans are independent, so tasks of both plans copy the same pieces.
 #[test]
 fn one_task_at_a_time_brings_a_piece_whatever_the_claims_say() {
     let Some(case) = case() else { return };

@@ -1,4 +1,4 @@
-//! The manifest of a plan, and the comparison by hashes of what its tasks have moved.
+//! Tests of a plan's manifest, and of comparing by hashes what the tasks have copied.
 
 use std::ffi::OsString;
 use std::fs;

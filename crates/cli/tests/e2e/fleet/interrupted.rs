@@ -1,4 +1,5 @@
-//! Tasks that are killed, ended, silent for a while or run twice: another one takes over, and nothing is half written.
+//! Tests of tasks that are killed, ended, silent for a while or run twice: another task takes over, and no
+//! incomplete file is left.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -85,7 +86,7 @@ fn a_file_that_a_killed_task_left_half_is_finished_by_the_next_round() {
     fleet.assert_done();
 }
 
-/// The next attempt goes to the next host of the destination, whose account has another home.
+/// The next attempt uses the next host of the destination, whose account has a different home directory.
 #[test]
 fn a_file_that_a_killed_task_left_half_is_finished_through_another_host() {
     let Some(case) = case() else { return };

@@ -1,4 +1,4 @@
-//! A fleet under Slurm of which anything may be killed at any moment.
+//! Tests of a fleet under Slurm in which any process may be killed at any time.
 
 use std::fs;
 use std::time::Duration;
@@ -11,27 +11,27 @@ use crate::bed::{Case, args};
 use crate::support::{PATIENCE, processes_with, send, within};
 use crate::tree::{noise, write};
 
-/// A round brings this many new versions of files of this size, which take some seconds.
+/// The number of files that each round changes; copying them takes some seconds.
 const FILES: u64 = 8;
 const SIZE: usize = 3_000_000;
-/// Submissions of a round until everything must be there.
+/// The greatest number of submissions until a round must be complete.
 const MOST: usize = 8;
 
 /// The processes that are killed.
 #[derive(Clone, Copy, Debug)]
 enum Victim {
-    /// Each process of the tasks at one source host.
+    /// All processes of the tasks at one source host.
     Tasks,
-    /// Each agent at one destination host.
+    /// All agents at one destination host.
     Agents,
-    /// The daemon of a node, with its tasks.
+    /// The daemon of a node, and the node's tasks.
     Node,
     Controller,
 }
 
 const VICTIMS: [Victim; 4] = [Victim::Tasks, Victim::Agents, Victim::Node, Victim::Controller];
 
-/// Two, or as many as `LINERATE_TEST_KILLS` says.
+/// The number of kills: two, or the value of `LINERATE_TEST_KILLS`.
 fn kills() -> usize {
     std::env::var("LINERATE_TEST_KILLS").ok().and_then(|kills| kills.parse().ok()).unwrap_or(2)
 }
@@ -79,12 +79,12 @@ fn name(number: u64) -> String {
     format!("large/{number}")
 }
 
-/// A file's contents in a round.
+/// The contents of a file in a round.
 fn version(round: u64, number: u64) -> Vec<u8> {
     noise(FILES * round + number, SIZE)
 }
 
-/// Panics where a file of the copy isn't its version of this round or of the one before.
+/// Panics if a file of the copy is neither this round's nor the previous round's version.
 #[track_caller]
 fn assert_whole(fleet: &Fleet<'_>, round: u64) {
     for number in 0..FILES {
@@ -94,7 +94,7 @@ fn assert_whole(fleet: &Fleet<'_>, round: u64) {
     }
 }
 
-/// Kills it at one of the two hosts; true if there was something.
+/// Kills the processes at one of the two hosts; returns whether there were any.
 fn kill(case: &Case, slurm: &Slurm<'_>, victim: Victim, is_first: bool) -> bool {
     let (source, destination) = if is_first { ("s1h1", "s2h1") } else { ("s1h2", "s2h2") };
     let killed = match victim {

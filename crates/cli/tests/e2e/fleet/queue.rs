@@ -1,4 +1,4 @@
-//! Jobs of a fleet that fail, wait or are refused by Slurm.
+//! Tests of a fleet's jobs that fail, wait, or are refused by Slurm.
 
 use std::ffi::OsString;
 use std::fs;
@@ -11,7 +11,7 @@ use crate::bed::{Case, args};
 use crate::support::{PATIENCE, Run, within};
 use crate::tree::{noise, write};
 
-/// A plan with that many shards, which nobody has submitted yet.
+/// Makes a plan with `shards` shards that wasn't submitted yet.
 #[track_caller]
 fn planned<'a>(case: &'a Case, shards: &str) -> (Fleet<'a>, Slurm<'a>) {
     let fleet = Fleet::new(case).with_tree();
@@ -19,7 +19,7 @@ fn planned<'a>(case: &'a Case, shards: &str) -> (Fleet<'a>, Slurm<'a>) {
     (fleet, Slurm::of(case))
 }
 
-/// Submits with these words; the job's number.
+/// Submits with these arguments, and returns the job's number.
 fn submitted(slurm: &Slurm<'_>, words: Vec<OsString>) -> String {
     let said = slurm.fleet(words).exits(0).out;
     said.split([' ', ':']).nth(1).expect("job NUMBER: shards ...").to_owned()

@@ -1,4 +1,4 @@
-//! Fleets under Slurm: two sites of two hosts, of which those of the first one run the tasks.
+//! Tests of fleets under Slurm, with two sites of two hosts; the hosts of the first site run the tasks.
 
 use std::ffi::OsString;
 use std::fs;
@@ -14,20 +14,20 @@ use crate::bed::{Case, args, case_with_sites};
 use crate::support::{PATIENCE, Run, Running, processes_with, send, within};
 use crate::tree::{noise, write};
 
-/// The cluster of a case's lab.
+/// The Slurm cluster of a case's lab.
 pub struct Slurm<'a> {
     case: &'a Case,
-    /// Its files.
+    /// The directory of the cluster's files.
     top: PathBuf,
 }
 
-/// How long a controller may take to save what it knows.
+/// The longest time until a controller saves its state.
 const SAVED: Duration = Duration::from_secs(8);
 
 const PROGRAMS: [&str; 8] =
     ["munged", "slurmctld", "slurmd", "sbatch", "squeue", "scancel", "scontrol", "sinfo"];
 
-/// Two sites of two hosts with Slurm; none where it isn't installed.
+/// A case with two sites of two hosts and with Slurm; `None` if Slurm isn't installed.
 pub fn case_with_slurm() -> Option<Case> {
     if has_all(&PROGRAMS) { case_with_sites("2x2", SlurmWish::Always) } else { None }
 }
@@ -38,7 +38,7 @@ impl<'a> Slurm<'a> {
         Self { case, top: cluster.conf.parent().expect("it is in a directory").into() }
     }
 
-    /// Kills the controller and starts it again. What it hasn't saved by then, every few seconds, it has lost.
+    /// Kills the controller and starts it again. It loses what it hasn't saved; it saves every few seconds.
     pub fn restart_controller(&self) {
         std::thread::sleep(SAVED);
         let first = self.host("s1h1");
@@ -53,7 +53,7 @@ impl<'a> Slurm<'a> {
         assert!(within(PATIENCE, answers), "{}", self.said());
     }
 
-    /// Kills all of a host as a power cut does: nobody there says anything any more.
+    /// Kills all processes of a host at once, as a power failure would.
     fn cut_power_of(&self, host: &str) {
         let host = self.host(host);
         assert!(self.processes_of(host).len() > 2, "it had tasks");
@@ -70,7 +70,7 @@ impl<'a> Slurm<'a> {
         hosts.into_iter().find(|host| host.name == name).expect("it is one of the lab's")
     }
 
-    /// A host's processes of these programs.
+    /// The processes of a host that run one of these programs.
     pub fn named(&self, host: &str, programs: &[&str]) -> Vec<i32> {
         let name = |pid: &i32| fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
         let is_one = |pid: &i32| programs.contains(&name(pid).trim());
@@ -83,7 +83,7 @@ impl<'a> Slurm<'a> {
         run.out.split_whitespace().map(|pid| pid.parse().expect("ip prints numbers")).collect()
     }
 
-    /// The output of one of Slurm's programs.
+    /// Runs one of Slurm's programs, and returns its output.
     pub fn say(&self, program: &str, words: Vec<OsString>) -> String {
         let run = self.case.start_with(args![program], words).end();
         run.out + &run.err
@@ -93,12 +93,12 @@ impl<'a> Slurm<'a> {
         self.case.start_with(args![self.case.bed.program(), "fleet"], words).end()
     }
 
-    /// Submits what is left, two tasks at a time on each node, with slow copies.
+    /// Submits the remaining shards, with two tasks per node and slow copies.
     pub fn submit(&self) -> Run {
         self.start_submission(args![]).end().exits(0)
     }
 
-    /// Starts to submit, with further options.
+    /// Starts a submission with further options.
     pub fn start_submission(&self, options: Vec<OsString>) -> Running {
         let program = args!["submit", "plan", "--tasks", "4", "--partition", "site1", "--program"];
         let program = [program, args![self.case.bed.program()], options].concat();
@@ -111,7 +111,8 @@ impl<'a> Slurm<'a> {
         self.say("squeue", args!["--noheader"]).trim().is_empty()
     }
 
-    /// True once all tasks have ended. A task that was requeued may start only two minutes later, unless somebody says otherwise.
+    /// Whether all tasks have ended. A requeued task may start only two minutes later, unless its time is
+    /// changed.
     pub fn is_over(&self) -> bool {
         let waiting = self.say("squeue", args!["--noheader", "--array", "--format", "%i %r"]);
         for task in waiting.lines().filter_map(|line| line.strip_suffix(" BeginTime")) {

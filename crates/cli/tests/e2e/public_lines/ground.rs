@@ -1,4 +1,4 @@
-//! Prepared trees, and what a line does to them.
+//! Runs command lines on prepared trees, and compares the results of two programs.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -14,7 +14,7 @@ use crate::archive::{Everything, everything};
 use crate::rsync_lines;
 use crate::support::{Run, Running, directory};
 
-/// A remote shell that stays on this host.
+/// A script that replaces a remote shell and stays on this host.
 const SHELL: &str = "#!/bin/sh
 while :; do case $1 in -[bcDEeFIiJLlmOopQRSWw]) shift 2 ;; -*) shift ;; *) break ;; esac; done
 while [ \"$2\" = ssh ]; do shift; done
@@ -22,7 +22,7 @@ shift
 cd && exec sh -c \"$*\"
 ";
 
-/// Where all lines run, each in directories of its own.
+/// The directory in which all lines are run, each in separate subdirectories.
 pub struct Ground {
     top: TempDir,
 }
@@ -33,10 +33,10 @@ pub enum Program {
     Rsync,
 }
 
-/// What a line did, run by run.
+/// The results of a line's runs, in order.
 pub type Steps = Vec<Step>;
 
-/// One run: its exit code, its lines, and everything that was there afterwards.
+/// The result of a run: the exit code, the output lines, and all entries afterwards.
 pub struct Step {
     name: &'static str,
     code: Option<i32>,
@@ -64,7 +64,8 @@ impl Ground {
         self.top.path().join(name)
     }
 
-    /// The line as it is, again, and after changes with `-i`; where it prints nothing, also with `-i` from the start.
+    /// Runs the line three times: first unchanged, then again, and then after changes with `-i`. If the line
+    /// prints nothing, `-i` is added from the start.
     pub fn steps(&self, number: usize, program: Program, line: &str) -> Steps {
         let place = self.place(number, program);
         let mut steps = vec![self.step("at first", program, &place, line, false)];
@@ -80,7 +81,8 @@ impl Ground {
         steps
     }
 
-    /// Checks that linerate refuses a line before it does anything, and names what it refuses.
+    /// Checks that linerate refuses a line before it changes anything, and that the message names the refused
+    /// part.
     pub fn refuses(&self, number: usize, line: &str, named: &str) -> Result<(), String> {
         let place = self.place(number, Program::Linerate);
         let before = found(&place);
@@ -92,7 +94,7 @@ impl Ground {
         if is_refused { Ok(()) } else { Err(format!("  is not refused: {run}\n")) }
     }
 
-    /// The prepared trees, anew.
+    /// Makes the prepared trees again, and returns their directory.
     fn place(&self, number: usize, program: Program) -> PathBuf {
         let name = if program == Program::Linerate { "ours" } else { "them" };
         let place = self.path(&format!("{number}/{name}"));
@@ -134,7 +136,7 @@ impl Ground {
 }
 
 impl Step {
-    /// Adds what is unlike.
+    /// Appends the differences of two results to `against`.
     pub fn compare(&self, theirs: &Self, against: &mut String) {
         let mut add = |what: &str, ours: &dyn std::fmt::Debug, theirs: &dyn std::fmt::Debug| {
             writeln!(against, "  {}: {what}\n    linerate {ours:?}\n    rsync    {theirs:?}", self.name)
@@ -156,13 +158,14 @@ impl Step {
     }
 }
 
-/// rsync ends with 12 where it notices that its remote shell is gone before that has ended.
+/// Whether only rsync's code 12 differs, with which rsync ends if its remote shell has closed the connection
+/// but hasn't ended.
 fn is_of_shell(ours: Option<i32>, theirs: Option<i32>) -> bool {
     ours.is_some_and(|code| code > 123) && theirs == Some(12)
 }
 
-/// Everything below a directory; times that no option asked for are those of the transfer. In the destination itself a journal
-/// may have been for a while: its time is that of the transfer, too.
+/// All entries below a directory, with their metadata. Modification times are left out unless the line keeps
+/// them. The time of the destination itself is left out too, because a journal may have been in it.
 fn found(top: &Path) -> BTreeMap<PathBuf, String> {
     let is_destination = |path: &Path| ["to", "new", "to/from", "new/from"].map(Path::new).contains(&path);
     let found = everything(top).into_iter().filter(|(path, _)| path != Path::new("rsync.log"));
@@ -174,7 +177,7 @@ fn found(top: &Path) -> BTreeMap<PathBuf, String> {
     found.map(shown).collect()
 }
 
-/// A shell's words of a line, with its placeholders filled.
+/// The words of a line as a shell would split them, with placeholders replaced.
 fn words(line: &str, place: &Path) -> Vec<String> {
     let words = shlex::split(line).expect("a shell's words").into_iter().map(|word| fill(&word, place));
     words.flat_map(|word| expand(&word, place).unwrap_or(vec![word])).collect()
@@ -202,7 +205,7 @@ fn fill(word: &str, place: &Path) -> String {
     word
 }
 
-/// As a shell does with `DIR/*` of the prepared trees; a pattern of an option isn't one of them.
+/// Expands `DIR/*` of the prepared trees as a shell would; patterns in options aren't expanded.
 fn expand(word: &str, place: &Path) -> Option<Vec<String>> {
     let directory = word.strip_suffix("/*").filter(|directory| Path::new(directory).starts_with(place))?;
     let names = fs::read_dir(directory).ok()?.flatten().map(|entry| entry.file_name().into_string());
@@ -212,15 +215,16 @@ fn expand(word: &str, place: &Path) -> Option<Vec<String>> {
     Some(names.into_iter().map(|name| format!("{directory}/{name}")).collect())
 }
 
-/// True for lines that itemize changes by themselves.
+/// Whether a line itemizes changes by itself.
 fn says_much(line: &str) -> bool {
     let is_itemizing = |word: &str| !word.starts_with("--") && word.starts_with('-') && word.contains('i');
     let mut words = line.split(' ');
     words.any(|word| word == "--itemize-changes" || is_itemizing(word))
 }
 
-/// Sorted, since several sources and further names of files may come in another order (`rsync_lines.rs` compares the order); without
-/// the progress of single files, what rsync says of its inner workings, and how much of changed files each program sends.
+/// The output lines, sorted, since programs may handle sources and hard links in a different order
+/// (`rsync_lines.rs` compares the order). Left out are progress of single files, rsync's messages about its
+/// internals, and the amounts of data sent for changed files.
 fn lines(out: &str) -> Vec<String> {
     let inner = [
         "[sender] ",
@@ -257,7 +261,7 @@ fn lines(out: &str) -> Vec<String> {
     lines
 }
 
-/// A line's rest behind the bytes, the share, the rate, the time and the files in brackets of a line of progress.
+/// The rest of a progress line, after bytes, share, rate, time and the numbers of files in parentheses.
 fn behind_progress(line: &str) -> &str {
     let mut rest = line.trim_start();
     for _ in 0..4 {

@@ -1,4 +1,4 @@
-//! The prepared trees: a source as a user has it, an older version of it, and lists.
+//! The prepared trees: a typical source, an older version of it, and lists of files.
 
 use std::fs;
 use std::os::unix::fs::{FileExt, PermissionsExt, chown, symlink};
@@ -9,7 +9,7 @@ use rustix::fs::{CWD, FileType, Mode, XattrFlags};
 use crate::archive::set_time;
 use crate::tree::{noise, write};
 
-/// Files of a source, with what usual patterns leave out.
+/// The files of a source, including files that usual patterns exclude.
 const FILES: [&str; 58] = [
     ".git/HEAD",
     ".git/config",
@@ -71,7 +71,7 @@ const FILES: [&str; 58] = [
     "etc/fstab",
 ];
 
-/// Everything that a line may be given.
+/// Makes all files that a line may name.
 pub fn make(top: &Path) {
     make_source(&top.join("from"));
     make_older(&top.join("to"));
@@ -129,7 +129,8 @@ fn give_attributes(top: &Path) {
     }
 }
 
-/// The source as it was before: some of it, some of it otherwise, and more.
+/// Makes an older version of the source: some entries are missing, some are different, and some are
+/// additional.
 fn make_older(top: &Path) {
     make_source(top);
     for name in ["dist/js/app.js", "photos/2.JPG", "link"] {
@@ -158,7 +159,7 @@ fn make_older(top: &Path) {
     fs::set_permissions(top.join("LICENSE-MIT.txt"), PermissionsExt::from_mode(0o600)).expect("our own");
 }
 
-/// Times: those of the older version are older, with some exceptions.
+/// Sets the modification times: those of the older version are older, with some exceptions.
 fn settle(top: &Path) {
     for (tree, time) in [("from", 1_500_000_000), ("to", 1_500_000_000), ("last", 1_500_000_000)] {
         for path in inside(&top.join(tree)) {
@@ -179,7 +180,7 @@ fn settle(top: &Path) {
     }
 }
 
-/// From the deepest up, with the top.
+/// All entries below a directory, the deepest first, and the directory itself last.
 fn inside(top: &Path) -> Vec<PathBuf> {
     let mut paths: Vec<_> = crate::tree::names(top).into_iter().map(|path| top.join(path)).collect();
     paths.reverse();
@@ -187,7 +188,7 @@ fn inside(top: &Path) -> Vec<PathBuf> {
     paths
 }
 
-/// What happens to the source between two runs; what a line has moved away stays away.
+/// Changes the source between two runs. Entries that a line has removed are not restored.
 pub fn change(place: &Path) {
     let from = place.join("from");
     let _ = fs::remove_file(from.join("photos/1.jpg"));

@@ -25,8 +25,8 @@ fn descendants_that_end_together_are_counted_once_and_have_their_last_part() {
     let first = line(10, 1, 3, 0, 5) + &line(11, 10, 0, 4, 6) + &line(12, 11, 0, 0, 7);
     let second = line(10, 1, 3, 0, 5) + &line(11, 10, 0, 4, 6) + &line(12, 11, 138, 0, 7);
     let third = line(10, 1, 4, 4 + 247, 5);
-    // Both in steps of two seconds, and in steps that are shorter than the time between the last sample and
-    // the end.
+    // The tests use steps of two seconds, and steps that are shorter than the time between the last sample
+    // and the end.
     for (seconds, of_child, of_parent) in [(2.0, 2.43, 0.02), (1.0, 2.38, 0.07)] {
         let mut recording = recording_of(NAME, &[&first, &second, &third]);
         recording.samples.iter_mut().for_each(|sample| sample.seconds *= seconds);

@@ -53,7 +53,7 @@ pub(crate) struct Category<'a> {
     pub(crate) bars: Vec<Bar<'a>>,
 }
 
-/// The bar of one case.
+/// A bar, which shows one case.
 pub(crate) struct Bar<'a> {
     /// The index of the bar's level in [`Chart::series`].
     pub(crate) series: usize,

@@ -1,4 +1,4 @@
-//! What a host knows about the chain or tree that it belongs to.
+//! A host's knowledge of the chain or tree to which it belongs.
 
 use linerate_wire::control::ChainLink;
 use linerate_wire::sealed::{MAX_CHAINED, SealedPart};

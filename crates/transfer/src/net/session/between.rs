@@ -113,7 +113,7 @@ impl Session {
         self.report
     }
 
-    /// Forwards to the other agent a message that is meant for every end.
+    /// Forwards to the other agent a message that is intended for every end.
     pub(super) fn pass_on(&self, message: &Message) {
         if let Some(partner) = &self.partner {
             // If the other agent is gone, that agent's own session notices it.

@@ -21,7 +21,7 @@ use crate::net::transport::Registry;
 /// How long an agent may take until it listens.
 const LISTENING_TIME: Duration = Duration::from_secs(12);
 
-/// This end's role in a chain or tree.
+/// The role of this end in a chain or tree.
 pub(super) enum Chaining {
     /// This end is a host's agent; `None` until the client has stated the host's position.
     Host(Option<Arc<ChainHost>>),

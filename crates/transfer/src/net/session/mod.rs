@@ -72,10 +72,10 @@ pub struct Client {
     pub linked: Option<LinkedPeer>,
 }
 
-/// Both ends' counters, which can be displayed while the session's thread works.
+/// The counters of both ends, which can be displayed while the session's thread works.
 #[derive(Clone, Default)]
 pub struct Meters {
-    /// This end's counters.
+    /// The counters of this end.
     pub local: Arc<Counters>,
     /// The agent's counters, from its last report; used by the client.
     pub remote: Arc<Mutex<Progress>>,
@@ -101,11 +101,11 @@ pub struct Session {
     /// The number of links over which the other end opens data connections.
     their_routes: u32,
     is_agent: bool,
-    /// This end may connect only to the host from which its client has logged in.
+    /// Whether this end may connect only to the host from which its client has logged in.
     dials_client_alone: bool,
     interrupted: Arc<AtomicBool>,
     observer: Arc<dyn Observer>,
-    /// Both ends' counters.
+    /// The counters of both ends.
     pub meters: Meters,
     /// The time at which the first data connection was established.
     connected: Option<Instant>,

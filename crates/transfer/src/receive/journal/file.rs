@@ -79,7 +79,7 @@ pub struct JournalWriter {
     /// The seal of the next record.
     seal: Seal,
     next_partial: u32,
-    /// This run has created the journal, and has written only the first record.
+    /// Whether this run has created the journal and has written only its first record.
     is_bare: bool,
     buffer: Vec<u8>,
 }

@@ -23,7 +23,7 @@ const MAX_DEPTH: usize = 4096;
 /// 32 random bytes that only the account knows.
 pub struct Key([u8; 32]);
 
-/// Where the key comes from.
+/// The source of the journal key.
 #[derive(Clone)]
 pub enum KeyStore {
     /// The client has sent the key.

@@ -19,7 +19,7 @@ use linerate_wire::entry::Timestamp;
 
 /// The most memory in bytes that reading a journal may take.
 const MOST: u64 = 120 << 20;
-/// The environment variable that tells the test's separate process which journal to read.
+/// The environment variable that names, for the test's separate process, the journal to read.
 const KIND: &str = "LINERATE_TEST_JOURNAL";
 /// The most chunks of a file.
 const CHUNKS: u64 = (1 << 20) - 8;
@@ -62,7 +62,7 @@ fn record(kind: &str, number: u64) -> Record {
         "stable" if number < 1000 => Record::Partial(large(number, 0)),
         "stable" => Record::Stable { partial: of(1000) as u32, chunks: vec![0xff; 100 << 10] },
         "begin" => Record::Begin(Begin { epoch: HERE, nonce: number.to_ne_bytes() }),
-        // As many records of each kind as are allowed.
+        // The journal has as many records of each kind as are allowed.
         _ => match number {
             0..2_100_000 if stamp(64) => Record::Stamp(at),
             0..2_100_000 => Record::Done(Done { place: place(number, 0), ..done("") }),

@@ -40,7 +40,7 @@ impl Manifest {
     }
 }
 
-/// True if `beginning` looks like the beginning of a manifest.
+/// Whether `beginning` looks like the beginning of a manifest file.
 #[must_use]
 pub fn begins_manifest(beginning: &[u8]) -> bool {
     let digits = beginning.strip_prefix(b"\\").unwrap_or(beginning);
