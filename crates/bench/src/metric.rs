@@ -212,7 +212,7 @@ pub(crate) mod quantity {
     pub(crate) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Metric, D::Error> {
         let name = String::deserialize(deserializer)?;
         let found = Metric::quantities().into_iter().find(|(known, _)| *known == name);
-        let unknown = || serde::de::Error::custom(format!("{name:?} is no quantity of a figure"));
+        let unknown = || serde::de::Error::custom(format!("{name:?} isn't a quantity of a figure"));
         found.map(|(_, metric)| metric).ok_or_else(unknown)
     }
 }
@@ -299,6 +299,6 @@ mod tests {
         assert!(serde_json::to_string(&figure).unwrap().contains("\"quantity\":\"response-time\""));
         let wrong =
             serde_json::from_str::<crate::record::Figure>(r#"{"kind":"bars","title":"t","quantity":"x"}"#);
-        assert!(wrong.unwrap_err().to_string().contains("no quantity of a figure"));
+        assert!(wrong.unwrap_err().to_string().contains("isn't a quantity of a figure"));
     }
 }

@@ -86,7 +86,7 @@ pub enum StoreError {
         cause: serde_json::Error,
     },
     /// Another process is writing in the directory.
-    #[error("{0} is being written by another linerate, which must end first")]
+    #[error("another linerate is writing to {0}: wait until that linerate has ended")]
     Busy(PathBuf),
     /// A newer version of the program wrote the file.
     #[error(

@@ -218,11 +218,11 @@ fn each_kind_of_failure_is_a_row_with_its_reason() {
     let (record, _) = trial.run(&trial.study(&names.map(|name| (name, 1))), &mut |_| {});
     let expected = [
         ("refuses-1", "no entry"),
-        ("hangs-1", "it hadn't ended after 2 s and was stopped: waiting"),
+        ("hangs-1", "the command was stopped, because it had not ended after 2 s: waiting"),
         ("nothing-1", "0 files and 0 bytes arrived, not 30 and 300000"),
         ("short-1", "29 files"),
         ("garbles-1", "d0000/f0003 differs in its contents"),
-        ("elsewhere-1", "tree is not there"),
+        ("elsewhere-1", "tree is missing"),
         ("good-1", "measured"),
     ];
     for (case, part) in expected {
@@ -484,6 +484,6 @@ fn a_generator_is_tested_alone_and_runs_near_its_limit_are_marked() {
     assert!((rate(0) - 10.0).abs() < 0.01 && (rate(1) - 3.76).abs() < 0.01, "{:?}", record.capacity);
     let Outcome::Measured(measures) = &record.runs[0].outcome else { panic!("{:?}", record.runs) };
     let told = measures.limited_by_bed.as_deref().unwrap();
-    assert!(told.starts_with("generator asks: alone it does 3.76 Gbit/s"), "{told}");
+    assert!(told.starts_with("generator asks: 3.76 Gbit/s alone"), "{told}");
     assert_eq!(store::load(&dir).unwrap().record.capacity, record.capacity);
 }

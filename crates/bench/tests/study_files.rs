@@ -211,7 +211,7 @@ fn an_error_in_a_study_names_line_key_and_the_nearest() {
     assert!(error("x = \"users\"\n", "").contains("`figure.x`: is missing"));
     assert!(error("cases = [\"users-*\"]", "cases = [\"usr-*\"]").contains("is not a case"));
     assert!(error("case = \"scp\"", "case = \"spc\"").ends_with("did you mean `scp`?"));
-    assert!(error("baseline = \"users-1-512k-rps-0\"\n", "").contains("the study names none"));
+    assert!(error("baseline = \"users-1-512k-rps-0\"\n", "").contains("the study has no `baseline`"));
     assert!(error("rows = [4, 7]", "rows = [4, 31]").starts_with("x.toml:4: `rows`"));
     assert!(error("rows = [4, 7]", "rows = [4, 4]").contains("twice"));
     assert!(error("count = 2", "count = 9").contains("from 1 to 8"));
@@ -253,7 +253,7 @@ fn an_error_in_a_tool_names_line_key_and_the_nearest() {
         tool_error("{users}", "{uesrs}"),
         "web.toml:4: `command`: `{uesrs}` is not a placeholder; did you mean `{users}`?"
     );
-    assert!(tool_error("{object}", "x").contains("`parameters.object`: stands in no command"));
+    assert!(tool_error("{object}", "x").contains("`parameters.object`: isn't used in any command"));
     assert!(tool_error("object = ", "port = ").contains("`{object}` is not a placeholder"));
     assert!(tool_error("users = 240", "users = [1, 2]").contains("is a list, but must be a single value"));
     assert!(tool_error("users = 240", "users = 240\nstreams = 3").contains("has a meaning already"));
@@ -263,7 +263,7 @@ fn an_error_in_a_tool_names_line_key_and_the_nearest() {
     assert!(tool_error("bytes = 1_048_576", "byte = 1").ends_with("did you mean `bytes`?"));
     assert!(tool_error("bytes = 1_048_576", "bytes = 0").contains("above 0"));
     assert!(tool_error("bytes = \"mega", "latency = \"mega").contains("only from JSON"));
-    assert!(tool_error("bytes = \"mega", "rate = \"mega").contains("goes with `bytes`"));
+    assert!(tool_error("bytes = \"mega", "rate = \"mega").contains("needs `bytes`"));
     assert!(tool_error("read = \"pattern\"", "read = \"json\"").contains("JSON pointer"));
 }
 
@@ -323,6 +323,6 @@ fn requests_beside_a_case_are_a_factor_and_need_a_tool_without_times() {
     let study = parse(text).unwrap();
     assert_eq!((study.cases[0].id.as_str(), study.cases[0].beside), ("c-rr", true));
     let error = parse(&text.replace("idle", "linerate-rr")).unwrap_err();
-    assert!(error.contains("`case.beside`") && error.contains("response times of its own"), "{error}");
+    assert!(error.contains("`case.beside`") && error.contains("itself reports response times"), "{error}");
     assert!(parse(&text.replace("\"rr\"\n", "\"crr\"\n")).unwrap_err().contains("case.beside"));
 }

@@ -17,29 +17,29 @@ const MEANINGS: [Meaning; 6] = [(Code::Done, "served"), FAILED, USAGE, FAR_END, 
 const EXAMPLES: &str = "\
 Examples:
   restrict,command=\"linerate agent --below /srv/backup --write-only --no-delete\" ssh-ed25519 AAAA...
-      in ~/.ssh/authorized_keys: that key's login can add files below /srv/backup, and nothing else
+      in ~/.ssh/authorized_keys: a login with this key can only add files below /srv/backup
 ";
 
 /// Arguments of `linerate agent`.
 #[derive(Debug, Args)]
 #[command(before_long_help = EXAMPLES, after_long_help = table(&MEANINGS))]
 pub struct AgentArgs {
-    /// Print the identification that both ends must share, and end
+    /// Print the identification that both ends must share, and exit
     #[arg(long)]
     id: bool,
-    /// Serve a client that leaves this process behind; started by an agent
+    /// Serve a job that continues without its client; started by an agent
     #[arg(long, hide = true, conflicts_with_all = ["id", "below"])]
     background: bool,
     /// Serve only paths below DIR: for command="..." in authorized_keys
     #[arg(long, value_name = "DIR", conflicts_with = "id")]
     below: Option<PathBuf>,
-    /// With --below: nothing can be written or removed
+    /// With --below: refuse to write or remove anything
     #[arg(long, requires = "below", conflicts_with = "write_only")]
     read_only: bool,
-    /// With --below: nothing can be read, listed or compared
+    /// With --below: refuse to read, list or compare anything
     #[arg(long, requires = "below")]
     write_only: bool,
-    /// With --below: nothing is deleted; existing files can still be overwritten
+    /// With --below: refuse to delete; existing files can still be overwritten
     #[arg(long, requires = "below")]
     no_delete: bool,
 }

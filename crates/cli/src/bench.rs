@@ -54,12 +54,18 @@ Examples:
 
 const EXPLANATION: &str = "\
 A study runs on two hosts made of network namespaces, joined by a link with a rate.
-Each result is stored below --out at once; Ctrl-C keeps them. docs/formats.md describes
+Each result is stored below --out at once, so Ctrl-C loses none. docs/formats.md describes
 study files, tool files and results.";
 
 const MEANINGS: [Meaning; 4] = [
-    (Code::Done, "done; if the study has bounds, all bounds that can be judged hold (from five blocks on)"),
-    (Code::Failed, "it failed, a bound was not shown to hold, nothing was measured, or the output was lost"),
+    (
+        Code::Done,
+        "done; if the study has bounds, all bounds that can be judged hold (this takes five blocks)",
+    ),
+    (
+        Code::Failed,
+        "the study failed, a bound was not shown to hold, nothing was measured, or the output was lost",
+    ),
     USAGE,
     INTERRUPTED,
 ];
@@ -70,9 +76,9 @@ fn explanation() -> String {
 
 #[derive(Debug, Subcommand)]
 enum BenchAction {
-    /// The built-in studies by paper and figure, and the tools
+    /// List the built-in studies, by paper and figure, and the tools
     List(ListArgs),
-    /// Show stored results again, and write their report.html anew
+    /// Show stored results, and write their report.html again
     Report(ReportArgs),
 }
 
@@ -80,7 +86,7 @@ enum BenchAction {
 struct ListArgs {
     /// Print one JSON object on standard output
     ///
-    /// It names the rows of docs/papers.md that each study runs.
+    /// The object names the rows of docs/papers.md that each study runs.
     #[arg(long)]
     json: bool,
     /// A directory of further tool files; may be repeated
@@ -115,7 +121,7 @@ struct StudyArgs {
     size: Option<u64>,
     /// Copy the tree at PATH instead of generated data
     ///
-    /// It is never changed.
+    /// The tree is never changed.
     #[arg(long, value_name = "PATH", conflicts_with = "size")]
     tree: Option<PathBuf>,
     /// A directory of further tool files; may be repeated
@@ -148,13 +154,13 @@ struct StudyArgs {
     dry_run: bool,
     /// Use two hosts instead of a lab
     ///
-    /// a sends, b receives; each is ssh:HOST, local, or netns:FILE. Other hosts, such as a hypervisor, are only
-    /// sampled: switch=ssh:HOST.
+    /// Host a sends, host b receives; each is ssh:HOST, local, or netns:FILE. Other hosts, such as switch=ssh:HOST, are only
+    /// sampled.
     #[arg(long, value_name = "a=PLACE,b=PLACE")]
     hosts: Option<String>,
     /// Remote shell for these hosts instead of ssh
     ///
-    /// CMD is split into words as a shell does it.
+    /// CMD is split into words as by a shell.
     #[arg(long, value_name = "CMD", requires = "hosts")]
     rsh: Option<String>,
     /// b's address on the measured path, or one per port [default: ssh's]
@@ -210,7 +216,7 @@ fn run_study(args: &StudyArgs) -> Result<Code, Failure> {
     if stop.load(Ordering::Relaxed) {
         let (runs, dir) = (record.runs.len(), dir.display());
         tell!("linerate: interrupted; {runs} runs are stored: linerate bench report {dir}");
-        tell!("linerate: to make the others: linerate bench --resume {dir}");
+        tell!("linerate: to make the missing runs: linerate bench --resume {dir}");
         return Ok(Code::Interrupted);
     }
     Ok(show(&record, &dir, args.json)?)

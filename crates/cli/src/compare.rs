@@ -24,8 +24,8 @@ Examples:
 ";
 
 const MEANINGS: [Meaning; 3] = [
-    (Code::Done, "compared; with --fail-on, nothing is worse by more"),
-    (Code::Failed, "--fail-on: a case is worse by more or fails newly; or the output could not be written"),
+    (Code::Done, "compared; with --fail-on, no case is worse by more than PERCENT"),
+    (Code::Failed, "--fail-on: a case is worse by more than PERCENT or newly fails; or the output was lost"),
     USAGE,
 ];
 
@@ -35,10 +35,10 @@ const MEANINGS: [Meaning; 3] = [
 pub struct CompareArgs {
     /// Results: a directory of `linerate bench`, or a file with a record
     base: PathBuf,
-    /// Results of the same study, to be judged against BASE
+    /// Results of the same study, to compare with BASE
     #[arg(required_unless_present = "equal")]
     new: Option<PathBuf>,
-    /// Exit with 1 if a case is worse by more than PERCENT, or fails newly
+    /// Exit with 1 if a case is worse by more than PERCENT, or newly fails
     ///
     /// Only significant differences count.
     #[arg(long, value_name = "PERCENT", value_parser = percent)]
@@ -95,12 +95,12 @@ fn say_limit(args: &CompareArgs, comparison: &Comparison) {
     let Some(limit) = args.fail_on else { return };
     let beyond = comparison.beyond(limit);
     if beyond.is_empty() {
-        say!("\nNothing is significantly worse by more than {limit} %, and nothing has begun to fail.");
+        say!("\nNo case is significantly worse by more than {limit} %, and no case newly fails.");
         return;
     }
     let mut cases: Vec<&str> = beyond.iter().map(|row| row.case.as_str()).collect();
     cases.dedup();
-    say!("\nWORSE by more than {limit} %, or failing now: {}", cases.join(", "));
+    say!("\nWORSE by more than {limit} %, or newly failing: {}", cases.join(", "));
 }
 
 /// The object that `--json` prints.
@@ -140,7 +140,10 @@ fn count_equal(args: &CompareArgs) -> anyhow::Result<Code> {
 fn read(path: &Path) -> anyhow::Result<Record> {
     let loaded = store::load_any(path)?;
     if loaded.torn {
-        tell!("linerate: {}: the last run was cut off while it was stored; it is left out", path.display());
+        tell!(
+            "linerate: {}: the record of the last run is incomplete, so that run is left out",
+            path.display()
+        );
     }
     Ok(loaded.record)
 }

@@ -21,7 +21,7 @@ use crate::common::reach::Reach;
 use crate::common::spec::Spec;
 use crate::exit::{Code, Meaning, USAGE, table};
 
-const MEANINGS: [Meaning; 2] = [(Code::Done, "what was found was printed, perhaps nothing"), USAGE];
+const MEANINGS: [Meaning; 2] = [(Code::Done, "the matching paths were printed, if there are any"), USAGE];
 
 /// The options with which ssh asks no questions and soon gives up, since a user is waiting for the shell.
 const AT_ONCE: [&str; 2] = ["BatchMode=yes", "ConnectTimeout=5"];
@@ -42,7 +42,7 @@ pub struct CompleteArgs {
     /// The beginning of a word: HOST:PATH
     #[arg(value_name = "WORD", allow_hyphen_values = true)]
     word: OsString,
-    /// The words before it, or the line before it as one word, whose options of ssh are used
+    /// The words, or the line as one word, before WORD, with ssh's options
     #[arg(value_name = "BEFORE", allow_hyphen_values = true, trailing_var_arg = true)]
     before: Vec<OsString>,
 }

@@ -21,9 +21,9 @@ const EXAMPLES: &str = "\
 Examples:
   linerate cp -r tree host:/data/
       makes /data/tree. A slash at the end of DST means: into this directory,
-      which is created if it is missing. Without it, as with scp: into /data
-      if that is a directory, otherwise the tree becomes /data. A slash at the
-      end of SRC changes nothing (rsync's users: that is 'tree/.' here)
+      which is created if it is missing. Without this slash, as with scp: into
+      /data if that is a directory, otherwise the tree becomes /data. A slash
+      at the end of SRC changes nothing (write 'tree/.' for rsync's 'tree/')
   linerate cp a b user@host:
       two files into the login directory
   linerate cp -rp host:/data/tree .
@@ -37,8 +37,8 @@ Examples:
   linerate cp 'host:logs/*.gz' .
       patterns are expanded at the far end
   linerate cp -e 'ssh -p 2222' x host:/tmp/
-      any remote shell that is called as CMD HOST COMMAND and hands COMMAND,
-      one argument, to a shell there
+      any remote shell that is called as CMD HOST COMMAND and passes COMMAND,
+      one argument, to a shell on HOST
 ";
 
 /// The sources and the destination are one list of arguments for clap, so the synopsis is written by hand.
@@ -51,12 +51,12 @@ const MEANINGS: [Meaning; 8] =
 #[derive(Debug, Args)]
 #[command(override_usage = LINES, before_long_help = EXAMPLES, after_long_help = table(&MEANINGS))]
 pub struct CpArgs {
-    /// Copy directories and everything in them; links stay links
+    /// Copy directories with their contents; symbolic links stay links
     #[arg(short = 'r', long)]
     recursive: bool,
     /// Keep modes, and times to the nanosecond
     ///
-    /// Without it, files get the time of the copy, and modes that the umask allows.
+    /// Without this option, files get the time of the copy, and modes that the umask allows.
     #[arg(short = 'p', long)]
     preserve: bool,
     #[command(flatten)]

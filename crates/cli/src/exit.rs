@@ -8,13 +8,14 @@ use std::process::ExitCode;
 pub type Meaning = (Code, &'static str);
 
 /// The exit codes with the same meaning for every command, with these meanings.
-pub const FAILED: Meaning = (Code::Failed, "it failed as a whole, or its output could not be written");
-pub const USAGE: Meaning = (Code::Usage, "the arguments can't be served");
+pub const FAILED: Meaning =
+    (Code::Failed, "the command failed as a whole, or its output could not be written");
+pub const USAGE: Meaning = (Code::Usage, "the arguments are wrong");
 pub const FAR_END: Meaning =
-    (Code::FarEnd, "the far end could not be started, or it or the connection went away");
-pub const VERSION: Meaning = (Code::Version, "the two ends' versions don't match");
+    (Code::FarEnd, "the far end could not be started or ended early, or the connection was lost");
+pub const VERSION: Meaning = (Code::Version, "the versions of the two ends don't match");
 pub const NOT_RUN: Meaning = (Code::NotRun, "COMMAND can't be run");
-pub const NOT_FOUND: Meaning = (Code::NotFound, "there is no such COMMAND");
+pub const NOT_FOUND: Meaning = (Code::NotFound, "COMMAND doesn't exist");
 pub const INTERRUPTED: Meaning = (Code::Interrupted, "interrupted");
 
 /// The list of exit codes at the end of a command's help.

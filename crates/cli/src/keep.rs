@@ -54,28 +54,28 @@ const PARTS: [KeepPart; 11] = [
         name: "owner",
         without: "no-owner",
         help: "Keep owners, by name if both hosts know it; only root can",
-        compared: Some("Owners, the same by name or by number"),
+        compared: Some("Owners, equal by name or by number"),
         set: |keep, on| keep.owner = on,
     },
     KeepPart {
         name: "group",
         without: "no-group",
-        help: "Keep groups by name too; without root, only the user's groups",
-        compared: Some("Groups, the same by name or by number"),
+        help: "Keep groups, by name as well; without root, only the user's groups",
+        compared: Some("Groups, equal by name or by number"),
         set: |keep, on| keep.group = on,
     },
     KeepPart {
         name: "numeric-ids",
         without: "no-numeric-ids",
-        help: "Owners and groups by number, whatever their names",
+        help: "Keep owners and groups by number, ignoring their names",
         compared: Some("Owners and groups only by number"),
         set: |keep, on| keep.numeric_ids = on,
     },
     KeepPart {
         name: "hard-links",
         without: "no-hard-links",
-        help: "Keep hard links: names of one file, across all sources",
-        compared: Some("Hard links: which names belong to one file"),
+        help: "Keep hard links, also between sources",
+        compared: Some("Hard links: the names that belong to one file"),
         set: |keep, on| keep.hard_links = on,
     },
     KeepPart {
@@ -102,7 +102,7 @@ const PARTS: [KeepPart; 11] = [
     KeepPart {
         name: "acls",
         without: "no-acls",
-        help: "Keep POSIX ACLs, also default ones, and so the permission bits",
+        help: "Keep POSIX ACLs, also default ones, and thus the permission bits",
         compared: Some("POSIX ACLs, also default ones, and modes"),
         set: |keep, on| {
             keep.acls = on;

@@ -49,10 +49,10 @@ use say::{is_lost, note_loss};
 const EXAMPLES: &str = "\
 Examples:
   linerate cp -r tree host:/data/       copies a tree to another host, as scp -r does
-  linerate cp -r host:/data/tree .      and back
-  linerate sync tree host:/data/tree    sends only what differs
-  linerate bench                        measures this machine's own test bed, draws the figure
-  linerate doctor                       finds the causes that slow this host, and fixes
+  linerate cp -r host:/data/tree .      copies the tree back
+  linerate sync tree host:/data/tree    sends only the differences
+  linerate bench                        measures a test bed on this machine, and draws a report
+  linerate doctor                       finds the causes of slow transfers on this host, and fixes
   linerate measure -- scp big host:/tmp measures a command's rate and cost
   linerate lab run --link 10gbit -- sh  runs a shell on a test bed of two hosts
 ";
@@ -73,35 +73,35 @@ struct Cli {
 enum Command {
     /// Copy files and trees to another host, from it, or within this one
     Cp(Box<cp::CpArgs>),
-    /// Make a tree like another one, here or on another host; only differences travel
+    /// Make a tree equal to another one, here or on another host; only differences are sent
     Sync(Box<sync::SyncArgs>),
-    /// Run a command line of rsync's, over linerate's streams
+    /// Run a command line of rsync over linerate's streams
     #[command(disable_help_flag = true)]
     Rsync(rsync::RsyncArgs),
-    /// Run a command line of scp's, over linerate's streams
+    /// Run a command line of scp over linerate's streams
     #[command(disable_help_flag = true)]
     Scp(scp::ScpArgs),
-    /// Move a tree by many hosts, shard by shard
+    /// Move a tree with many hosts, shard by shard
     Fleet(fleet::FleetArgs),
     /// List the detached copies (--detach) on a host
     Status(jobs::JobStatusArgs),
-    /// Show a detached copy until its end, or end it
+    /// Follow a detached copy until its end, or cancel it
     Attach(jobs::AttachArgs),
     /// List and remove the remains of interrupted transfers
     Clean(clean::CleanArgs),
-    /// Compare a tree here with another one, here or on another host, by hashes
+    /// Compare two trees, on this host or on others, by hashes
     Verify(verify::VerifyArgs),
-    /// Measure a path from memory to memory, over the same streams as cp
+    /// Measure the network path from memory to memory, over the same streams as cp
     Stream(stream::StreamArgs),
     /// Run a command, and report its rate, its cost and its limiter
     Measure(measure::MeasureArgs),
     /// Print a host's facts: processors, slots, ports, TCP, storage
     Facts(facts::FactsArgs),
-    /// Find the causes that keep transfers below the line rate, their cost, and fixes
+    /// Find the causes of transfers below the line rate, their costs, and fixes
     Doctor(Box<doctor::DoctorArgs>),
-    /// Make traffic: requests and responses, bulk, HTTP users, tiles
+    /// Generate traffic: requests and responses, bulk, HTTP users, tiles
     Load(load::LoadArgs),
-    /// Answer the traffic of load
+    /// Answer the traffic of linerate load
     Serve(load::ServeArgs),
     /// Make test beds of two hosts on this machine
     Lab(lab::LabArgs),
@@ -118,7 +118,7 @@ enum Command {
     /// The far end of the other commands; started by them
     #[command(hide = true)]
     Agent(agent::AgentArgs),
-    /// The paths of a far host for a shell that completes words; started by its completions
+    /// Print paths of a far host for a shell's completions; started by them
     #[command(hide = true)]
     Complete(complete::CompleteArgs),
     /// The files of a study's far host; started by bench

@@ -41,7 +41,7 @@ pub struct ManArgs {
     /// Write the pages of all commands into DIR, which is created
     #[arg(long, value_name = "DIR", value_parser = named_file(), conflicts_with = "command")]
     out: Option<PathBuf>,
-    /// The command, as words; none: the program
+    /// The command's words; without them, linerate's own page
     #[arg(value_name = "COMMAND")]
     command: Vec<String>,
 }
@@ -107,7 +107,7 @@ fn below<'a>(command: &'a clap::Command, words: &[String]) -> Result<&'a clap::C
     let name = command.get_bin_name().unwrap_or("linerate");
     let found = found.ok_or_else(|| {
         Failure::usage(format!(
-            "printing a manual page: {name} has no command '{word}'; {name} --help lists those it has"
+            "printing a manual page: {name} has no command '{word}'; {name} --help lists its commands"
         ))
     });
     below(found?, rest)

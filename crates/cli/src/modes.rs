@@ -20,7 +20,10 @@ pub fn umask() -> u32 {
 /// # Errors
 /// A message that names the invalid rule.
 pub fn parse(text: &str, umask: u32) -> Result<Vec<ModeRule>, String> {
-    let part = |part: &str| one(part, umask).ok_or_else(|| format!("'{part}' is no change of modes"));
+    let part = |part: &str| {
+        one(part, umask)
+            .ok_or_else(|| format!("'{part}' isn't a change of modes; write one such as go-w or D755"))
+    };
     text.split(',').map(part).collect()
 }
 

@@ -28,7 +28,7 @@ Examples:
   linerate stream host      measures the path and the cipher for three seconds
   linerate stream --no-encrypt --streams 8 host
   linerate stream --bytes 10GB --json host
-  linerate stream --read /srv/www host      the same, with the cost of reading files
+  linerate stream --read /srv/www host      measures the same, with the cost of reading files
 ";
 
 /// The duration of the measurement that `linerate doctor` makes.
@@ -51,7 +51,7 @@ pub struct StreamArgs {
     seconds: Duration,
     /// Send the files below PATH instead of bytes from memory
     ///
-    /// They are read again and again; the far end drops the bytes.
+    /// The files are read repeatedly; the far end discards the data.
     #[arg(long, value_name = "PATH")]
     read: Option<PathBuf>,
     /// Send in clear, with a checksum on each frame
@@ -66,7 +66,7 @@ pub struct StreamArgs {
     #[command(flatten)]
     reach: Reach,
     /// The far host
-    #[arg(help = "The far host, perhaps with a user: [USER@]HOST", value_name = "HOST")]
+    #[arg(help = "The far host: [USER@]HOST", value_name = "HOST")]
     host: OsString,
 }
 

@@ -16,7 +16,7 @@ pub use linerate_quantity::{
 /// causes.
 pub fn named_file() -> impl TypedValueParser<Value = PathBuf> {
     OsStringValueParser::new().try_map(|name| match name.is_empty() {
-        true => Err("it is empty, perhaps by a variable that isn't set"),
+        true => Err("it is empty, perhaps because a variable isn't set"),
         false => Ok(PathBuf::from(name)),
     })
 }
@@ -42,7 +42,7 @@ pub fn parse_time(text: &str) -> Result<Duration, String> {
     let seconds = text.parse().ok().filter(|seconds| (0.0..=f64::from(u32::MAX)).contains(seconds));
     seconds
         .map(Duration::from_secs_f64)
-        .ok_or_else(|| format!("'{text}' isn't a time that a run can last; write seconds, as in 10 or 0.5"))
+        .ok_or_else(|| format!("'{text}' isn't a duration of a run; write seconds, such as 10 or 0.5"))
 }
 
 /// Parses a number of streams; `None` for `auto`.
@@ -71,7 +71,7 @@ pub fn parse_interfaces(text: &str) -> Result<Interfaces, String> {
         None => Ok(interfaces),
         Some(unknown) => {
             let own = own.join(", ");
-            Err(format!("'{unknown}' isn't an interface of this host; it has {own}; or write all"))
+            Err(format!("'{unknown}' isn't an interface of this host; write some of {own}, or all"))
         }
     }
 }
@@ -92,7 +92,7 @@ pub fn interface_names(text: &str) -> Result<Interfaces, String> {
     match names.iter().find(is_odd) {
         None => Ok(Interfaces::Named(names)),
         Some(odd) => {
-            Err(format!("'{odd}' can't be an interface; write names with commas between them, or all"))
+            Err(format!("'{odd}' can't be the name of an interface; write names separated by commas, or all"))
         }
     }
 }

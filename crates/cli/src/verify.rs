@@ -42,8 +42,8 @@ Examples:
       both on far hosts: each computes the hashes of its own tree
 ";
 
-const USER_ONLY: &str = "only extended attributes in 'user.' were compared: only root sees the others, and not \
-                         both ends are root";
+const USER_ONLY: &str =
+    "only extended attributes in 'user.' were compared, because the others need root at both ends";
 
 /// The exit codes of a comparison; `same` is the sentence for success.
 pub const fn meanings(same: &'static str) -> [Meaning; 8] {

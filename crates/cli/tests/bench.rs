@@ -217,7 +217,7 @@ fn a_study_file_with_an_error_names_line_and_key() {
 fn a_size_that_is_none_is_refused() {
     let desk = Desk::new();
     desk.bench(&["--size", "12QB", "--out", "out"]).exits(2).says(&["--size", "12QB", "64 KiB"]);
-    desk.bench(&["--size", "0", "--out", "out"]).exits(2).says(&["--size", "something to move"]);
+    desk.bench(&["--size", "0", "--out", "out"]).exits(2).says(&["--size", "must be more than 0"]);
     assert!(desk.results().is_empty());
 }
 
@@ -225,10 +225,10 @@ fn a_size_that_is_none_is_refused() {
 fn a_tree_with_nothing_to_move_is_refused_before_anything_is_made() {
     let desk = Desk::new();
     let with = |tree| desk.bench(&["--quick", "--out", "out", "--tree", tree]).exits(2);
-    with("empty").says(&["--tree empty", "no file to move"]);
+    with("empty").says(&["--tree empty", "no files to move"]);
     with("missing").says(&["--tree", "missing", "No such file"]);
     fs::write(desk.at("empty/file"), "").expect("a new file");
-    with("empty").says(&["--tree empty", "only empty ones"]);
+    with("empty").says(&["--tree empty", "only empty files"]);
     assert!(desk.results().is_empty());
 }
 

@@ -134,16 +134,16 @@ fn length(file: &Path) -> u64 {
 fn a_new_host_gets_the_agent_once_and_the_next_version_again() {
     let installation = Installation::new();
     installation.pack_agent("the first");
-    installation.copy().says(&["bringing its agent"]);
+    installation.copy().says(&["copying its agent"]);
     assert_eq!(installation.kept(), [length(&installation.path("agent"))]);
-    assert_eq!(installation.copy().err.matches("bringing").count(), 0);
+    assert_eq!(installation.copy().err.matches("copying").count(), 0);
     // The file is truncated, as by a full disk.
     let cache = installation.path("home/.cache/linerate");
     fs::write(fs::read_dir(cache).unwrap().next().unwrap().unwrap().path(), "").unwrap();
-    installation.copy().says(&["bringing its agent"]);
+    installation.copy().says(&["copying its agent"]);
     // An upgrade.
     installation.pack_agent("the second one");
-    installation.copy().says(&["bringing its agent"]);
+    installation.copy().says(&["copying its agent"]);
     assert_eq!(installation.kept().len(), 2);
 }
 
@@ -151,14 +151,14 @@ fn a_new_host_gets_the_agent_once_and_the_next_version_again() {
 fn an_agent_that_can_not_be_run_any_more_is_brought_again() {
     let installation = Installation::new();
     installation.pack_agent("the first");
-    installation.copy().says(&["bringing its agent"]);
+    installation.copy().says(&["copying its agent"]);
     let cache = installation.path("home/.cache/linerate");
     let kept = fs::read_dir(cache).unwrap().next().unwrap().unwrap().path();
     // Of the right length.
     fs::write(&kept, format!("#!/nowhere/sh\n{}", " ".repeat(length(&kept) as usize - 14))).unwrap();
-    installation.copy().says(&["logging in once more", "bringing its agent"]);
+    installation.copy().says(&["logging in again", "copying its agent"]);
     let again = installation.copy();
-    assert!(!again.err.contains("bringing") && !again.err.contains("once more"), "{again}");
+    assert!(!again.err.contains("copying") && !again.err.contains("logging in again"), "{again}");
 }
 
 #[test]
@@ -188,7 +188,7 @@ fn a_cache_on_a_file_system_without_programs_or_room_is_told_and_nothing_is_sent
             says,
             "install linerate there, or let XDG_CACHE_HOME",
         ]);
-        assert_eq!(run.err.contains("bringing"), is_brought, "{options}: {run}");
+        assert_eq!(run.err.contains("copying"), is_brought, "{options}: {run}");
     }
 }
 
@@ -198,7 +198,7 @@ fn a_login_after_which_nothing_can_be_run_is_tried_twice_and_says_what_to_try() 
     installation.pack_agent("any");
     installation.script("rsh", "echo x >>logins; exit 126");
     let run = installation.run(&["cp", "file", "far:copied"]).exits(5);
-    run.says(&["no agent could be started", "mounted noexec", "Install linerate there"]);
+    run.says(&["no agent could be started", "mounted noexec", "Install linerate on the far host"]);
     assert_eq!(fs::read_to_string(installation.path("logins")).unwrap().lines().count(), 2);
 }
 
@@ -207,13 +207,13 @@ fn without_a_fitting_agent_all_of_the_program_is_brought_and_serves_later() {
     let installation = Installation::new();
     let packed = installation.pack_agent("other bytes");
     fs::write(&packed, "no gzip").unwrap();
-    installation.copy().says(&["bringing it", "all of it", "no packed agent"]);
+    installation.copy().says(&["copying linerate", "the whole program", "isn't a packed agent"]);
     assert_eq!(installation.kept(), [length(Path::new(PROGRAM))]);
     installation.pack_agent("as it should be");
-    assert_eq!(installation.copy().err.matches("bringing").count(), 0);
+    assert_eq!(installation.copy().err.matches("copying").count(), 0);
     fs::remove_dir_all(installation.path("home/.cache")).unwrap();
     fs::remove_file(packed).unwrap();
-    installation.copy().says(&["all of it, since no packed agent is beside this program"]);
+    installation.copy().says(&["the whole program, because no packed agent is beside it"]);
 }
 
 #[test]
@@ -221,7 +221,7 @@ fn a_host_without_gzip_gets_the_agent_as_it_is() {
     let installation = Installation::new();
     installation.pack_agent("whose bytes travel");
     installation.far_tools(&[]);
-    installation.copy().says(&["bringing its agent"]);
+    installation.copy().says(&["copying its agent"]);
     assert_eq!(installation.kept(), [length(&installation.path("agent"))]);
 }
 
@@ -233,7 +233,7 @@ fn a_host_without_zstd_gets_all_of_the_program_compressed_by_gzip() {
     // A copy that continues without the client needs the whole program at the far end.
     let from = format!("far:{}", installation.path("file").display());
     let to = format!("away:{}", installation.path("copied").display());
-    installation.run(&["cp", "--detach", &from, &to]).exits(0).says(&["bringing it"]);
+    installation.run(&["cp", "--detach", &from, &to]).exits(0).says(&["copying linerate"]);
     installation.run(&["attach", "away"]).exits(0);
     assert_eq!(fs::read_to_string(installation.path("copied")).unwrap(), "contents");
     assert!(installation.kept().contains(&length(Path::new(PROGRAM))));
@@ -245,12 +245,12 @@ fn a_host_without_zstd_gets_all_of_the_program_compressed_by_gzip() {
 fn what_an_agent_can_not_do_is_done_by_the_whole_program() {
     let installation = Installation::new();
     installation.pack_agent("for copies");
-    installation.copy().says(&["bringing its agent"]);
+    installation.copy().says(&["copying its agent"]);
     let state = installation.path("state").display().to_string();
     let applied = installation.run(&["doctor", "--applied", "--state", &state, "far"]).exits(0);
-    applied.says(&["bringing it"]);
+    applied.says(&["copying linerate"]);
     let jobs = installation.run(&["status", "far"]).exits(0);
-    assert_eq!(jobs.err.matches("bringing").count(), 0);
+    assert_eq!(jobs.err.matches("copying").count(), 0);
     assert_eq!(installation.kept(), [length(&installation.path("agent")), length(Path::new(PROGRAM))]);
 }
 
@@ -288,10 +288,10 @@ fn an_agent_that_can_not_be_brought_is_named_and_all_of_the_program_brought() {
             fs::create_dir(file).unwrap();
         }),
         ("it is a program for ", of_another_machine),
-        ("usr/lib: others than its owner may write it", |installation, _| {
+        ("usr/lib: users other than its owner may write it", |installation, _| {
             fs::set_permissions(installation.path("usr/lib"), fs::Permissions::from_mode(0o777)).unwrap();
         }),
-        ("can't be brought: it ", |_, file| fs::write(file, with_a_changed_byte(file)).unwrap()),
+        ("can't be copied: it ", |_, file| fs::write(file, with_a_changed_byte(file)).unwrap()),
     ];
     for (why, harm) in harms {
         let installation = Installation::new();
@@ -299,8 +299,8 @@ fn an_agent_that_can_not_be_brought_is_named_and_all_of_the_program_brought() {
         harm(&installation, &packed);
         let file = packed.file_name().unwrap().to_str().unwrap();
         let run = installation.copy();
-        let run = run.says(&[file, why, "bringing it", "all of it"]);
-        assert!(!run.err.contains("bringing its agent"), "{run}");
+        let run = run.says(&[file, why, "copying linerate", "the whole program"]);
+        assert!(!run.err.contains("copying its agent"), "{run}");
         assert_eq!(installation.kept(), [length(Path::new(PROGRAM))]);
     }
 }
@@ -336,5 +336,5 @@ fn where_nothing_else_fits_the_damaged_agent_is_the_reason() {
     fs::write(agents.join(format!("linerate-{other}")), older).unwrap();
     copy().exits(5).says(&[&format!("linerate-{other}: it belongs to linerate 0.0.1 protocol 1, not to")]);
     fs::remove_dir_all(agents).unwrap();
-    copy().exits(5).says(&["for which no binary is here: install linerate"]);
+    copy().exits(5).says(&["for which this host has no binary: install linerate"]);
 }

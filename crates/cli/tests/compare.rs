@@ -88,7 +88,7 @@ fn json_and_table_say_the_same() {
     assert!((percent + 11.11).abs() < 0.01, "{json}");
     let (_, output) = compare(desk.path(), &["base.json", "new.json", "--fail-on", "5"]);
     let text = String::from_utf8_lossy(&output.stdout);
-    for words in ["-11.1 %", "slower", "more CPU", "WORSE by more than 5 %, or failing now: cp"] {
+    for words in ["-11.1 %", "slower", "more CPU", "WORSE by more than 5 %, or newly failing: cp"] {
         assert!(text.contains(words), "{words}: {text}");
     }
 }

@@ -219,11 +219,11 @@ fn an_agent_gives_its_recording_in_pieces() {
 fn an_agent_isnt_led_astray() {
     let mut agent = agent();
     let refused = |result: io::Result<Vec<u8>>| result.unwrap_err().to_string();
-    assert!(refused(agent.take_samples()).contains("nothing is being recorded"));
+    assert!(refused(agent.take_samples()).contains("no recording is running"));
     assert_eq!(agent.start_sampling(&every(0)).unwrap(), Duration::from_millis(20));
     assert_eq!(agent.start_sampling(&every(u32::MAX)).unwrap(), Duration::from_secs(60));
     let many = Sampling { interval_ms: 250, processes: vec![1; 100_000], names: vec!["x".into(); 50_000] };
     agent.start_sampling(&many).unwrap();
     assert!(Recording::parse(&agent.stop_sampling().unwrap()).is_ok(), "a new recording, from its beginning");
-    assert!(refused(agent.stop_sampling()).contains("nothing is being recorded"));
+    assert!(refused(agent.stop_sampling()).contains("no recording is running"));
 }

@@ -83,7 +83,7 @@ fn a_file_whose_name_is_empty_is_refused_with_its_option() {
     ] {
         let option = words.iter().find(|word| word.starts_with("--")).unwrap().trim_end_matches('=');
         let told = format!("'{option} <");
-        run(here.path(), words).exits(2).says(&[&told, "it is empty, perhaps by a variable that isn't set"]);
+        run(here.path(), words).exits(2).says(&[&told, "it is empty, perhaps because a variable isn't set"]);
     }
     assert_eq!((names(here.path()).len(), names(&here.path().join("dst"))), (2, vec!["extra".into()]));
 }
@@ -183,7 +183,7 @@ fn what_holds_no_metrics_and_is_no_manifest_is_never_replaced_by_them() {
         &["measure", "--metrics", "user", "--", "touch", "dst/made"],
         &["measure", "--out", "user", "--", "touch", "dst/made"],
     ] {
-        run(here.path(), words).exits(2).says(&["name another file (the option needs a value of its own)"]);
+        run(here.path(), words).exits(2).says(&["name another file (is the option's value missing?)"]);
     }
     let read = |name: &str| fs::read_to_string(here.path().join(name)).unwrap();
     assert_eq!(["user", "src/file", "dst/extra"].map(read), ["the user's", "new", "old"]);
@@ -220,7 +220,7 @@ fn a_snapshot_and_a_page_replace_only_what_such_a_command_has_written() {
         fs::write(here.path().join(name), bytes).unwrap();
     }
     std::os::unix::fs::symlink("src", here.path().join("link")).unwrap();
-    let refused = "name another file (the option needs a value of its own)";
+    let refused = "name another file (is the option's value missing?)";
     for place in ["src/file", "link/file", "user.html", "user.zst"] {
         run(here.path(), &["facts", "--snapshot", place]).exits(2).says(&[
             place,
@@ -264,11 +264,11 @@ fn what_a_command_is_to_read_is_never_replaced_nor_a_log_whatever_it_holds() {
         &["cp", "--log-file", "src/link", "src/file", "dst/"],
         &["verify", "--log-file", "src/file", "a.prom", "src/file"],
     ] {
-        run(here.path(), words).exits(2).says(&["name another file (the option needs a value of its own)"]);
+        run(here.path(), words).exits(2).says(&["name another file (is the option's value missing?)"]);
     }
     run(here.path(), &["rsync", "--log-file=src/file", "src/file", "dst/"])
         .exits(1)
-        .says(&["--log-file src/file: it is what the command itself names"]);
+        .says(&["--log-file src/file: this file is a source or destination of the command"]);
     let after = ["a.prom", "a.b3", "src/file"].map(|name| fs::read(here.path().join(name)).unwrap());
     assert!(before == after && here.path().join("src/link").is_symlink());
     assert_eq!(
@@ -287,7 +287,7 @@ fn a_log_grows_only_a_log() {
     fs::write(path("rsync.log"), "2026/11/26 04:40:50 [6819] building file list\n").unwrap();
     run(here.path(), &["fleet", "plan", "--shards", "1", "--into", "plan", "src", "dst"]).exits(0);
     let plan = fs::read(path("plan/plan.json")).unwrap();
-    let refused = "isn't a log of linerate's, and stays as it is: name another file";
+    let refused = "isn't a log of linerate, so nothing is appended to it: name another file";
     for log in ["src/file", "linked", "link/file", "dst/extra", "rsync.log", "plan/plan.json"] {
         for words in [
             &["cp", "-r", "src", "copy"][..],
@@ -360,7 +360,9 @@ fn a_mirror_of_another_host_s_tree_keeps_them_too() {
     for _ in 0..2 {
         run(here.path(), &[&["sync", "--delete"], &far[..], &own, &[&source, "dst/"]].concat())
             .exits(3)
-            .says(&["run.prom: isn't copied: this command writes its own file of that name (--metrics)"]);
+            .says(&[
+                "run.prom: isn't copied, because this command writes its own file of that name (--metrics)",
+            ]);
         assert_eq!(names(&dst), ["file", "run.log", "run.prom"]);
     }
     assert!(fs::read_to_string(dst.join("run.prom")).unwrap().contains("linerate_run_exit_code"));
@@ -421,7 +423,9 @@ fn sources_are_removed_without_the_log_among_them() {
     let here = directory("linerate-own-");
     make_trees(here.path());
     let src = here.path().join("src");
-    for (name, says) in [("file", "is this command's own file (--log-file), and stays"), ("more", "stays")] {
+    for (name, says) in
+        [("file", "is this command's own file (--log-file), and is not removed"), ("more", "is not removed")]
+    {
         fs::write(src.join(name), "new").unwrap();
         let words = ["sync", "--remove-source-files", "--log-file", "src/run.log", "src/", "dst/"];
         run(here.path(), &words).says(&[says]);

@@ -170,7 +170,7 @@ fn a_file_in_place_of_the_backup_directory_is_told_and_nothing_is_changed() {
     }
     // What can't be kept stays, and isn't counted.
     let words = ["sync", "--delete", "-b", "--backup-dir", "a/below", "src/", "dst"];
-    let told = ["keeping a backup", "kept: deleting failed: ", "that can be made", "0 files of "];
+    let told = ["keeping a backup", "kept: deleting failed: ", "for backups can be created", "0 files of "];
     let ended = run(here.path(), &words).exits(3).says(&told);
     assert!(!ended.err.contains("deleted"), "{ended}");
     unchanged();

@@ -131,7 +131,7 @@ impl WatchedAttempt {
 /// # Errors
 /// If the directory can't be read.
 pub fn attempts(runs: &Path, part: FleetPart) -> anyhow::Result<Attempts> {
-    ensure!(runs.is_dir(), "{} is gone, or isn't seen from this host", runs.display());
+    ensure!(runs.is_dir(), "{} was removed, or isn't accessible on this host", runs.display());
     let files = (1..).map(|number| (number, attempt_path(runs, part, number)));
     let there = files.take_while(|(_, path)| path.symlink_metadata().is_ok());
     Ok(there.map(|(number, path)| (number, read(&path))).collect())
@@ -247,7 +247,7 @@ impl Claim {
         self.attempt.beat += 1;
         self.attempt.written = now();
         let path = self.path(self.number);
-        ensure!(self.runs.is_dir(), "{} is gone", self.runs.display());
+        ensure!(self.runs.is_dir(), "{} was removed", self.runs.display());
         replace(&path, &serde_json::to_vec(&self.attempt)?)
             .with_context(|| format!("writing {}", path.display()))
     }

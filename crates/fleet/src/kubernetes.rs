@@ -139,7 +139,7 @@ fn mounts(
 ) -> anyhow::Result<Vec<(Value, Value)>> {
     let is_local = plan.hosts.is_empty();
     if !is_local && volumes.contains_key(&JobPlace::Destination) {
-        bail!("DST is a directory of other hosts, and no volume of the tasks");
+        bail!("DST is on other hosts, so the tasks can't have a volume for the destination");
     }
     let places = JobPlace::ALL.into_iter().filter(|place| is_local || *place != JobPlace::Destination);
     let mut mounts = Vec::new();
@@ -313,7 +313,7 @@ mod tests {
         };
         assert!(refused("/a:b", &[], &[]).contains("with a colon: /a:b"));
         assert!(refused("/b", &[], &[]).contains("only one volume at /b"));
-        assert!(refused("/p", &["h"], &["destination=x"]).contains("DST is a directory of other hosts"));
+        assert!(refused("/p", &["h"], &["destination=x"]).contains("DST is on other hosts"));
     }
 
     #[test]

@@ -213,7 +213,7 @@ impl PlanDirectory {
         let text = fs::read(&path).with_context(|| format!("reading {}", path.display()))?;
         ensure!(
             blake3::hash(&text).to_hex().as_str() == planned,
-            "{} isn't as it was planned: it was changed or is damaged; plan again",
+            "{} was changed or damaged since the plan was made; plan again",
             path.display()
         );
         Ok(text)

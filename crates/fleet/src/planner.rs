@@ -75,7 +75,7 @@ impl PlanRequest {
         let has_common = plan.hosts.iter().any(|host| self.hosts.contains(host));
         if !has_common && plan.hosts != self.hosts {
             return Some(
-                ", and none of its hosts is named now: name one that has the same DST, or another directory",
+                ", and this command names none of that plan's hosts: name one of them if DST is the same, otherwise name another directory",
             );
         }
         (plan.keep != self.keep).then_some(" that keeps other metadata; name another directory")

@@ -85,7 +85,7 @@ pub fn hold_submissions(directory: &PlanDirectory) -> anyhow::Result<File> {
     let file = file.with_context(|| format!("opening {}", path.display()))?;
     match file.try_lock() {
         Err(TryLockError::WouldBlock) => {
-            anyhow::bail!("another 'linerate fleet submit' of this plan is at work: wait for its end")
+            anyhow::bail!("another 'linerate fleet submit' of this plan is running: wait for its end")
         }
         Ok(()) | Err(TryLockError::Error(_)) => Ok(file),
     }

@@ -36,7 +36,7 @@ impl Child {
         let keeper = std::thread::Builder::new().name(name.into()).spawn(keep);
         let keeper = keeper.map_err(|error| error.to_string())?;
         let (pid, output) = receiver.recv().map_err(|error| error.to_string())??;
-        let process = Process::of(pid).map_err(|error| format!("it ended at once ({error})"))?;
+        let process = Process::of(pid).map_err(|error| format!("the process ended at once ({error})"))?;
         Ok((Self { process, keeper }, output))
     }
 

@@ -64,7 +64,7 @@ pub enum LabError {
         known: String,
     },
     /// The name of a lab must be given.
-    #[error("say which lab: linerate lab down NAME, or --all; {known}")]
+    #[error("name the lab: linerate lab down NAME, or --all; {known}")]
     Ambiguous {
         /// A phrase that lists the labs that are up.
         known: String,
@@ -77,7 +77,7 @@ pub enum LabError {
     },
     /// The kernel gave an interface a different number of queues than requested.
     #[error(
-        "{interface} should have {asked} receive and {asked} transmit queues, but has {}; ask for fewer",
+        "{interface} should have {asked} receive and {asked} transmit queues, but has {}; request fewer",
         found.map_or("unknown ones".into(), |(rx, tx)| format!("{rx} and {tx}"))
     )]
     Queues {
@@ -103,7 +103,7 @@ pub enum LabError {
     },
     /// The Slurm cluster of a lab's sites can't be used.
     #[error(
-        "the lab's Slurm cluster isn't usable: {reason}; its logs say: {log}; or leave it out by --slurm off"
+        "the lab's Slurm cluster isn't usable: {reason}; its logs say: {log}; or make the lab without Slurm by --slurm off"
     )]
     Slurm {
         /// The failure.
@@ -113,8 +113,7 @@ pub enum LabError {
     },
     /// The emulator of a link with delay or loss doesn't run.
     #[error(
-        "the emulator of the lab's link doesn't run: {reason}; it needs /dev/net/tun, which this user may open \
-         (as root: modprobe tun; chmod 666 /dev/net/tun), or leave out --rtt and --loss"
+        "the emulator of the lab's link doesn't run: {reason}; let this user open /dev/net/tun (as root: modprobe tun; chmod 666 /dev/net/tun), or leave out --rtt and --loss"
     )]
     Emulator {
         /// The failure.

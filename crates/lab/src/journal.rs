@@ -147,7 +147,7 @@ fn sweep_one(path: &Path) -> Option<Vec<String>> {
     let boot = Process::current().map(|own| own.boot).unwrap_or_default();
     let undos: Vec<Undo> = written.undos.into_iter().filter_map(|undo| undo.still(&boot)).collect();
     let told = |undo: &Undo| match undo.run() {
-        Ok(()) => format!("restored {}, left changed by process {pid}", undo.what),
+        Ok(()) => format!("restored {}, which process {pid} had left changed", undo.what),
         Err(reason) => reason,
     };
     let lines = undos.iter().rev().map(told).collect();

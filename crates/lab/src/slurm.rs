@@ -234,7 +234,9 @@ impl Starting<'_> {
         match is_done {
             true => Ok(()),
             false if ended() => Err(self.failed("a daemon has ended".into())),
-            false => Err(self.failed(format!("its nodes aren't idle within {} s", PATIENCE.as_secs()))),
+            false => {
+                Err(self.failed(format!("the cluster's nodes aren't idle within {} s", PATIENCE.as_secs())))
+            }
         }
     }
 

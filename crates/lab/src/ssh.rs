@@ -141,8 +141,8 @@ fn answers(near: &File, host: &LabHost, server: &SshServer) -> Result<(), String
     });
     match answered {
         Err(error) => Err(format!("entering the near host's namespace: {error}")),
-        Ok(_) if !server.process().is_alive() => Err("it ended".into()),
-        Ok(false) => Err(format!("it doesn't answer within {PATIENCE:?}")),
+        Ok(_) if !server.process().is_alive() => Err("the server ended".into()),
+        Ok(false) => Err(format!("the server doesn't answer within {PATIENCE:?}")),
         Ok(true) => Ok(()),
     }
 }

@@ -247,7 +247,7 @@ impl fmt::Display for Swept {
         }
         match holder {
             Some(holder) => write!(f, ", left behind by process {holder}"),
-            None => write!(f, ", left behind half-made"),
+            None => write!(f, ", left behind incomplete"),
         }
     }
 }
@@ -279,7 +279,7 @@ mod tests {
         let told: Vec<String> = swept.iter().map(ToString::to_string).collect();
         let pid = std::process::id();
         let dead = format!("removed lab test-dead, left behind by process {pid}");
-        assert_eq!(told, [dead, "removed lab test-torn, left behind half-made".into()]);
+        assert_eq!(told, [dead, "removed lab test-torn, left behind incomplete".into()]);
         let left: Vec<String> =
             root.labs().expect("readable").into_iter().map(|(name, _)| name.to_string()).collect();
         assert_eq!(left, ["test-living"]);

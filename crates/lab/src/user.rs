@@ -38,7 +38,7 @@ pub fn ensure_privileges() -> Result<(), LabError> {
         return if has_private_run() { Ok(()) } else { settle_in() };
     }
     if std::env::var_os(MARK).is_some() {
-        return Err(refused("it came without rights".into()));
+        return Err(refused("the new namespace has no privileges".into()));
     }
     // This is done outside of the new user namespace, because processes of an earlier namespace aren't
     // accessible from inside.

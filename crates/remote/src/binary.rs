@@ -220,7 +220,7 @@ impl Binary {
         let unpacked = MultiGzDecoder::new(program::open(&self.file)?).take(self.size.saturating_add(1));
         match sha256(unpacked) {
             Ok(found) if found == *hash => Ok(()),
-            Ok(_) => Err("it is damaged: what is in it hasn't the SHA-256 of its description".into()),
+            Ok(_) => Err("it is damaged: its contents don't have the SHA-256 of its description".into()),
             Err(error) => Err(format!("it can't be unpacked: {error}")),
         }
     }
@@ -427,7 +427,7 @@ mod tests {
         }
         assert_eq!(binaries.other_machines(), ["Linux aarch64", "Linux riscv64", "Linux s390x"]);
         let why = binaries.why_unfit(b"Linux riscv64").unwrap();
-        assert!(why.ends_with("agent-riscv64.gz: it is no packed agent"), "{why}");
+        assert!(why.ends_with("agent-riscv64.gz: it isn't a packed agent"), "{why}");
         binaries.give_up(&at("agent-s390x.gz"), "it is damaged");
         assert!(binaries.for_machine(b"Linux s390x", FarPart::Agent).is_empty());
         assert!(binaries.why_unfit(b"Linux s390x").unwrap().ends_with("agent-s390x.gz: it is damaged"));

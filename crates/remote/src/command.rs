@@ -33,9 +33,7 @@ impl AgentCommand {
         let is_other = also == Some(name);
         if !is_whole || !(name == "linerate" || is_other) {
             let names = also.map_or_else(String::new, |also| format!("{also} or "));
-            return Err(format!(
-                "'{line}': its last word must be {names}linerate, in whose place the agent is called"
-            ));
+            return Err(format!("'{line}': the last word must be {names}linerate, which the agent replaces"));
         }
         // A path to another program can't be used, since that program doesn't speak our protocol.
         let path = (name != last && !is_other).then(|| last.to_owned());

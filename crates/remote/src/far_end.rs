@@ -18,9 +18,9 @@ use crate::patience::{Login, Patience, PatientInput, is_readable};
 
 /// The end of the error message if no program could be run at the far end, after a binary that can't be run
 /// was removed there.
-const NOT_RUN: &str = ". Exit codes 126 and 127 say that a program can't be run there: the remote shell itself, a word of \
-    --agent-command, or an agent in that account's cache directory (~/.cache/linerate, or below its XDG_CACHE_HOME), whose \
-    file system may be mounted noexec. Install linerate there, or let XDG_CACHE_HOME name a directory in which programs may run";
+const NOT_RUN: &str = ". Exit codes 126 and 127 mean that a program can't be run: the remote shell itself, a word of \
+    --agent-command, or an agent in the far account's cache directory (~/.cache/linerate, or below its XDG_CACHE_HOME), whose \
+    file system may be mounted noexec. Install linerate on the far host, or set XDG_CACHE_HOME of that account to a directory in which programs may run";
 
 /// How to reach another host, and how to start an agent on it.
 #[derive(Clone, Debug)]
@@ -78,8 +78,7 @@ pub enum StartError {
     OwnBinary(io::Error),
     /// The far host is another kind of machine, for which no binary is available.
     #[error(
-        "the far host is {there}, for which no binary is here{unfit}: install linerate {version} there, or here the package \
-         linerate-agents, which has those for other machines ({BESIDE} beside this program's directory)",
+        "the far host is {there}, for which this host has no binary{unfit}: install linerate {version} on the far host, or on this host the package linerate-agents, which has binaries for other machines ({BESIDE} beside this program's directory)",
         version = env!("CARGO_PKG_VERSION")
     )]
     Machine {
@@ -146,8 +145,7 @@ impl FarEnd {
     /// program could be run.
     fn retrial(&self, code: u8) -> String {
         format!(
-            "{}: exit code {code} before an agent answered: logging in once more, without an agent in that account's cache \
-             directory that can't be run",
+            "{}: exit code {code} before an agent answered: logging in again, without the agent in that account's cache directory",
             printable(self.host.as_bytes())
         )
     }
@@ -199,7 +197,7 @@ impl FarEnd {
             there: printable(machine),
             unfit: binaries
                 .why_unfit(machine)
-                .map_or_else(String::new, |why| format!(" that can be brought ({why})")),
+                .map_or_else(String::new, |why| format!(" that can be copied ({why})")),
         };
         binaries.for_machine(machine, self.part).pop().ok_or_else(there)
     }
@@ -209,21 +207,21 @@ impl FarEnd {
         let is_whole = binary.packed.is_none();
         let mut lacks = Vec::new();
         if is_whole && self.part == FarPart::Agent {
-            let no_agent = "all of it, since no packed agent is beside this program".to_owned();
+            let no_agent = "the whole program, because no packed agent is beside it".to_owned();
             let unfit = binaries.why_unfit(binary.machine.as_bytes());
-            lacks.push(unfit.map_or(no_agent, |why| format!("all of it: {why}")));
+            lacks.push(unfit.map_or(no_agent, |why| format!("the whole program: {why}")));
         }
         if is_whole && *binary == binaries.own && !cfg!(target_feature = "crt-static") {
-            lacks.push("not static, so that host needs a C library as new as the one here".into());
+            lacks.push("not static, so that host needs a C library as new as this host's".into());
         }
         let lacks = if lacks.is_empty() { String::new() } else { format!(" ({})", lacks.join("; ")) };
         format!(
-            "{} ({}) has no linerate {}: bringing {} ({:.1} MB) into that account's cache directory \
+            "{} ({}) has no linerate {}: copying {} ({:.1} MB) into that account's cache directory \
              (~/.cache/linerate, or below its XDG_CACHE_HOME){lacks}",
             printable(self.host.as_bytes()),
             binary.machine,
             env!("CARGO_PKG_VERSION"),
-            if is_whole { "it" } else { "its agent" },
+            if is_whole { "linerate" } else { "its agent" },
             length as f64 * 1e-6
         )
     }
@@ -233,7 +231,7 @@ impl FarEnd {
             Err(error) if error.kind() == io::ErrorKind::TimedOut => {
                 agent.shell.end();
                 let option = self.patience.option();
-                Err(StartError::Failed(format!("bringing the binary to the far end failed: {error}{option}")))
+                Err(StartError::Failed(format!("copying the binary to the far end failed: {error}{option}")))
             }
             // The next line that is read shows whether the far end has ended meanwhile.
             _ => Ok(()),
@@ -342,7 +340,7 @@ impl RemoteShell {
 fn given_up(binary: &Binary, why: &str) -> String {
     let file = printable(binary.file.as_os_str().as_bytes());
     format!(
-        "{file} can't be brought: {why}; install it again. Logging in once more, to bring all of linerate"
+        "{file} can't be copied: {why}; install that file again. Logging in again, to copy the whole program"
     )
 }
 

@@ -209,7 +209,7 @@ impl HostAgent {
 fn unexpected(message: Message) -> io::Error {
     match message {
         Message::Abort { reason, .. } => io::Error::other(linerate_wire::path::printable(reason.as_bytes())),
-        _ => io::Error::other("the agent answers out of turn"),
+        _ => io::Error::other("the agent sends an unexpected message"),
     }
 }
 

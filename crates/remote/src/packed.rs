@@ -18,7 +18,7 @@ pub const END: &str = ".gz";
 
 /// The error, as a sentence, that a binary doesn't contain its version and protocol.
 pub const SILENT: &str =
-    "it doesn't tell which protocol it speaks: it is no linerate, or an older one; build it anew";
+    "it doesn't state its protocol: it isn't linerate, or it is an older version; build it again";
 
 /// Packs the binary of an agent. The description contains the version and protocol that are stored in the
 /// binary, since this program may speak another protocol, and can't run a binary for another kind of machine.
@@ -42,7 +42,7 @@ pub fn write(binary: &Path, packed: &mut impl Write) -> io::Result<()> {
 /// The reason why the agent can't be copied to a host, as the end of a sentence.
 pub fn read(machine: &str, file: &Path) -> Result<Binary, String> {
     let mut opened = program::open(file)?;
-    let (comment, head) = begin(BufReader::new(&opened)).ok_or("it is no packed agent")?;
+    let (comment, head) = begin(BufReader::new(&opened)).ok_or("it isn't a packed agent")?;
     let mut words = comment.splitn(3, ", ");
     let (of, id, hash) = (words.next(), words.next(), words.next());
     if of != Some(IDENTITY) {
@@ -65,7 +65,7 @@ pub fn read(machine: &str, file: &Path) -> Result<Binary, String> {
             id: id.to_owned(),
             packed: Some(hash.to_owned()),
         }),
-        _ => Err("its description makes no sense".into()),
+        _ => Err("its description is invalid".into()),
     }
 }
 
@@ -114,12 +114,12 @@ mod tests {
         let older = with_comment("linerate 0.0.1 protocol 1, abc-6, 0123").unwrap_err();
         assert!(older.contains("belongs to linerate 0.0.1 protocol 1, not to linerate "), "{older}");
         for odd in ["abc-6", "abc, 0123", "abc-x, 0123", "abc-6, $(id)", "a;b-6, 0123", "abc-6, 0123, 4"] {
-            assert!(with_comment(&format!("{ours}, {odd}")).unwrap_err().contains("no sense"), "{odd}");
+            assert!(with_comment(&format!("{ours}, {odd}")).unwrap_err().contains("is invalid"), "{odd}");
         }
         let plain = tempfile::NamedTempFile::new().unwrap();
         assert!(read("Linux x", plain.path()).unwrap_err().contains("it is empty"));
         std::fs::write(plain.path(), "text").unwrap();
-        assert!(read("Linux x", plain.path()).unwrap_err().contains("no packed agent"));
+        assert!(read("Linux x", plain.path()).unwrap_err().contains("isn't a packed agent"));
         assert!(read("Linux x", Path::new("/nowhere")).unwrap_err().contains("No such file"));
     }
 
@@ -171,6 +171,6 @@ mod tests {
         silent.write_all(b"#!/bin/sh\n").unwrap();
         let mut packed = Vec::new();
         let refused = write(silent.path(), &mut packed).unwrap_err();
-        assert!(refused.to_string().contains("doesn't tell which protocol it speaks") && packed.is_empty());
+        assert!(refused.to_string().contains("doesn't state its protocol") && packed.is_empty());
     }
 }

@@ -80,7 +80,7 @@ impl Login {
     pub fn too_long(&self) -> Option<String> {
         let over = |longest: Option<Duration>, since: Instant| longest.filter(|most| since.elapsed() > *most);
         let (most, what) = match over(self.patience.silence, self.heard) {
-            Some(silence) => (silence, "nothing was heard of the far end"),
+            Some(silence) => (silence, "the far end sent nothing"),
             None => (over(self.patience.in_all, self.begun)?, "no agent has answered at the far end"),
         };
         let option = self.patience.option();
@@ -91,9 +91,7 @@ impl Login {
             false => "",
         };
         Some(format!(
-            "{what} for {} s{option}, where the login's agent was to say that it is ready: a login that allows only sftp \
-             (ForceCommand internal-sftp) can't run one, nor can one whose start files wait for input: try \
-             'ssh HOST true'{longer}",
+            "{what} for {} s{option}, while this end waited for the agent's first message: a login that allows only sftp (ForceCommand internal-sftp) can't run an agent, nor can a login whose start files wait for input: try 'ssh HOST true'{longer}",
             most.as_secs()
         ))
     }
@@ -133,10 +131,10 @@ impl PatientInput {
         let seconds = self.longest?.as_secs();
         match &self.is_there {
             Some(is_there) if begun.elapsed() > BLOCKED && !is_there() => {
-                Some(format!("nothing was heard of the far end for {seconds} s, and it accepts no data"))
+                Some(format!("the far end has sent nothing for {seconds} s, and accepts no data"))
             }
             None if Some(begun.elapsed()) > self.longest => {
-                Some(format!("it has accepted no data for {seconds} s"))
+                Some(format!("the far end has accepted no data for {seconds} s"))
             }
             _ => None,
         }
@@ -194,10 +192,7 @@ mod tests {
         let before = now - long;
         assert_eq!(login(now, now).too_long(), None);
         assert!(
-            login(now, before)
-                .too_long()
-                .unwrap()
-                .contains("nothing was heard of the far end for 5 s (--timeout)")
+            login(now, before).too_long().unwrap().contains("the far end sent nothing for 5 s (--timeout)")
         );
         assert!(login(before, now).too_long().unwrap().contains("no agent has answered"));
     }

@@ -23,7 +23,7 @@ pub fn fault(head: &[u8], size: u64, arch: &str) -> Option<String> {
     match head {
         [] => return Some("it is empty".into()),
         _ if head.starts_with(b"#!") => return None,
-        _ if !head.starts_with(b"\x7fELF") => return Some("it is no program".into()),
+        _ if !head.starts_with(b"\x7fELF") => return Some("it isn't a program".into()),
         _ => {}
     }
     let found = at(18).unwrap_or_default();
@@ -52,7 +52,7 @@ pub fn open(path: &Path) -> Result<File, String> {
     let metadata = file.metadata().map_err(|error| format!("it can't be read: {error}"))?;
     match metadata.len() {
         _ if metadata.is_dir() => Err("it is a directory".into()),
-        _ if !metadata.is_file() => Err("it is no file".into()),
+        _ if !metadata.is_file() => Err("it isn't a regular file".into()),
         0 => Err("it is empty".into()),
         _ => strangers::refuse(&metadata).map(|()| file),
     }
@@ -73,7 +73,7 @@ mod tests {
         let cut = |size| fault(head, size, here).is_some_and(|why| why.contains("end is missing"));
         assert!(cut(size / 2) && cut(HEAD as u64) && fault(&head[..20], 20, here).is_some());
         assert_eq!(fault(b"", 0, here).as_deref(), Some("it is empty"));
-        assert_eq!(fault(b"text", 4, here).as_deref(), Some("it is no program"));
+        assert_eq!(fault(b"text", 4, here).as_deref(), Some("it isn't a program"));
         assert_eq!((fault(b"#!/bin/sh", 9, here), fault(b"text", 4, "another")), (None, None));
     }
 
@@ -84,9 +84,12 @@ mod tests {
         std::fs::write(at("empty"), "").unwrap();
         rustix::fs::mknodat(rustix::fs::CWD, at("fifo"), rustix::fs::FileType::Fifo, 0o600.into(), 0)
             .unwrap();
-        for (name, why) in
-            [("empty", "empty"), ("fifo", "no file"), (".", "directory"), ("none", "No such file")]
-        {
+        for (name, why) in [
+            ("empty", "empty"),
+            ("fifo", "isn't a regular file"),
+            (".", "directory"),
+            ("none", "No such file"),
+        ] {
             let refused = open(&at(name)).unwrap_err();
             assert!(refused.contains(why), "{name}: {refused}");
         }

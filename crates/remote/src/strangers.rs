@@ -57,7 +57,7 @@ impl Writers {
         let (mode, is_group) = (metadata.mode(), self.groups.contains(&metadata.gid()));
         let is_strange = mode & GROUP_WRITES != 0 && !is_group || mode & OTHERS_WRITE != 0;
         match is_strange && !self.others {
-            true => Err("others than its owner may write it: chmod go-w".into()),
+            true => Err("users other than its owner may write it: change its mode (chmod go-w)".into()),
             false => Ok(()),
         }
     }

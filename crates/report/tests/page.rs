@@ -121,7 +121,7 @@ fn a_run_above_the_ceiling_is_called_an_error() {
             measures.payload_seconds = Some(0.7);
         }
     }
-    assert!(linerate_report::html(&record).contains("a run was above it, which is an error"));
+    assert!(linerate_report::html(&record).contains("a run was above the ceiling, which is an error"));
 }
 
 #[test]

@@ -70,7 +70,7 @@ pub trait HostObserver {
 }
 
 /// The error message of an agent that can't answer questions about detached jobs.
-const NO_JOBS: &str = "this agent knows nothing of detached jobs; install linerate there";
+const NO_JOBS: &str = "this agent can't run or list detached jobs; install linerate on its host";
 
 /// Counters that are being recorded; dropping the value ends the recording.
 pub trait Recording {
@@ -237,14 +237,16 @@ pub(crate) fn send_linked(
 ) -> Result<Totals, TransferError> {
     let Job::Send { sources, options } = job else { return Err(out_of_turn()) };
     if asked != job {
-        return Err(TransferError::Breach("the far end asks for something else than the client did".into()));
+        return Err(TransferError::Breach(
+            "the far end requests another transfer than the client requested".into(),
+        ));
     }
     let reporter = session.reporter();
     let found = find(&Bounds::anywhere(), sources, options, &reporter)?;
     session.offer(options)?;
     let selected = options.listed.then(|| receive_selection(session)).transpose()?;
     if selected.as_ref() != listed {
-        return Err(TransferError::Breach("the far end lists other files than the client did".into()));
+        return Err(TransferError::Breach("the far end's list of files differs from the client's".into()));
     }
     send_found(session, &found, options, selected)
 }
@@ -328,10 +330,9 @@ fn observe(session: &mut Session, host: &dyn HostObserver) -> Result<(), Transfe
                 recording = start(session, host.record(&sampling))?;
             }
             Ok(Message::TakeSamples { last }) => tell_samples(session, &mut recording, last)?,
-            Ok(_) => refuse(
-                session,
-                "this agent was started to answer questions about its host, and does nothing else".into(),
-            )?,
+            Ok(_) => {
+                refuse(session, "this agent was started only to answer questions about its host".into())?
+            }
             // The client has no more questions.
             Err(_) => return Ok(()),
         }
@@ -362,7 +363,7 @@ fn tell_samples(
             *recording = Some(going_on);
             taken
         }
-        None => return refuse(session, "nothing is being recorded".into()),
+        None => return refuse(session, "no recording is running".into()),
     };
     for piece in taken.chunks(MAX_SAMPLES) {
         session.send(&Message::Samples(piece.to_vec()))?;

@@ -93,7 +93,7 @@ impl Restriction {
                 // If the sender may choose how many bytes of a file are unknown to it, digests of the file
                 // reveal the file's contents.
                 let append = write_only && options.details.placing.append != Appending::Never;
-                let append = append.then_some("have files appended to that it may not read (--write-only)");
+                let append = append.then_some("append to files that it may not read (--write-only)");
                 let follows = options.details.keep_dirlinks || follows_ways(options);
                 let follows = follows.then_some("have symbolic links followed");
                 read_only.or(is_delete.then_some("delete anything (--no-delete)")).or(append).or(follows)
@@ -109,7 +109,7 @@ impl Restriction {
             }
             // Higher levels need much memory for each stream.
             Job::Send { options, .. } if compresses_hard(options) => {
-                Some("have data compressed by a level above 9")
+                Some("request compression by a level above 9")
             }
             Job::Send { .. } | Job::List { .. } | Job::Digests { .. } => {
                 write_only.then_some("read, list or compare anything (--write-only)")
@@ -121,10 +121,10 @@ impl Restriction {
             },
             Job::Clean { remove: false, .. } => write_only.then_some("list anything (--write-only)"),
             Job::Discard { .. } => None,
-            Job::Observe => Some("ask about the host"),
+            Job::Observe => Some("query the host's facts"),
             // The records of the process are outside the directory, and so is the process itself.
             Job::Background => Some("leave a process behind (--detach)"),
-            Job::Jobs { .. } | Job::Attach(_) => Some("ask about detached jobs"),
+            Job::Jobs { .. } | Job::Attach(_) => Some("query detached jobs"),
         }
     }
 }
@@ -263,7 +263,8 @@ mod tests {
         let error = permit.check(&Job::Observe).unwrap_err();
         assert!(matches!(error, TransferError::Arguments(_)));
         assert!(
-            error.to_string().contains("ask about the host") && error.to_string().contains("authorized_keys")
+            error.to_string().contains("query the host's facts")
+                && error.to_string().contains("authorized_keys")
         );
         let missing = Permit::below(Path::new("/no/such"), Restriction::default()).unwrap_err().to_string();
         assert!(missing.contains("can't be opened") && !missing.contains("/no/such"), "{missing}");

@@ -233,8 +233,8 @@ fn what_was_asked_for_lands() {
 
 #[test]
 fn what_the_clients_rules_leave_out_does_not_land() {
-    Command::excluding("evil").refuses(&[top(), file("evil")], "rules of this command leave out");
-    Command::excluding("evil").refuses(&[top(), file("evil/below")], "rules of this command leave out");
+    Command::excluding("evil").refuses(&[top(), file("evil")], "this command's filter rules leave out");
+    Command::excluding("evil").refuses(&[top(), file("evil/below")], "this command's filter rules leave out");
 }
 
 #[test]
@@ -285,7 +285,7 @@ fn other_sources_than_those_of_the_command_are_refused() {
         let command = Command::new(Options::default());
         let failed = command.run(&[source], &[top(), file("evil")]).err().expect("it is refused");
         assert_eq!(failed.role, FarRole::Receiver, "{}", failed.error);
-        assert!(failed.error.to_string().contains("not asked for"), "{}", failed.error);
+        assert!(failed.error.to_string().contains("which this command didn't request"), "{}", failed.error);
         assert!(!command.destination().exists());
     }
 }

@@ -29,13 +29,13 @@ pub struct Equal {
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum EqualError {
     /// The result doesn't have exactly two cases.
-    #[error("it has {0} cases; an A/A study has two, which are the same")]
+    #[error("the study has {0} cases; an A/A study has two equal cases")]
     Cases(usize),
     /// The two cases have different properties.
-    #[error("its two cases aren't the same: they differ in tool, streams, cipher, data or link")]
+    #[error("the study's two cases aren't equal: they differ in tool, streams, cipher, data or link")]
     Unlike,
     /// There are too few blocks for a comparison.
-    #[error("it has fewer than {} blocks in which both cases gave a value", 2 * LEAST_BLOCKS)]
+    #[error("the study has fewer than {} blocks in which both cases gave a value", 2 * LEAST_BLOCKS)]
     Few,
 }
 

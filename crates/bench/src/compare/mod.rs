@@ -163,7 +163,7 @@ fn median(values: &[f64]) -> Option<f64> {
 fn failure(record: &Record, case: &str) -> Option<String> {
     let mut runs = runs(record, case).peekable();
     if runs.peek().is_none() {
-        return Some("it was not run".into());
+        return Some("the case was not run".into());
     }
     runs.find_map(|run| match &run.outcome {
         Outcome::Measured(_) => None,

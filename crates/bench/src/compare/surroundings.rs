@@ -36,7 +36,7 @@ fn hosts(base: &Record, new: &Record) -> Vec<String> {
     // If both ends are on one machine, they have the same differences, which are shown once.
     all.dedup_by(|a, b| a.split_once(':').map(|(_, rest)| rest) == b.split_once(':').map(|(_, rest)| rest));
     all.extend(differ(
-        "whether both ends share their processors",
+        "the sharing of processors by both ends",
         base.shared_processors,
         new.shared_processors,
     ));
@@ -142,8 +142,8 @@ fn runs(name: &str, record: &Record) -> Vec<String> {
         .iter()
         .filter(|run| matches!(&run.outcome, Outcome::Measured(measures) if measures.disturbed.is_some()))
         .count();
-    let missing =
-        (made < expected).then(|| format!("{name} holds {made} of {expected} runs: it was interrupted"));
+    let missing = (made < expected)
+        .then(|| format!("{name} has only {made} of {expected} runs: the study was interrupted"));
     let disturbed = (disturbed > 0).then(|| {
         format!("{disturbed} of {made} runs of {name} were disturbed by other work or by the hypervisor")
     });
@@ -196,6 +196,6 @@ mod tests {
         assert!(has("versions of linerate differ: 0 in BASE, 9 in NEW"), "{text:#?}");
         assert!(has("host a differs: kernel ") && !has("host b"), "{text:#?}");
         assert!(has("10 files, 101 bytes") && has("MTU 9000") && has("rsync 4"), "{text:#?}");
-        assert!(has("NEW holds 1 of 2 runs"), "{text:#?}");
+        assert!(has("NEW has only 1 of 2 runs"), "{text:#?}");
     }
 }

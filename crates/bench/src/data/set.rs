@@ -36,8 +36,7 @@ pub struct Library {
 pub enum DataError {
     /// There isn't enough free space.
     #[error(
-        "data set {name:?} needs {needed} bytes in {place} (the files, and the same again where they arrive), and {free} \
-         are free; ask for less with --size"
+        "data set {name:?} needs {needed} bytes in {place} (for the files and for their copies), but only {free} are free; choose less data by --size"
     )]
     Space {
         /// The name of the data set.
@@ -60,7 +59,7 @@ pub enum DataError {
         cause: io::Error,
     },
     /// The user's tree contains no bytes.
-    #[error("--tree {0} holds no file to move, or only empty ones")]
+    #[error("--tree {0} has no files to move, or only empty files")]
     Empty(PathBuf),
     /// The end at which the set was to be generated reports this error.
     #[error("{0}")]
@@ -114,8 +113,10 @@ impl Library {
     /// # Errors
     /// If the set hasn't been generated, or linking fails.
     pub fn slices(&mut self, name: &str, n: u32) -> io::Result<Vec<PathBuf>> {
-        let set =
-            self.sets.get(name).ok_or_else(|| io::Error::other(format!("data set {name:?} wasn't made")))?;
+        let set = self
+            .sets
+            .get(name)
+            .ok_or_else(|| io::Error::other(format!("data set {name:?} doesn't exist")))?;
         if n == 1 {
             return Ok(vec![set.root.clone()]);
         }

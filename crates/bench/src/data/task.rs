@@ -131,7 +131,7 @@ impl Answer {
             return Ok(Some(format!("{} is {there}", path.display())));
         }
         let extra = arrived.iter().find(|entry| sent.binary_search(entry).is_err());
-        Ok(extra.map(|(path, _)| format!("{} shouldn't be there", path.display())))
+        Ok(extra.map(|(path, _)| format!("{} is unexpected", path.display())))
     }
 }
 
@@ -158,7 +158,7 @@ impl Shape {
 pub fn answer(input: impl io::Read) -> Vec<u8> {
     let answer = match serde_json::from_reader::<_, Task>(input) {
         Ok(task) => task.perform(),
-        Err(e) => Answer::Failed(format!("no task: {e}")),
+        Err(e) => Answer::Failed(format!("reading the task failed: {e}")),
     };
     serde_json::to_vec(&answer).unwrap_or_else(|e| format!("{{\"failed\":\"{e}\"}}").into_bytes())
 }

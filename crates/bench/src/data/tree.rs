@@ -72,7 +72,7 @@ impl Tree {
         let other = match Tree::read(there) {
             Ok(other) => other,
             Err(e) if e.kind() == io::ErrorKind::NotFound => {
-                return Ok(Some(format!("{} is not there", there.display())));
+                return Ok(Some(format!("{} is missing", there.display())));
             }
             Err(e) => return Err(e),
         };
@@ -96,12 +96,12 @@ impl Tree {
         match first {
             Some((a, b)) if a.0 == b.0 => Some(format!("{} is {:?}, not {:?}", a.0.display(), b.1, a.1)),
             Some((a, b)) if a.0 < b.0 => Some(format!("{} is missing", a.0.display())),
-            Some((_, b)) => Some(format!("{} shouldn't be there", b.0.display())),
+            Some((_, b)) => Some(format!("{} is unexpected", b.0.display())),
             None if mine.len() > theirs.len() => {
                 Some(format!("{} is missing", mine[theirs.len()].0.display()))
             }
             None if mine.len() < theirs.len() => {
-                Some(format!("{} shouldn't be there", theirs[mine.len()].0.display()))
+                Some(format!("{} is unexpected", theirs[mine.len()].0.display()))
             }
             None => None,
         }
@@ -184,9 +184,9 @@ mod tests {
             (|y| fs::write(y.join("a"), b"hell").unwrap(), "a is File(4), not File(5)"),
             (|y| fs::remove_file(y.join("a")).unwrap(), "a is missing"),
             (|y| fs::remove_file(y.join("l")).unwrap(), "l is missing"),
-            (|y| fs::write(y.join("z"), b"").unwrap(), "z shouldn't be there"),
-            (|y| fs::write(y.join("0"), b"").unwrap(), "0 shouldn't be there"),
-            (|y| fs::remove_dir_all(y).unwrap(), "is not there"),
+            (|y| fs::write(y.join("z"), b"").unwrap(), "z is unexpected"),
+            (|y| fs::write(y.join("0"), b"").unwrap(), "0 is unexpected"),
+            (|y| fs::remove_dir_all(y).unwrap(), "is missing"),
         ];
         for (change, expected) in changes {
             let _ = fs::remove_dir_all(&y);

@@ -30,7 +30,7 @@ pub fn bounds_table(record: &Record, rows: &[BoundRow]) -> String {
     if let Some(outcome) = outcome(rows) {
         let blocks =
             if record.blocks == 1 { "one block".into() } else { format!("{} blocks", record.blocks) };
-        let few = format!(" ({blocks}: an interval takes {LEAST_BLOCKS})");
+        let few = format!(" ({blocks}, but an interval needs {LEAST_BLOCKS})");
         let few = rows.iter().find(not_judged).map_or(String::new(), |_| few);
         lines.push(format!("{outcome}{few}."));
     }
@@ -95,7 +95,7 @@ mod tests {
         record.runs.truncate(2);
         let text = bounds_table(&record, &bound_rows(&record));
         assert!(
-            text.ends_with("0 of 2 bounds hold, 2 not judged (2 blocks: an interval takes 5)."),
+            text.ends_with("0 of 2 bounds hold, 2 not judged (2 blocks, but an interval needs 5)."),
             "{text}"
         );
         record.bounds.iter_mut().for_each(|bound| bound.limit = None);

@@ -80,12 +80,11 @@ fn verdict(verdict: Verdict, quantity: Metric) -> &'static str {
 
 fn notes(comparison: &Comparison) -> Vec<String> {
     let mut notes = vec![
-        "Medians over blocks; NEW against BASE. A difference counts where the bootstrap's interval and Welch's both \
-         exclude that there is none."
+        "Medians over blocks; NEW against BASE. A difference counts if both the bootstrap's interval and Welch's exclude zero."
             .to_owned(),
     ];
     if comparison.rows.iter().any(|row| row.verdict == Verdict::Insufficient) {
-        notes.push("insufficient: each result needs five blocks in which the case has the figure.".into());
+        notes.push("insufficient: both results need five blocks with this value.".into());
     }
     for row in comparison.rows.iter().filter(|row| row.quantity.is_some()) {
         notes.extend(row.reason.iter().map(|reason| format!("{}: {reason}", row.case)));

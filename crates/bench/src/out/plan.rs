@@ -16,7 +16,7 @@ pub fn plan(study: &Study, tools: &Toolbox, blocks: u32) -> String {
     lines.extend(study.datasets.iter().map(|set| format!("data set {}: {}", set.name, sizes(&set.sizes))));
     lines.extend(study.links.iter().map(|link| format!("link {}: {}", link.name, describe_link(link))));
     lines.extend(study.settings.iter().map(|setting| {
-        format!("setting {}: of host {}, put back at the end", setting.name, setting.hosts.join(" and "))
+        format!("setting {}: of host {}, restored at the end", setting.name, setting.hosts.join(" and "))
     }));
     lines.push(String::new());
     let mut grid = Grid::new(&["case", "tool", "streams", "moves", "link", "with"], 6);

@@ -30,7 +30,9 @@ impl Progress {
     pub fn line(&mut self, event: &Event) -> Line {
         match event {
             Event::Preparing(name) => Line::Passing(format!("making data set {name} ...")),
-            Event::Testing(link) => Line::Passing(format!("testing what the bed of link {link} can do ...")),
+            Event::Testing(link) => {
+                Line::Passing(format!("testing the capacity of the bed of link {link} ..."))
+            }
             Event::Starting { number, of, phase, case, left } => {
                 self.left = *left;
                 let width = of.to_string().len();

@@ -79,7 +79,7 @@ fn lines(heading: &[&str], rows: impl Iterator<Item = Vec<String>>) -> Vec<Strin
         return Vec::new();
     }
     let left_out = grid.make_room(&GIVE_WAY);
-    let note = format!("(There is no room for: {}. The page has them.)", left_out.join(", "));
+    let note = format!("(The table has no room for: {}. The page has these columns.)", left_out.join(", "));
     let note = (!left_out.is_empty()).then_some(note);
     grid.lines().into_iter().chain(note).chain([String::new()]).collect()
 }
@@ -251,8 +251,7 @@ fn found_note(summary: &CaseSummary) -> Option<String> {
     };
     let (id, median, blocks) = (&summary.case.id, found.median, found.blocks);
     Some(format!(
-        "= {id}: the best {parameter} by search: {median}{interval}, of {blocks} search{several}; its figures are those \
-         at that number."
+        "= {id}: the best {parameter} by search: {median}{interval}, of {blocks} search{several}; the row shows the figures at that number."
     ))
 }
 
@@ -265,8 +264,7 @@ fn disturbed_note(all: &[CaseSummary]) -> Option<String> {
     let listed = disturbed.join(", ");
     (!disturbed.is_empty()).then(|| {
         format!(
-            "* Runs that were disturbed by the hypervisor, by other work, or by waiting for memory or storage, by case: \
-             {listed}."
+            "* Runs that were disturbed by the hypervisor, by other work, or by waiting for memory or storage, by case: {listed}."
         )
     })
 }
@@ -279,7 +277,7 @@ fn interval_note(record: &Record, moves: bool) -> String {
         "Medians over blocks"
     };
     if Differences::of(record, Metric::Score).is_some_and(|differences| differences.repeats.is_some()) {
-        return "Single runs; the intervals show by how much two runs of the same configuration may differ."
+        return "Single runs; the intervals show how much two runs of the same configuration may differ."
             .into();
     }
     if (record.blocks as usize) < LEAST_BLOCKS {
@@ -295,7 +293,7 @@ fn cpu_note(record: &Record) -> &'static str {
     if record.shared_processors {
         "CPU is that of the whole host. Both ends share its processors, so CPU % a+b and CPU-s/GB include the work of both ends."
     } else if record.b_is_guest_of_a {
-        "Host b is a virtual machine of host a, whose CPU includes b's: CPU-s/GB is only host a's, and CPU % b is what b itself counts."
+        "Host b is a virtual machine of host a, whose CPU includes b's: CPU-s/GB is only host a's, and CPU % b is b's own count."
     } else {
         "CPU-s/GB is the sum of both hosts'."
     }
@@ -426,12 +424,12 @@ mod tests {
         let mut record = sample();
         for run in record.runs.iter_mut().filter(|run| run.case == "cp").take(2) {
             let Outcome::Measured(measures) = &mut run.outcome else { unreachable!("it is measured") };
-            measures
-                .notes
-                .extend(["congestion: cubic", "warning: the closed loop doesn't close"].map(str::to_owned));
+            measures.notes.extend(
+                ["congestion: cubic", "warning: the closed loop's numbers disagree"].map(str::to_owned),
+            );
         }
         let text = table(&record);
-        assert!(text.contains("! cp: 2 of 5 runs warn: the closed loop doesn't close"), "{text}");
+        assert!(text.contains("! cp: 2 of 5 runs warn: the closed loop's numbers disagree"), "{text}");
         assert!(!text.contains("cubic"), "{text}");
     }
 

@@ -196,7 +196,7 @@ impl Attempt<'_> {
         let encrypted = self.cipher().is_some();
         match stated.encrypted {
             Some(said) if said != encrypted => Err(format!(
-                "it reports encrypted: {said}, but the case is {}",
+                "the tool reports encrypted: {said}, but the case is {}",
                 if encrypted { "encrypted" } else { "clear" }
             )
             .into()),
@@ -296,18 +296,18 @@ impl Attempt<'_> {
             && stated != measures.bytes
         {
             return Err(
-                format!("it reports that it moved {stated} bytes, but {} arrived", measures.bytes).into()
+                format!("the tool reports {stated} moved bytes, but {} arrived", measures.bytes).into()
             );
         }
         if self.tool.moves == Moves::Memory && measures.bytes == 0 {
-            return Err("it moved nothing".to_owned().into());
+            return Err("the tool moved nothing".to_owned().into());
         }
         if self.tool.moves == Moves::Requests && measures.transactions == Some(0) {
             return Err("no request was answered".to_owned().into());
         }
         if let Some(own) = measures.payload_seconds.filter(|own| *own > measures.seconds * 1.01) {
             return Err(format!(
-                "it reports {own:.3} s for the payload, but the whole command took {:.3}",
+                "the tool reports {own:.3} s for the payload, but the whole command took {:.3}",
                 measures.seconds
             )
             .into());

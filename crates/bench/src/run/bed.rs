@@ -224,7 +224,7 @@ pub trait Bed {
 }
 
 fn no_agent() -> io::Error {
-    io::Error::other("there is no agent to ask")
+    io::Error::other("the host has no agent")
 }
 
 /// The facts of an agent's host.

@@ -64,6 +64,6 @@ pub(super) fn times(outputs: &[Output]) -> Result<Latency, String> {
     let stated = stderr.split(|byte| *byte == b'\n').rev().find_map(|line| serde_json::from_slice(line).ok());
     match stated {
         Some(Stated { kind, latency }) if kind == "rr" => Ok(latency),
-        _ => Err("the requests beside it have no result".into()),
+        _ => Err("the requests beside the tool gave no result".into()),
     }
 }

@@ -86,7 +86,7 @@ pub(crate) fn limit(
     let found = capacities.iter().find(bounds)?;
     let most = found.gbit_per_second;
     let what = found.tool.as_deref().map_or(found.part.clone(), |tool| format!("{} {tool}", found.part));
-    Some(format!("{what}: alone it does {most:.2} Gbit/s, and the run did {rate:.2}"))
+    Some(format!("{what}: {most:.2} Gbit/s alone, and {rate:.2} in the run"))
 }
 
 /// The higher rate of one and of eight endpoint pairs. These are unencrypted streams, which cost less than
@@ -255,11 +255,15 @@ mod tests {
     fn a_run_near_the_beds_limit_is_marked_and_one_near_the_links_is_not() {
         let path = |part, most| capacity("x", part, None, most);
         // For a link without a rate limit, the path's measured rate is a limit of the bed.
-        assert!(told(9.5, &path(PATH, 10.0), None).unwrap().contains("alone it does 10.00 Gbit/s"));
+        assert!(told(9.5, &path(PATH, 10.0), None).unwrap().contains("10.00 Gbit/s alone"));
         assert_eq!(told(8.5, &path(PATH, 10.0), None), None);
         // In these two cases, the unshaped bed carries twice the rate of the shaped link, or hardly more.
         assert_eq!(told(9.4, &path(UNSHAPED, 20.0), Some(10.0)), None);
-        assert!(told(9.4, &path(UNSHAPED, 10.2), Some(10.0)).unwrap().starts_with("path, unshaped: alone"));
+        assert!(
+            told(9.4, &path(UNSHAPED, 10.2), Some(10.0))
+                .unwrap()
+                .starts_with("path, unshaped: 10.20 Gbit/s alone")
+        );
         // A measured path either reaches the ceiling of its link, or is limited by something else.
         assert_eq!(told(9.4, &path(PATH, 9.41), Some(10.0)), None);
         assert!(told(6.5, &path(PATH, 7.0), Some(10.0)).is_some());

@@ -35,7 +35,7 @@ pub(crate) fn disturbed(run: &CpuSeconds, foreign_before: f64) -> Option<String>
         reasons.push(format!("the hypervisor took {:.0} % of the processors", 100.0 * stolen));
     }
     if !is_quiet(foreign_before) {
-        reasons.push(format!("other work kept {foreign_before:.1} processors busy just before"));
+        reasons.push(format!("other work kept {foreign_before:.1} processors busy just before the run"));
     }
     (!reasons.is_empty()).then(|| reasons.join("; "))
 }
@@ -101,10 +101,11 @@ mod tests {
         assert_eq!(two([0.0, 0.0]), "host b: the hypervisor took 9 % of the processors");
         assert_eq!(
             of_hosts(&[busy, busy], [0.0, 0.6]).unwrap(),
-            "host b: other work kept 0.6 processors busy just before"
+            "host b: other work kept 0.6 processors busy just before the run"
         );
         assert!(
-            two([0.7, 0.0]).starts_with("host a: other work kept 0.7 processors busy just before; host b: ")
+            two([0.7, 0.0])
+                .starts_with("host a: other work kept 0.7 processors busy just before the run; host b: ")
         );
         assert_eq!(of_hosts(&[busy, busy], [0.1, 0.1]), None);
         let idle = |busy| CpuSeconds { processors: 2, system: busy, ..CpuSeconds::default() };

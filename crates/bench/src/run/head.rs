@@ -68,7 +68,7 @@ pub(crate) fn make(
 /// The reason why runs of `now` can't continue the interrupted study `then`; `None` if they can.
 pub(crate) fn difference(then: &Record, now: &Record) -> Option<String> {
     let other = |what: &str, then: &str, now: &str| {
-        (then != now).then(|| format!("{what} was {then:?} and is {now:?} now"))
+        (then != now).then(|| format!("{what} was {then:?} but is now {now:?}"))
     };
     let ids = |record: &Record| record.cases.iter().map(|case| case.id.clone()).collect::<Vec<_>>().join(" ");
     let sets = |record: &Record| {

@@ -336,7 +336,7 @@ pub(super) fn perform_at(place: &Place, linerate: &Path, task: &Task) -> io::Res
     let said = output_of(&mut place.command(&argv)?, &question)?;
     // The answer is the last line, because a login may print other lines before.
     let last = said.lines().last().unwrap_or_default();
-    serde_json::from_str(last).map_err(|e| io::Error::other(format!("linerate data there: {e}")))
+    serde_json::from_str(last).map_err(|e| io::Error::other(format!("linerate data on that host: {e}")))
 }
 
 /// Starts an agent as `cp` does, which copies this program to the host if needed. Returns the agent and the
@@ -393,7 +393,7 @@ fn make_private(path: &Path) -> String {
 fn server_address(connection: &str) -> io::Result<String> {
     let last = connection.lines().last().unwrap_or_default();
     let address = last.split_whitespace().nth(2).map(str::to_owned);
-    address.ok_or_else(|| io::Error::other("b's address can't be found; give it by --address-b"))
+    address.ok_or_else(|| io::Error::other("b's address can't be found; name the address by --address-b"))
 }
 
 pub(super) fn ask(place: &Place, script: &str) -> io::Result<String> {

@@ -51,7 +51,7 @@ impl Hosts {
         let b = b.ok_or("--hosts names no b: write a=local,b=ssh:HOST")?;
         let addresses_b = address_b.map_or(Ok(Vec::new()), parse_addresses)?;
         if addresses_b.is_empty() && !matches!(b, Place::Ssh { .. }) {
-            return Err("b isn't reached by ssh: name its address on the path by --address-b".into());
+            return Err("b isn't reached by ssh: name b's address on the path by --address-b".into());
         }
         Ok(Hosts { a, b, watched, addresses_b, rsh: rsh.to_vec() })
     }
@@ -72,7 +72,7 @@ fn parse_addresses(text: &str) -> Result<Vec<String>, String> {
             )
         })?;
         if all.contains(&address) {
-            return Err(format!("--address-b names {address} twice; each port has an address of its own"));
+            return Err(format!("--address-b names {address} twice; each port has its own address"));
         }
         all.push(address);
     }
@@ -92,8 +92,7 @@ fn parse_place(text: &str, rsh: &[OsString]) -> Option<Place> {
 
 fn wrong(part: &str) -> String {
     format!(
-        "{part:?} names no host of a study; write a=ssh:USER@HOST,b=ssh:HOST, or a=local for this \
-         host; another host to watch is NAME=ssh:HOST with a name of two letters or more"
+        "{part:?} names no host of a study; write a=ssh:USER@HOST,b=ssh:HOST, or a=local for this host; write NAME=ssh:HOST, with a name of two or more letters, for another host to sample"
     )
 }
 

@@ -17,7 +17,7 @@ pub enum InstallError {
     #[error("installing packages needs root; as root: apt-get install {0}")]
     NotRoot(String),
     /// The host isn't Debian or a distribution based on it.
-    #[error("there is no apt-get here; install what Debian calls {0}")]
+    #[error("this host has no apt-get; install the packages that Debian calls {0}")]
     NoApt(String),
     /// apt-get failed or couldn't be run.
     #[error("{command}: {reason}")]
@@ -77,8 +77,7 @@ pub fn install_at(bed: &dyn Bed, study: &Study, tools: &Toolbox, note: &dyn Fn(&
         note(&format!("installing from the distribution on host {name}: {names}"));
         let wrong = |reason: String| {
             format!(
-                "installing packages on host {name}: {reason}; as root there: apt-get install {names}, or run again \
-                 without --install: their rows stay empty"
+                "installing packages on host {name}: {reason}; as root on that host: apt-get install {names}, or run again without --install, which leaves the packages' rows empty"
             )
         };
         let mut command = bed.command(end, &argv(&packages)).map_err(|e| wrong(e.to_string()))?;
@@ -106,7 +105,7 @@ fn missing(bed: &dyn Bed, end: End, study: &Study, tools: &Toolbox) -> Vec<Strin
 /// fails, the lists are updated before the second try.
 const SCRIPT: &str = "s=; [ \"$(id -u)\" = 0 ] || s='sudo -n'
 i() { $s env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends -- \"$@\"; }
-command -v apt-get >/dev/null || { echo there is no apt-get here >&2; exit 1; }
+command -v apt-get >/dev/null || { echo this host has no apt-get >&2; exit 1; }
 i \"$@\" || { $s apt-get update && i \"$@\"; }";
 
 fn argv(packages: &[String]) -> Vec<OsString> {

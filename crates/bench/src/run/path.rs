@@ -118,14 +118,14 @@ impl HostPath {
         if count > self.addresses.len() {
             let given = self.addresses.len();
             return Some((
-                format!("leads to {given} of b's addresses"),
+                format!("leads to only {given} of b's addresses"),
                 "name one address for each port: --address-b ADDRESS,ADDRESS",
             ));
         }
         if (1..count).any(|place| ports[..place].iter().any(|port| port.name == ports[place].name)) {
             return Some((
                 "uses the same port of a for several addresses".into(),
-                "give b's addresses subnets of their own, and routes by ports of their own",
+                "give each of b's addresses its own subnet, with a route by its own port",
             ));
         }
         let queues = |port: &&PathPort| spec.queues.is_some() && port.queues != spec.queues;
@@ -155,7 +155,7 @@ impl HostPath {
         if spec.rate.is_none() || spec.rate == rate {
             return String::new();
         }
-        format!(" as it is, whatever the study says ({})", describe_link(spec))
+        format!(" as it is, not as in the study ({})", describe_link(spec))
     }
 }
 
@@ -218,7 +218,7 @@ mod tests {
         assert_eq!(lacks(LinkSpec { queues: Some(4), ..spec() }), None);
         assert_eq!(lacks(LinkSpec { rate: Some(10 * GIGABIT), ..spec() }), None, "it only names the path");
         let told = lacks(LinkSpec { count: 2, ..spec() }).unwrap();
-        assert!(told.contains("leads to 1 of b's addresses") && told.contains("--address-b"), "{told}");
+        assert!(told.contains("leads to only 1 of b's addresses") && told.contains("--address-b"), "{told}");
         for (asked, part) in [
             (LinkSpec { guests: 8, ..spec() }, "has no guests"),
             (LinkSpec { queues: Some(16), ..spec() }, "has 4 receive queues at eth0"),

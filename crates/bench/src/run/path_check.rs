@@ -75,8 +75,7 @@ impl PathCheck<'_> {
             let argv = expand(&words, &values(End::A, copy))?;
             self.output(End::A, &argv).map_err(|e| {
                 format!(
-                    "testing the path: {address} doesn't answer a on TCP port {PORT}, which {tools} need: {e}; let ports \
-                     {PORTS} through from a to b, or give b's addresses on the path by --address-b"
+                    "testing the path: {address} doesn't answer a on TCP port {PORT}, which {tools} need: {e}; open ports {PORTS} from a to b, or name b's addresses on the path by --address-b"
                 )
             })?;
         }
@@ -121,8 +120,7 @@ impl PathCheck<'_> {
             if let Some(free) = free.filter(|free| *free < needed) {
                 let [free, needed] = [free, needed].map(linerate_quantity::Bytes::of);
                 return Err(format!(
-                    "testing the hosts: {name} has room for {free} in {}, and the study's data takes {needed}; make room, or \
-                     choose less data by --size",
+                    "testing the hosts: {name} has {free} free in {}, but the study's data needs {needed}; free space, or choose less data by --size",
                     work.parent().unwrap_or(&work).display()
                 ));
             }

@@ -22,9 +22,10 @@ pub(super) fn check_beds(
     beds: &BTreeMap<String, Box<dyn Bed + '_>>,
 ) -> Result<(), RunnerError> {
     match setup.study.cases.iter().find(|case| !beds.contains_key(&case.link)) {
-        Some(case) => {
-            Err(RunnerError::Bed { link: case.link.clone(), reason: "there is no bed for it".into() })
-        }
+        Some(case) => Err(RunnerError::Bed {
+            link: case.link.clone(),
+            reason: "the study has no bed for this link".into(),
+        }),
         None => Ok(()),
     }
 }

@@ -43,7 +43,7 @@ pub(crate) fn disturbed(recording: &Recording, data_in_memory: bool) -> Option<S
     if foreign > FOREIGN_PROCESSORS && share("cpu some") > CPU_SHARE {
         let percent = 100.0 * share("cpu some");
         reasons.push(format!(
-            "other work kept {foreign:.1} processors busy meanwhile, and tasks waited for one for {percent:.0} % of the time"
+            "other work kept {foreign:.1} processors busy during the run, and tasks waited for a processor for {percent:.0} % of the time"
         ));
     }
     (!reasons.is_empty()).then(|| reasons.join("; "))

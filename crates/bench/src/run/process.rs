@@ -42,7 +42,7 @@ pub(crate) struct Finished {
 /// The reason why commands didn't finish.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ProcessError {
-    #[error("it hadn't ended after {seconds} s and was stopped{}", told(.stderr))]
+    #[error("the command was stopped, because it had not ended after {seconds} s{}", told(.stderr))]
     TimedOut { seconds: f64, stderr: String },
     #[error("interrupted")]
     Interrupted,

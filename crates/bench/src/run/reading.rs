@@ -74,14 +74,14 @@ pub(crate) fn found(search: &Search, stdout: &[u8]) -> Result<Found, String> {
     let output = Written::parse(search.form, stdout)?;
     let number = output.find(&search.found).and_then(as_number).ok_or_else(|| nothing_at(&search.found))?;
     if !(1.0..=f64::from(u32::MAX)).contains(&number) || number.fract() != 0.0 {
-        return Err(format!("the search found {number}, which is not a whole number from 1 to {}", u32::MAX));
+        return Err(format!("the search's result {number} isn't a whole number from 1 to {}", u32::MAX));
     }
     let steps = object(&output, &search.steps)?.unwrap_or_default();
     Ok(Found { parameter: search.parameter.clone(), level: number as u32, steps })
 }
 
 fn nothing_at(place: &str) -> String {
-    format!("its output has no number at {place}")
+    format!("the output has no number at {place}")
 }
 
 /// A tool's parsed output.
@@ -97,7 +97,7 @@ impl Written {
             Form::LastLine => serde_json::from_slice(last_line(stdout)),
             Form::Pattern => return Ok(Written::Text(String::from_utf8_lossy(stdout).into_owned())),
         };
-        document.map(Written::Json).map_err(|e| format!("its output isn't the JSON that was expected: {e}"))
+        document.map(Written::Json).map_err(|e| format!("the output isn't the expected JSON: {e}"))
     }
 
     /// The value at a place; `None` if it is missing or null. If a pattern matches several times, the last match counts.
@@ -163,9 +163,9 @@ fn as_number(value: Value) -> Option<f64> {
 /// documented form.
 fn object<T: DeserializeOwned>(output: &Written, place: &Option<String>) -> Result<Option<T>, String> {
     let Some(place) = place else { return Ok(None) };
-    let value = output.find(place).ok_or_else(|| format!("its output has nothing at {place}"))?;
+    let value = output.find(place).ok_or_else(|| format!("the output has nothing at {place}"))?;
     let read = T::deserialize(value);
-    read.map(Some).map_err(|e| format!("its output at {place} isn't what docs/formats.md says: {e}"))
+    read.map(Some).map_err(|e| format!("the output at {place} doesn't have the form of docs/formats.md: {e}"))
 }
 
 fn peak(reading: &Reading, output: &Written) -> Option<u64> {
@@ -245,7 +245,7 @@ mod tests {
         assert_eq!((found.steps.len(), found.steps[1]), (2, Step { count: 3, reached: 9.5 }));
         let error = |line: &[u8]| super::found(&search, line).unwrap_err();
         assert!(error(br#"{"steps":[]}"#).contains("/found"));
-        assert!(error(br#"{"found":0,"steps":[]}"#).contains("not a whole number"));
+        assert!(error(br#"{"found":0,"steps":[]}"#).contains("isn't a whole number"));
         assert!(error(br#"{"found":2.5,"steps":[]}"#).contains("2.5"));
         assert!(error(br#"{"found":2}"#).contains("/steps"));
     }

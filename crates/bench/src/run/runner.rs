@@ -192,7 +192,7 @@ impl<'a> Runner<'a> {
             // A case whose warm-up failed would probably fail again in each block, perhaps only after its
             // time limit.
             Outcome::Failed { reason } => {
-                let reason = format!("its warm-up failed: {reason}");
+                let reason = format!("the warm-up failed: {reason}");
                 self.barred[case] = Some(Outcome::Failed { reason });
             }
             Outcome::Unavailable { .. } => self.barred[case] = Some(run.outcome.clone()),

@@ -90,7 +90,7 @@ impl HostSettings {
                 if !same(wanted, current) {
                     let name = &spec.name;
                     return Err(format!(
-                        "{name} was set to {wanted:?} on host {host} and reads back {current:?}"
+                        "{name} was set to {wanted:?} on host {host}, but reads back as {current:?}"
                     ));
                 }
             }
@@ -112,8 +112,7 @@ impl HostSettings {
                 failed.extend(match shell.read(spec, host) {
                     Ok(now) if same(original, &now) => None,
                     Ok(now) => Some(format!(
-                        "{} on host {host} was {original:?} before the study and is {now:?} now: its `write` doesn't put \
-                         it back, so do it by hand",
+                        "{} on host {host} was {original:?} before the study and is {now:?} now: the setting's `write` doesn't restore that value, so restore it by hand",
                         spec.name
                     )),
                     Err(error) => Some(error),

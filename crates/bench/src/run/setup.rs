@@ -79,7 +79,7 @@ pub enum RunnerError {
     #[error(transparent)]
     Store(#[from] StoreError),
     /// The stored runs belong to a different study.
-    #[error("{dir} can't be continued: {reason}")]
+    #[error("the study in {dir} can't be continued: {reason}")]
     Other {
         /// The directory of results.
         dir: PathBuf,

@@ -31,21 +31,22 @@ pub(super) fn counted(
 
 fn parsed(recordings: &[(&'static str, Vec<u8>)], host: &str) -> Result<Recording, String> {
     let bytes = recordings.iter().find(|(name, _)| *name == host).map(|(_, bytes)| bytes);
-    let bytes = bytes.ok_or_else(|| unknown(host, "nothing was recorded there"))?;
+    let bytes = bytes.ok_or_else(|| unknown(host, "nothing was recorded on that host"))?;
     Recording::parse(bytes).map_err(|e| unknown(host, &e.to_string()))
 }
 
 fn within(recording: &Recording, host: &str, begin: f64, end: f64) -> Result<Cpu, String> {
     let cpu = cpu_seconds_within(recording, begin, end);
-    let outside =
-        || format!("it says from {begin:.2} to {end:.2} s, and that isn't inside what was recorded");
+    let outside = || {
+        format!("the tool reports the time from {begin:.2} to {end:.2} s, which isn't inside the recording")
+    };
     cpu.map(|cpu| recorded(&cpu)).ok_or_else(|| unknown(host, &outside()))
 }
 
 /// A note for the run that the measured interval's CPU is unknown; the CPU of the whole command is used
 /// instead.
 fn unknown(host: &str, why: &str) -> String {
-    format!("warning: host {host}'s CPU over the time in which the tool counted isn't known: {why}")
+    format!("warning: host {host}'s CPU during the tool's counted time isn't known: {why}")
 }
 
 #[cfg(test)]

@@ -72,8 +72,8 @@ fn read_bytes(section: &Section, tool: &Tool) -> Result<Option<u64>, FileError> 
         return Ok(bytes);
     }
     let timed = tool.parameters.contains_key("seconds");
-    let instead = if timed { "; it runs for a time: `[case.with] seconds = 10`" } else { "" };
-    Err(section.error("bytes", format!("{} takes no amount{instead}", tool.name)))
+    let instead = if timed { "; write its duration instead: `[case.with] seconds = 10`" } else { "" };
+    Err(section.error("bytes", format!("{} takes no number of bytes{instead}", tool.name)))
 }
 
 /// All pairs of elements. The left element changes slowest.
@@ -136,7 +136,7 @@ fn fill(
 fn read_beside(section: &Section, tool: &Tool) -> Result<bool, FileError> {
     let beside = section.maybe_choice("beside", &[("rr", true)])?.unwrap_or(false);
     if beside && tool.result.as_ref().is_some_and(|reading| reading.latency.is_some()) {
-        return Err(section.error("beside", format!("{} states response times of its own", tool.name)));
+        return Err(section.error("beside", format!("{} itself reports response times", tool.name)));
     }
     Ok(beside)
 }
@@ -210,7 +210,7 @@ fn read_tool<'t>(section: &Section, tools: &'t Toolbox) -> Result<&'t Tool, File
     let name = section.text("tool")?;
     tools.get(name).ok_or_else(|| {
         let problem =
-            format!("{name:?} is not a tool; known are {}", tools.names().collect::<Vec<_>>().join(", "));
+            format!("{name:?} is not a tool; the tools are {}", tools.names().collect::<Vec<_>>().join(", "));
         section.error("tool", problem).suggest(name, tools.names())
     })
 }
@@ -236,12 +236,11 @@ fn read_streams(section: &Section, tool: &Tool) -> Result<Vec<Streams>, FileErro
         levels.push(if tool.auto { Streams::Auto } else { Streams::Fixed(1) });
     }
     if levels.contains(&Streams::Auto) && !tool.auto {
-        return Err(
-            section.error("streams", format!("{} doesn't choose its streams itself: no \"auto\"", tool.name))
-        );
+        return Err(section
+            .error("streams", format!("{} can't choose its streams, so \"auto\" isn't allowed", tool.name)));
     }
     if tool.parallel == Parallel::None && levels != [Streams::Fixed(1)] {
-        return Err(section.error("streams", format!("{} does one thing at a time: write 1", tool.name)));
+        return Err(section.error("streams", format!("{} has only one stream: write 1", tool.name)));
     }
     Ok(levels)
 }

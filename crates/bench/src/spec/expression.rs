@@ -178,7 +178,7 @@ impl<'a> Parser<'a> {
             name => match self.metrics(name)?.as_slice() {
                 [one] => Ok(one.clone()),
                 several => Err(wrong(format!(
-                    "{name}(...) stands for {} cases here; only max(...) and min(...) take several",
+                    "{name}(...) matches {} cases; only max(...) and min(...) take several cases",
                     several.len()
                 ))),
             },

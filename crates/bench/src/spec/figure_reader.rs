@@ -41,7 +41,9 @@ pub(crate) fn read_figure(
         return Err(section.missing("x"));
     }
     if kind == FigureKind::Differences && !has_baseline {
-        return Err(section.error("kind", "shows differences to the `baseline`, and the study names none"));
+        return Err(
+            section.error("kind", "shows differences to the `baseline`, but the study has no `baseline`")
+        );
     }
     Ok(figure)
 }
@@ -58,7 +60,7 @@ pub(crate) fn read_printed(section: &Section, ids: &[&str]) -> Result<Printed, F
     let layers = [("payload", Layer::Payload), ("wire", Layer::Wire)];
     let layer = section.maybe_choice("layer", &layers)?.unwrap_or_default();
     if quantity != Metric::PayloadRate && layer == Layer::Wire {
-        return Err(section.error("layer", "is of rates alone"));
+        return Err(section.error("layer", "is only for rates"));
     }
     Ok(Printed {
         case: case.to_owned(),

@@ -47,13 +47,13 @@ fn takers(
     if takers.is_empty() {
         let names: BTreeSet<&str> =
             used.iter().flat_map(|tool| tool.parameters.keys()).map(String::as_str).collect();
-        let error = section.error_of(entry, "is a parameter of no tool of this study");
+        let error = section.error_of(entry, "isn't a parameter of any tool of this study");
         return Err(error.suggest(&entry.name, names));
     }
     let levels: BTreeSet<&str> =
         cases.iter().filter_map(|case| case.parameters.get(&entry.name)).map(String::as_str).collect();
     if levels.len() > 1 {
-        let problem = "is a factor of this study; `cases` says which of its levels a quick run has";
+        let problem = "is a factor of this study; choose its levels for a quick run by `cases`";
         return Err(section.error_of(entry, problem));
     }
     Ok(takers)

@@ -49,7 +49,7 @@ pub(crate) fn read_search(
     let default = entry.levels.concat();
     if default != AUTO && !is_count(&default) {
         let problem =
-            format!("has the default {default:?}, where a whole number from 1 up or \"auto\" belongs");
+            format!("has the default {default:?}, but must have a whole number from 1 up or \"auto\"");
         return Err(section.error("parameter", problem));
     }
     if search.command.is_empty() {

@@ -290,7 +290,7 @@ impl<'a> Section<'a> {
 
     fn wrong(&self, key: &str, value: &Spanned<DeValue>, expected: &str) -> FileError {
         let found = value.get_ref().type_str();
-        self.error_at(value.span(), key, format!("is {} {found}, where {expected} belongs", article(found)))
+        self.error_at(value.span(), key, format!("is {} {found}, but must be {expected}", article(found)))
     }
 
     fn error_at(&self, span: Range<usize>, key: &str, problem: impl Into<String>) -> FileError {
@@ -339,7 +339,7 @@ mod tests {
             error("[[case]]\nidd = \"a\"\n"),
             "x.toml:2: `case.idd`: is not a key of this table; did you mean `id`?"
         );
-        assert_eq!(error("[[case]]\nid = 3\n"), "x.toml:2: `case.id`: is an integer, where a string belongs");
+        assert_eq!(error("[[case]]\nid = 3\n"), "x.toml:2: `case.id`: is an integer, but must be a string");
         assert_eq!(
             error("[[cases]]\nid = \"a\"\n"),
             "x.toml:1: `cases`: is not a key of this table; did you mean `case`?"
@@ -347,7 +347,7 @@ mod tests {
         assert!(error("[[case]]\nid = \n").starts_with("x.toml:2: "), "{}", error("[[case]]\nid = \n"));
         assert_eq!(
             error("case = 1"),
-            "x.toml:1: `case`: is an integer, where a list of tables: [[...]] belongs"
+            "x.toml:1: `case`: is an integer, but must be a list of tables: [[...]]"
         );
     }
 

@@ -126,8 +126,7 @@ fn path_part(section: &Section, key: &'static str, name: &str) -> Result<String,
     let odd = |c: char| c == '/' || c.is_control();
     if name.is_empty() || name.len() > LONGEST_NAME || name.starts_with('.') || name.contains(odd) {
         let problem = format!(
-            "{name:?} becomes part of a path: it can't be empty, hold a slash or a control character, begin with a dot, or \
-             be longer than {LONGEST_NAME} bytes"
+            "{name:?} can't be part of a path: a name can't be empty, contain a slash or a control character, begin with a dot, or be longer than {LONGEST_NAME} bytes"
         );
         return Err(section.error(key, problem));
     }
@@ -205,9 +204,9 @@ fn check_emulated(section: &Section, link: &LinkSpec) -> Result<(), FileError> {
 fn check_guests(section: &Section, link: &LinkSpec) -> Result<(), FileError> {
     match () {
         () if link.machine.is_none() => Ok(()),
-        () if link.guests == 0 => Err(section.error("guest", "describes guests, and `guests` is 0")),
+        () if link.guests == 0 => Err(section.error("guest", "describes guests, but `guests` is 0")),
         () if link.queues.is_some() => {
-            Err(section.error("queues", "can't be combined with `guest`: give the guest's card queues"))
+            Err(section.error("queues", "can't be combined with `guest`: set the queues of the guest's card"))
         }
         () => Ok(()),
     }
@@ -287,7 +286,7 @@ fn read_fixed(section: &Section) -> Result<Sizes, FileError> {
 /// Parses a number of bytes to move, which must not be 0.
 pub(crate) fn some_bytes(text: &str) -> Result<u64, String> {
     match linerate_quantity::bytes(text)? {
-        0 => Err(format!("{text:?} is nothing to move")),
+        0 => Err(format!("{text:?} is no data to move")),
         bytes => Ok(bytes),
     }
 }

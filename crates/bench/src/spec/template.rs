@@ -150,7 +150,7 @@ impl Word {
                 Part::Placeholder(name) => match values.get(name) {
                     Some(Value::One(value)) => word.push(value),
                     Some(Value::Many(words)) => return Ok(words.clone()),
-                    None => return Err(format!("`{{{name}}}` has no value here")),
+                    None => return Err(format!("`{{{name}}}` has no value at this place")),
                 },
             }
         }

@@ -75,7 +75,7 @@ fn check_parameters(tool: &Tool, root: &Section, found: &[FreeLevels]) -> Result
         tool.command.iter().chain(server).chain(options).chain(environment).chain(search).collect();
     let unused = found.iter().find(|entry| !words.iter().any(|word| word.mentions(&entry.name)));
     match unused {
-        Some(entry) => Err(root.error_of(entry, format!("stands in no command: `{{{}}}`", entry.name))),
+        Some(entry) => Err(root.error_of(entry, format!("isn't used in any command: `{{{}}}`", entry.name))),
         None => Ok(()),
     }
 }
@@ -87,25 +87,25 @@ fn checked(tool: Tool, root: &Section) -> Result<Tool, FileError> {
         return Err(root.missing("command"));
     }
     if tool.parallel == Parallel::Streams && !mentions("streams") {
-        return Err(
-            root.error("command", "doesn't say where `{streams}` goes, though `parallel` is \"streams\"")
-        );
+        return Err(root.error("command", "doesn't contain `{streams}`, although `parallel` is \"streams\""));
     }
     if !tool.variants.is_empty() && !mentions("options") {
-        return Err(root.error("command", "doesn't say where the variants' `{options}` go"));
+        return Err(root.error("command", "doesn't contain `{options}`, which the variants need"));
     }
     if tool.moves == Moves::Files && !mentions("destination") && !serves("destination") {
-        return Err(
-            root.error("command", "doesn't say where `{destination}` goes, though `moves` is \"files\"")
-        );
+        return Err(root.error("command", "doesn't contain `{destination}`, although `moves` is \"files\""));
     }
     if let Some(search) = &tool.search {
         if tool.parallel == Parallel::Copies {
-            return Err(root.error("search", "can't be made by several copies: `parallel` is \"copies\""));
+            return Err(
+                root.error("search", "can't be combined with several copies: `parallel` is \"copies\"")
+            );
         }
         if serves(&search.parameter) {
-            let problem =
-                format!("is for `{{{}}}`, with which the server is started before it", search.parameter);
+            let problem = format!(
+                "is for `{{{}}}`, but the server is started with this parameter before the search",
+                search.parameter
+            );
             return Err(root.error("search", problem));
         }
     }
@@ -182,7 +182,7 @@ fn read_result(section: &Section) -> Result<Reading, FileError> {
     };
     let has = |key| reading.numbers.contains_key(key);
     if has("rate") && (!has("bytes") || has("seconds")) {
-        return Err(section.error("rate", "goes with `bytes`, and in place of `seconds`"));
+        return Err(section.error("rate", "needs `bytes`, and can't be combined with `seconds`"));
     }
     match structured(&reading).filter(|_| form == Form::Pattern) {
         Some(key) => Err(section.error(key, "can't be read by a pattern, only from JSON")),

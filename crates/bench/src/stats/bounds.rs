@@ -103,9 +103,11 @@ impl BoundVerdict {
         match self {
             BoundVerdict::Ok => None,
             BoundVerdict::Missed { reason } | BoundVerdict::Unavailable { reason } => Some(reason),
-            BoundVerdict::NotShown => Some("the interval holds the limit: neither held nor missed is shown"),
+            BoundVerdict::NotShown => Some(
+                "the interval contains the limit, so the bound is neither shown to hold nor to be missed",
+            ),
             BoundVerdict::Disturbed => Some("each block beyond the limit had a disturbed run: measure again"),
-            BoundVerdict::NotJudged => Some("too few blocks for an interval, which takes five"),
+            BoundVerdict::NotJudged => Some("too few blocks: an interval needs five"),
             BoundVerdict::Compared { reason } => reason.as_deref(),
         }
     }
@@ -116,7 +118,9 @@ fn row(record: &Record, bound: &Bound) -> BoundRow {
     let cases: Vec<&str> = record.cases.iter().map(|case| case.id.as_str()).collect();
     let expression = match Expression::parse(&bound.expression, &cases) {
         Ok(expression) => expression,
-        Err(error) => return missed(bound, format!("its expression can't be read: {}", error.problem)),
+        Err(error) => {
+            return missed(bound, format!("the bound's expression can't be read: {}", error.problem));
+        }
     };
     let figure = |metric: Metric, case: &str, block| {
         metric.of(measures(record, case, block)?, record.counts_cpu_once())
@@ -190,7 +194,7 @@ fn hidden(record: &Record, expression: &Expression) -> Option<String> {
     let is_rate = |metric| matches!(metric, Metric::PayloadRate | Metric::TransactionRate);
     let rates = expression.figures().into_iter().all(|(metric, _)| is_rate(metric));
     (rates && are_at_one_ceiling(record, expression.cases()))
-        .then(|| "both reach their link's ceiling, which hides any other difference".to_owned())
+        .then(|| "both cases reach their link's ceiling, which hides any other difference".to_owned())
 }
 
 fn judged(limit: Limit, every_block: bool, values: &[f64], estimate: Option<Estimate>) -> BoundVerdict {

@@ -82,7 +82,7 @@ impl Differences {
         if untold == all {
             return format!("No row can be compared with {}: there are too few blocks.", self.baseline);
         }
-        let untold = if untold > 0 { format!("; {untold} can't be compared") } else { String::new() };
+        let untold = if untold > 0 { format!("; {untold} rows can't be compared") } else { String::new() };
         let noise = self.repeats.map_or(String::new(), |repeats| {
             format!(
                 ": two runs of the same configuration differ by up to {:.2} in 95 % of cases (standard deviation of the repeated runs \

@@ -48,7 +48,7 @@ pub fn drifts(record: &Record) -> Vec<Drift> {
 /// the probability of each is compared with 5 % divided by the number of cases (Bonferroni).
 pub fn drift_statement(drifts: &[Drift]) -> String {
     if drifts.is_empty() {
-        return "drift: unknown, with fewer than five blocks".into();
+        return "drift: unknown, because there are fewer than five blocks".into();
     }
     let cases = drifts.iter().filter(|drift| drift.case.is_some()).count().max(1);
     let bound = |drift: &Drift| if drift.case.is_some() { SIGNIFICANT / cases as f64 } else { SIGNIFICANT };

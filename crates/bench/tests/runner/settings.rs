@@ -18,7 +18,7 @@ fn settings_are_set_read_back_and_put_back() {
     assert!(reason(&record, "see-1").starts_with("measured"), "{}", reason(&record, "see-1"));
     assert!(reason(&record, "see-2").starts_with("measured"), "{}", reason(&record, "see-2"));
     let failed = reason(&record, "see-3");
-    assert!(failed.contains("level was set to \"3\" on host b and reads back"), "{failed}");
+    assert!(failed.contains("level was set to \"3\" on host b, but reads back as"), "{failed}");
     let seen = std::fs::read_to_string(trial.dir.path().join("seen")).unwrap();
     assert!(seen.contains("1\toriginal") || seen.contains("1 original"), "{seen}");
     assert_eq!(seen.matches("2\tx").count(), 6, "two copies, three runs: {seen}");

@@ -22,7 +22,7 @@ pub(super) fn resumed(args: &StudyArgs, dir: &Path) -> anyhow::Result<StudyArgs>
     let record = store::load(dir)?.record;
     let study = dir.join("study.toml");
     Ok(StudyArgs {
-        study: study.to_str().context("the directory's name is no text")?.to_owned(),
+        study: study.to_str().context("the directory's name isn't valid UTF-8")?.to_owned(),
         blocks: Some(record.blocks),
         seed: record.seed,
         size: called.size,
@@ -52,7 +52,7 @@ pub(super) fn read_input(args: &StudyArgs) -> anyhow::Result<(Toolbox, Study)> {
 /// Parses a number of bytes to generate, which must not be 0.
 pub(super) fn size(text: &str) -> Result<u64, String> {
     match bytes(text)? {
-        0 => Err("there must be something to move; give a size such as \"1 GB\"".to_owned()),
+        0 => Err("the size must be more than 0; write one such as \"1 GB\"".to_owned()),
         bytes => Ok(bytes),
     }
 }

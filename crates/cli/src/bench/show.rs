@@ -21,7 +21,7 @@ pub(super) fn report_again(report: &ReportArgs) -> Result<Code, Failure> {
     check_results(&report.dir)?;
     let loaded = store::load(&report.dir).map_err(anyhow::Error::from)?;
     if loaded.torn {
-        tell!("linerate: the last run was cut off while it was stored; it is left out");
+        tell!("linerate: the record of the last run is incomplete, so that run is left out");
     }
     Ok(show(&loaded.record, &report.dir, report.json)?)
 }

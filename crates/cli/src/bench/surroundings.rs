@@ -34,7 +34,7 @@ pub(super) fn provide_packages(args: &StudyArgs, study: &Study, tools: &Toolbox)
     if !needed.is_empty() {
         bail!("a lab needs packages that are missing: {}; {advice}", needed.join(" "));
     }
-    tell!("linerate: some rows will be empty: {} missing; {advice}", wanted.join(" "));
+    tell!("linerate: some rows will be empty, because packages are missing: {}; {advice}", wanted.join(" "));
     Ok(())
 }
 

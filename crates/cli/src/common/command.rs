@@ -62,7 +62,7 @@ impl Running {
             Ok(Err(error)) => Err(Failure::failed(format!("waiting for the command: {error}"))),
             Err(RecvTimeoutError::Timeout) => Ok(None),
             Err(RecvTimeoutError::Disconnected) => {
-                Err(Failure::failed("the command's end was missed".into()))
+                Err(Failure::failed("an error in linerate stopped the wait for the command".into()))
             }
         }
     }

@@ -29,11 +29,11 @@ impl Losses {
         let told = self.counted.iter().map(move |(message, (count, path))| match (count, shown(path)) {
             (1, path) => format!("{path}: {message}"),
             (count, path) => {
-                format!("{} entries, each: {message} (the first is {path}; -v names all)", show_count(*count))
+                format!("{} entries, each: {message} (the first is {path}; -v lists all)", show_count(*count))
             }
         });
         let others = (self.others > 0)
-            .then(|| format!("{} more entries lost other things (-v names all)", show_count(self.others)));
+            .then(|| format!("{} more entries have other losses (-v lists all)", show_count(self.others)));
         told.chain(others)
     }
 }
@@ -50,7 +50,7 @@ mod tests {
         }
         losses.add("its ACL could not be kept: no".into(), "x".into());
         let lines: Vec<_> = losses.lines(str::to_owned).collect();
-        let owners = "312 entries, each: its owner could not be kept: no (the first is f0; -v names all)";
+        let owners = "312 entries, each: its owner could not be kept: no (the first is f0; -v lists all)";
         assert_eq!(lines, ["x: its ACL could not be kept: no", owners]);
         (0..1000).for_each(|number| losses.add(format!("{number}"), String::new()));
         assert!(losses.lines(str::to_owned).count() == MOST + 1 && losses.counted.len() == MOST);

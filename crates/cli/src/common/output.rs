@@ -395,7 +395,7 @@ impl Output {
         }
         if let Some(count @ 1..) = summary.turned_away {
             let s = if count == 1 { "" } else { "s" };
-            self.detail(&format!("{} connection{s} to the data port turned away", show_count(count)));
+            self.detail(&format!("{} connection{s} to the data port rejected", show_count(count)));
         }
         let failed = meters.local.failed.load(Ordering::Relaxed).saturating_sub(self.left_out());
         self.lost(failed, meters.local.changed.load(Ordering::Relaxed));
@@ -407,7 +407,7 @@ impl Output {
         if failed.saturating_add(changed) > 0 && self.style != Style::Json {
             let entries = if failed == 1 { "entry is" } else { "entries are" };
             tell!(
-                "{}: {} {entries} not there or not whole, {} changed under way: see the messages above",
+                "{}: {} {entries} missing or incomplete, {} changed during the transfer: see the messages above",
                 self.program(),
                 show_count(failed),
                 show_count(changed)

@@ -39,7 +39,7 @@ pub struct Reach {
     /// Jump host
     #[arg(short = 'J', value_name = "DESTINATION", help_heading = "ssh")]
     pub jump: Option<OsString>,
-    /// An option in the form of ssh's configuration file
+    /// Option of ssh, as in its configuration file
     #[arg(short = 'o', value_name = "OPTION", help_heading = "ssh")]
     pub option: Vec<OsString>,
     /// IPv4 only
@@ -50,7 +50,7 @@ pub struct Reach {
     pub ipv6: bool,
     /// Remote shell instead of ssh, called as CMD HOST COMMAND
     ///
-    /// CMD is split into words as a shell does.
+    /// CMD is split into words as by a shell.
     #[arg(short = 'e', long, value_name = "CMD", help_heading = "ssh")]
     pub rsh: Option<String>,
     /// A program instead of ssh that takes ssh's options.
@@ -61,7 +61,8 @@ pub struct Reach {
     pub keeps_agent: bool,
     /// Command that starts linerate at the far end: 'sudo linerate'
     ///
-    /// COMMAND is a line for the far shell. Its last word is a path of linerate there, or just linerate, which is replaced by the agent.
+    /// COMMAND is a line for the far shell. Its last word is a path of linerate on the far host, or just linerate, which stands
+    /// for the agent.
     #[arg(long, value_name = "COMMAND", value_parser = agent_command, help_heading = "ssh")]
     pub agent_command: Option<AgentCommand>,
     /// Never copy this program to a far host that lacks it
@@ -302,7 +303,7 @@ pub fn unanswered(error: &io::Error) -> Code {
 /// A message that begins with the user's text.
 pub fn shell_words(shell: &str) -> Result<Vec<String>, String> {
     let words = shlex::split(shell).filter(|words| !words.is_empty());
-    words.ok_or_else(|| format!("'{shell}': the quotes don't match, or it is empty"))
+    words.ok_or_else(|| format!("'{shell}' is empty, or its quotes don't match"))
 }
 
 /// Quotes a word for a shell's command line, in a command that is printed.

@@ -47,7 +47,7 @@ fn keep_apart(log: Option<&Path>, figures: Option<&Path>) -> Result<(), Failure>
     if replaced.is_some() && (resolved(log) == replaced || log.canonicalize().ok() == replaced) {
         let shown = printable(figures.as_os_str().as_bytes());
         return Err(Failure::usage(format!(
-            "--metrics {shown}: it would replace the log, which is the same file: name another file"
+            "--metrics {shown} is the same file as the log: name another file"
         )));
     }
     Ok(())

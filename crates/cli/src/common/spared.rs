@@ -17,7 +17,7 @@ use super::spec::Spec;
 /// file has up to 128 KiB.
 const BEGINNING: u64 = 192 << 10;
 /// The advice at the end of each of these messages.
-pub const ADVICE: &str = "name another file (the option needs a value of its own)";
+pub const ADVICE: &str = "name another file (is the option's value missing?)";
 
 /// A kind of files that runs write and may replace, such as metrics.
 pub struct ReplacedKind {
@@ -33,9 +33,18 @@ impl ReplacedKind {
     pub fn refusal(&self, file: &Path) -> Option<String> {
         let bytes = match beginning(file) {
             Ok(bytes) => bytes.filter(|bytes| !bytes.is_empty())?,
-            Err(error) => return Some(format!("what is there can't be read, and stays: {error}; {ADVICE}")),
+            Err(error) => {
+                return Some(format!(
+                    "the existing file can't be read, so it isn't replaced: {error}; {ADVICE}"
+                ));
+            }
         };
-        let why = || format!("it isn't {}, and stays as it is: {ADVICE}, or remove this one", self.name);
+        let why = || {
+            format!(
+                "the existing file isn't {}, so it isn't replaced: {ADVICE}, or remove that file",
+                self.name
+            )
+        };
         (!(self.begins)(&bytes)).then(why)
     }
 
@@ -56,12 +65,14 @@ impl ReplacedKind {
             resolved(path).as_ref() == Some(&place) || path.canonicalize().is_ok_and(|path| path == place)
         };
         if local(sources).chain(local(destinations)).any(|path| is_it(&path)) {
-            return Some(format!("it is what the command itself names, and would be replaced: {ADVICE}"));
+            return Some(format!(
+                "this file is a source or destination of the command, and would be replaced: {ADVICE}"
+            ));
         }
         let is_earlier = beginning(file).ok().flatten().is_some_and(|bytes| (self.begins)(&bytes));
         let has_it = |path: PathBuf| path.canonicalize().is_ok_and(|path| place.starts_with(path));
         let is_in_source = !is_earlier && local(sources).any(has_it);
-        is_in_source.then(|| format!("it is in the source, and would be replaced: {ADVICE}"))
+        is_in_source.then(|| format!("this file is in the source, and would be replaced: {ADVICE}"))
     }
 }
 
@@ -69,7 +80,7 @@ impl ReplacedKind {
 /// returns that option; but both may name the same device.
 pub fn taken(file: &Path, option: &'static str) -> Option<String> {
     let other = own_files::keep(file, option).err().filter(|_| is_replaced(file))?;
-    Some(format!("{other} names the same file; name another"))
+    Some(format!("{other} names the same file; name another file"))
 }
 
 /// The reason why no log is appended to `file` in a command with these operands: `file` is one of them.
@@ -82,7 +93,7 @@ pub fn log_refusal(file: &Path, sources: &[OsString], destinations: &[OsString])
     let mut operands = local(sources).chain(local(destinations));
     operands
         .any(|path| identity(&path) == Some(own))
-        .then(|| format!("it is what the command itself names, and no log: {ADVICE}"))
+        .then(|| format!("this file is a source or destination of the command, not a log: {ADVICE}"))
 }
 
 /// The path without links, `.` and `..`; only its last component may still be a link.

@@ -40,7 +40,7 @@ impl Spec {
 /// A message that explains how to write the place.
 pub fn check_places<'a>(places: impl IntoIterator<Item = &'a OsString>) -> Result<(), String> {
     let is_any_empty = places.into_iter().any(|place| place.is_empty());
-    let message = "a source or destination is empty, perhaps by a variable that isn't set; '.' is the working directory";
+    let message = "a source or destination is empty, perhaps because a variable isn't set; write '.' for the working directory";
     if is_any_empty { Err(message.to_owned()) } else { Ok(()) }
 }
 
@@ -54,7 +54,7 @@ pub fn check_paths<'a>(option: &str, places: impl IntoIterator<Item = &'a OsStri
     let Some(place) = places.into_iter().find(is_bare) else { return Ok(()) };
     let shown = printable(place.as_bytes());
     Err(format!(
-        "{option}: '{shown}' has no path, perhaps by a variable that isn't set; write '{shown}.' for the home directory there"
+        "{option}: '{shown}' has no path, perhaps because a variable isn't set; write '{shown}.' for the home directory of that host"
     ))
 }
 
@@ -121,13 +121,13 @@ pub fn check_host(word: &str) -> Result<(), String> {
     let inside = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
     let is_odd = |c: char| c.is_whitespace() || c.is_control() || NO_HOSTS.contains(c);
     if inside.is_empty() || user.is_some_and(str::is_empty) {
-        return Err(no_host(word, "its name, or the user before the @, is empty"));
+        return Err(no_host(word, "the host's name, or the user before the @, is empty"));
     }
     if word.starts_with('-') || host.starts_with('-') {
         return Err(no_host(word, "ssh would take a name that begins with a dash for an option"));
     }
     if inside.contains('/') {
-        return Err(no_host(word, "that is a path of this host"));
+        return Err(no_host(word, "it is a path of this host"));
     }
     if inside.contains(is_odd) || user.is_some_and(|user| user.contains(char::is_control)) {
         return Err(no_host(word, "a host's name has no blank, and no character that shells interpret"));
@@ -144,7 +144,7 @@ fn is_ipv6(text: &str) -> bool {
 }
 
 fn no_host(word: &str, why: &str) -> String {
-    format!("'{}' is no host: {why}", printable(word.as_bytes()))
+    format!("'{}' isn't a host: {why}", printable(word.as_bytes()))
 }
 
 fn colon(bytes: &[u8]) -> Option<usize> {
@@ -218,7 +218,7 @@ mod tests {
             ("ssh://web1:22/dir", "URI"),
             ("scp://web1", "URI"),
             (" ", "blank"),
-            ("web1\n", "'web1\\n' is no host"),
+            ("web1\n", "'web1\\n' isn't a host"),
             ("u\u{7}@web1", "blank"),
             ("web1,web2", "blank"),
             ("$(id):x", "blank"),

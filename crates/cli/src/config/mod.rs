@@ -17,9 +17,9 @@ use crate::say::json;
 const EXAMPLES: &str = "\
 Examples:
   linerate config show
-      the options of every command with a far end, and their places
+      the options for commands with any far host, and the files that set them
   linerate config show web1.example.org
-      the options of a command with this far host
+      the options for commands with this far host
 The files: ~/.config/linerate/config.toml, then /etc/linerate/config.toml
 ";
 
@@ -50,7 +50,7 @@ struct ConfigShowArgs {
     json: bool,
     /// The far host; without it, the options for all hosts
     ///
-    /// HOST:PATH is the host of that copy.
+    /// Of HOST:PATH only the host counts.
     #[arg(value_name = "[USER@]HOST", value_parser = host_of)]
     host: Option<OsString>,
 }

@@ -54,11 +54,11 @@ fn errors_name_the_line_and_what_to_write() {
         ("\nsteams = 4", 2, "did you mean streams?"),
         ("streams = true", 1, "must be a string or a number"),
         ("no-pacing = \"yes\"", 1, "must be true or false"),
-        ("safe-links = true", 1, "belongs on the command line"),
+        ("safe-links = true", 1, "is allowed only on the command line"),
         ("option = [1]", 1, "must be a list of strings"),
-        ("# x\n\nno-encrypt = true", 3, "only for the command line"),
+        ("# x\n\nno-encrypt = true", 3, "allowed only on the command line"),
         ("delete-me = 1", 1, "there is no option delete-me"),
-        ("recursive = true", 1, "belongs on the command line"),
+        ("recursive = true", 1, "is allowed only on the command line"),
         ("[host.\"a b\"]\n", 1, "matches no host"),
         ("[host.a.b]\nstreams = 1\n", 1, "there is no option b"),
         ("[hosts.x]\n", 1, "there is no option hosts"),
@@ -77,8 +77,8 @@ fn errors_name_the_line_and_what_to_write() {
         ("option = [\"StrictHostKeyChecking=no\"]", 1, "ssh's own configuration"),
         ("rsh = \"x\"\nport = 1", 1, "rsh and port"),
         ("ipv4 = true\n[host.x]\nipv4 = true\nipv6 = true", 4, "write one of them"),
-        ("interfaces = \"\"", 1, "can't be an interface"),
-        ("interfaces = \"eth2,a/b\"", 1, "'a/b' can't be an interface"),
+        ("interfaces = \"\"", 1, "can't be the name of an interface"),
+        ("interfaces = \"eth2,a/b\"", 1, "'a/b' can't be the name of an interface"),
         ("streams = [", 1, ""),
         ("streams = 1\nstreams = 2\n", 2, ""),
     ] {
@@ -106,10 +106,10 @@ fn a_file_that_others_may_write_is_refused() {
     assert!(as_systems().unwrap_err().contains("UTF-8"));
     fs::remove_file(&path).unwrap();
     fs::create_dir(&path).unwrap();
-    assert!(as_systems().unwrap_err().contains("no file"));
+    assert!(as_systems().unwrap_err().contains("a regular file"));
     fs::remove_dir(&path).unwrap();
     rustix::fs::mknodat(rustix::fs::CWD, &path, rustix::fs::FileType::Fifo, 0o644.into(), 0).unwrap();
-    assert!(as_systems().unwrap_err().contains("no file"), "nobody waits for a writer");
+    assert!(as_systems().unwrap_err().contains("a regular file"), "nobody waits for a writer");
     fs::remove_file(&path).unwrap();
     std::os::unix::fs::symlink("missing", &path).unwrap();
     assert!(as_users().unwrap_err().contains("it can't be read: No such file"), "a link that leads nowhere");

@@ -58,19 +58,19 @@ pub struct CopyingArgs {
     /// The units are rsync's; with bit they are powers of ten.
     #[arg(long, value_name = "RATE", value_parser = parse_rate)]
     bwlimit: Option<Limit>,
-    /// Fill the path instead of holding the rate a little below it
+    /// Send as fast as possible instead of just below the path's rate
     ///
-    /// Holding the rate prevents a queue before the path's slowest link, so other connections don't wait.
+    /// Sending just below the path's rate prevents a queue before its slowest link, so other connections don't wait.
     #[arg(long)]
     no_pacing: bool,
     /// Reconnect up to N times if the connection is lost
     ///
-    /// Each time, the transfer continues where it was cut off.
+    /// Each time, the transfer resumes where it was interrupted.
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub retry: u32,
-    /// Give up a far end that is silent for SECONDS; 0 waits for ever
+    /// Give up a far end that is silent for SECONDS; 0: no limit
     ///
-    /// The limit applies from the login on. Without this option, it is 30 s, and 150 s for the login.
+    /// The limit applies from the login on. The default is 30 s, and 150 s for the login.
     #[arg(long, value_name = "SECONDS")]
     timeout: Option<u32>,
     /// Print events as JSON lines on standard output
@@ -107,7 +107,7 @@ pub struct Prove {
 /// Whether the copy continues without its command.
 #[derive(Debug, Args)]
 pub struct LeaveArgs {
-    /// Return once both far hosts work; they continue without this one
+    /// Return once both far hosts copy; they continue without this host
     ///
     /// For a copy between two far hosts that can connect to each other. linerate status HOST lists such jobs. linerate attach
     /// HOST shows a job until its end, and exits with the code that this command would have had. If you run this command again, it

@@ -27,10 +27,9 @@ use crate::exit::Code;
 use crate::units::show_counted;
 
 /// The advice after the reason why a run ended early.
-const GO_ON: &str =
-    "; run the same command again to go on from here, or 'linerate clean DST' to remove what is left";
+const GO_ON: &str = "; run the same command again to resume, or 'linerate clean DST' to remove the remains";
 /// The advice as in `GO_ON`, for the case that unfinished files are in a directory that no journal covers.
-const BEGIN_AGAIN: &str = "; run the same command again: unfinished files start again, since --temp-dir without --partial-dir keeps no parts";
+const BEGIN_AGAIN: &str = "; run the same command again: unfinished files start from the beginning, because --temp-dir without --partial-dir keeps no partial files";
 
 impl Failure {
     /// The failure without the advice to run the command again, since this run itself continues.
@@ -292,7 +291,7 @@ impl Copy {
 fn incomplete(sent: &Totals, landed: &Totals) -> String {
     let (left, arrived) = (show_counted(sent.entries(), "entry was", "entries were"), landed.entries());
     format!(
-        "{left} sent ({} bytes) and {arrived} ({} bytes) arrived: the copy is not complete; run it again",
+        "{left} sent ({} bytes) and {arrived} ({} bytes) arrived: the copy is incomplete; run the command again",
         sent.bytes, landed.bytes,
     )
 }
@@ -301,10 +300,10 @@ fn incomplete(sent: &Totals, landed: &Totals) -> String {
 fn check_interfaces(task: &Task, route: &Route) -> Result<(), Failure> {
     let why = match (&task.interfaces, route) {
         (Interfaces::Named(_) | Interfaces::All, Route::Within { .. }) => {
-            "--interfaces: no data leaves this host; omit the option"
+            "--interfaces: no data leaves this host; leave the option out"
         }
         (Interfaces::All, _) if task.options.clear => {
-            "--no-encrypt with --interfaces=all: data in clear goes only where you say; name the interfaces"
+            "--no-encrypt with --interfaces=all: data in clear may use only interfaces that you name; name them"
         }
         _ => return Ok(()),
     };

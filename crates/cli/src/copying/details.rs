@@ -9,7 +9,7 @@ use super::identities::{parse_chown, parse_map};
 /// Options about the way in which entries are created, with rsync's names.
 #[derive(Debug, Default, Args)]
 pub struct DetailArgs {
-    /// Give everything this owner and group: USER, USER:GROUP or :GROUP
+    /// Set the owner and group of everything: USER, USER:GROUP or :GROUP
     ///
     /// Names and numbers are those of the destination. Only root can set owners.
     #[arg(long, value_name = "USER:GROUP", value_parser = parse_chown, conflicts_with_all = ["usermap", "groupmap"])]
@@ -22,21 +22,21 @@ pub struct DetailArgs {
     /// Map groups in the same way
     #[arg(long, value_name = "FROM:TO,...", value_parser = parse_map)]
     groupmap: Option<Rules>,
-    /// A link to a directory at DST stands for the directory
+    /// Treat a link to a directory at DST as that directory
     ///
     /// Only links that belong to root or to the receiving user are followed.
     #[arg(short = 'K', long)]
     keep_dirlinks: bool,
-    /// Keep and compare the times at which files were last read
+    /// Keep and compare access times
     #[arg(short = 'U', long)]
     atimes: bool,
     /// Reserve the space of each file before it is written
     #[arg(long)]
     preallocate: bool,
-    /// Use attributes for what only root could make: src, dst, both
+    /// Keep root's metadata in extended attributes: src, dst, both
     ///
-    /// dst stores them, src reads them. Owners, special modes, devices, links, ACLs and foreign attributes are in the extended attributes user.rsync.* of
-    /// ordinary files, as rsync's --fake-super has them.
+    /// dst stores owners, special modes, devices, links, ACLs and foreign attributes in the extended attributes user.rsync.* of
+    /// ordinary files, as rsync's --fake-super does; src reads them.
     #[arg(long, value_name = "SIDE", value_enum, hide_possible_values = true)]
     fake_super: Option<FakingSide>,
 }

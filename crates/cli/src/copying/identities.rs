@@ -12,7 +12,7 @@ pub fn parse_map(text: &str) -> Result<Vec<IdentityRule>, String> {
     let rules: Vec<_> = text.split(',').map(rule).collect::<Result<_, _>>()?;
     match rules.len() {
         0..=MAX_IDENTITY_RULES => Ok(rules),
-        _ => Err(format!("there are {MAX_IDENTITY_RULES} rules at most")),
+        _ => Err(format!("there can be at most {MAX_IDENTITY_RULES} rules")),
     }
 }
 

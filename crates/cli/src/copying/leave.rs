@@ -23,8 +23,7 @@ use crate::common::reach::Reach;
 use crate::exit::Code;
 
 /// The message that the copy isn't from one far host to another, as `--detach` requires.
-pub const ONE_TO_ANOTHER: &str = "--detach is for a copy from one far host to another (HOST:SRC to HOST:DST): otherwise one of the two ends is \
-                                  this process; run it with nohup or in tmux instead";
+pub const ONE_TO_ANOTHER: &str = "--detach is for a copy from one far host to another (HOST:SRC to HOST:DST); in any other copy this process is one of the two ends: run the command with nohup or in tmux instead";
 
 impl Copy {
     /// Makes two far hosts copy from one to the other, and returns when both have begun.

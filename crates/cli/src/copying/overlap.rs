@@ -70,7 +70,7 @@ impl Check<'_> {
         if let Some(point) = inner.and_then(|inner| self.mounts.mounted_below(&place, &inner)) {
             let seen = shown(point);
             return said(&format!(
-                "is also at {seen}, or a part of it, in a directory that --delete would clear:"
+                "or a part of it is also mounted at {seen}, in a directory that --delete would clear:"
             ));
         }
         self.keeps_files_apart(&written, &there)
@@ -122,7 +122,7 @@ impl Check<'_> {
             let directory = directory.map(|directory| self.destination.join(OsStr::from_bytes(directory)));
             if directory.is_some_and(|path| fs::metadata(path).is_ok_and(|found| is_same(&found, there))) {
                 let message = format!(
-                    "{} is the directory of {option}, whose files would replace its own",
+                    "{} is also the directory of {option}, whose files would replace the source's",
                     shown(written)
                 );
                 return Err(message);

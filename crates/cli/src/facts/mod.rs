@@ -33,7 +33,7 @@ Examples:
       another host, for programs
   linerate facts --snapshot web1.txt
   linerate facts --root web1.txt
-      saves all data that was read, and reads it on any host
+      saves all data that was read; prints the facts from it on any host
 ";
 
 /// The word by which a user names this host.

@@ -73,7 +73,7 @@ impl ExportArgs {
     /// The volumes that the user names, without repetitions.
     fn volumes(&self) -> Result<JobVolumes, Failure> {
         if !self.volume.is_empty() && !matches!(self.scheduler, Scheduler::KubernetesJob) {
-            return Err(Failure::usage("--volume is for --for k8s-job: leave it out".into()));
+            return Err(Failure::usage("--volume is only for --for k8s-job: leave the option out".into()));
         }
         let volumes: JobVolumes = self.volume.iter().cloned().collect();
         match volumes.len() == self.volume.len() {
@@ -86,5 +86,5 @@ impl ExportArgs {
 /// The absolute path of the plan, for scripts.
 pub fn plan_path(plan: &Path) -> Result<String, Failure> {
     let path = absolute(plan).ok().and_then(|path| path.to_str().map(str::to_owned));
-    path.ok_or_else(|| Failure::usage("the plan's path isn't UTF-8".into()))
+    path.ok_or_else(|| Failure::usage("the plan's path isn't valid UTF-8".into()))
 }

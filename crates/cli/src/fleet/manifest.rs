@@ -24,7 +24,9 @@ pub fn run(args: &ManifestArgs) -> Result<Code, Failure> {
     let directory = PlanDirectory::open(&args.plan)?;
     let (hashes, missing) = hashes(&directory)?;
     if hashes.is_empty() && !directory.plan.manifest {
-        return Err(Failure::usage("the plan was made without --manifest: its tasks write no hashes".into()));
+        return Err(Failure::usage(
+            "the plan was made without --manifest, so its tasks write no hashes".into(),
+        ));
     }
     let mut out = BufWriter::new(std::io::stdout().lock());
     let mut lines = hashes.iter().map(|(path, hash)| line(path, hash));
@@ -35,7 +37,7 @@ pub fn run(args: &ManifestArgs) -> Result<Code, Failure> {
         return Ok(Code::Done);
     }
     tell!(
-        "linerate: {}: no task has brought it yet, or one of a plan without --manifest; 'b3sum {}/FILE' computes the hash at the destination",
+        "linerate: {}: not copied yet, or copied by a plan without --manifest; 'b3sum {}/FILE' computes a hash at the destination",
         show_counted(missing, "file has no hash", "files have no hash"),
         directory.plan.destination
     );

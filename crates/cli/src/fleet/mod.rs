@@ -28,7 +28,7 @@ const EXAMPLES: &str = "\
 Examples:
   linerate fleet plan /data dtn1:/data --hosts dtn2,dtn3 --shards 64 --into PLAN
   linerate fleet run PLAN --shard 3           one task, as a scheduler starts it
-  linerate fleet run PLAN                     on any number of hosts: all that is left
+  linerate fleet run PLAN                     on any number of hosts: all unfinished shards
   linerate fleet export PLAN --for gnu-parallel | sh
   linerate fleet submit PLAN --partition dtn
   linerate fleet status PLAN
@@ -54,7 +54,7 @@ const SUBMIT_MEANINGS: [Meaning; 4] = [
 ];
 
 const STATUS_MEANINGS: [Meaning; 4] = [
-    (Code::Done, "everything is done, still running, or yet to be run"),
+    (Code::Done, "everything is done, is running, or hasn't been started"),
     FAILED,
     USAGE,
     (Code::Some, "a part failed, was interrupted or is silent, or a job ended before its shards were done"),
@@ -74,21 +74,21 @@ Examples:
   linerate fleet plan /lustre/data dtn1:/scratch/data --shards 64 --into PLAN
       64 shards with about the same number of bytes and of files; afterwards
       /scratch/data is like /lustre/data. PLAN is a new directory that all
-      hosts see; all hosts must see SRC too
+      hosts share; all hosts must share SRC too
   linerate fleet plan /data d1:/data --hosts d2,d3 --shard-size 500GB --into PLAN
       shards of about 500 GB; d1, d2 and d3 have /data, and take turns
   linerate fleet plan /data d1:/data --shards 16 --into PLAN
-      again, when the first plan is done: the changes since then
+      after the first plan is done: a plan of the changes since then
 ";
 
 const RUN_EXAMPLES: &str = "\
 Examples:
   linerate fleet run PLAN --shard 3
-      moves the files of shard 3; the last one also gives directories their
-      modes and times. A second run of it does nothing, or waits for the first
+      moves the files of shard 3; the last shard's task also sets the
+      directories' modes and times. A second run does nothing, or waits
   linerate fleet run PLAN
-      shards that no task has begun, one after the other, until none is left:
-      start it on as many hosts as there are
+      moves unclaimed shards, one after the other, until none is left:
+      start this command on every host
   linerate fleet run PLAN --shard 3 --bwlimit 1gbit -P 2222
       options of sync and of ssh
 ";
@@ -156,10 +156,10 @@ enum FleetAction {
     /// Scan a tree, and divide it into shards
     #[command(before_long_help = PLAN_EXAMPLES, after_long_help = table(&PLAN_MEANINGS))]
     Plan(Box<plan::PlanArgs>),
-    /// Move the files of a shard, or of all that are left
+    /// Move the files of a shard, or of all unfinished shards
     #[command(before_long_help = RUN_EXAMPLES)]
     Run(Box<run::RunArgs>),
-    /// Submit what isn't done to Slurm
+    /// Submit the unfinished shards to Slurm
     #[command(before_long_help = SUBMIT_EXAMPLES, after_long_help = table(&SUBMIT_MEANINGS))]
     Submit(submit::SubmitArgs),
     /// Show the state of a plan
@@ -168,16 +168,16 @@ enum FleetAction {
     /// Compare the files of shards at both ends, by hashes
     #[command(before_long_help = VERIFY_EXAMPLES, after_long_help = table(&meanings("every file that the last plan has to move is the same at both ends")))]
     Verify(Box<verify::VerifyShardArgs>),
-    /// Print the hashes of what was copied, as b3sum reads them
+    /// Print the hashes of the copied files, as b3sum reads them
     #[command(before_long_help = MANIFEST_EXAMPLES, after_long_help = table(&MANIFEST_MEANINGS))]
     Manifest(manifest::ManifestArgs),
     /// Report on a run: by host, by limiter, and the slow shards
     #[command(before_long_help = REPORT_EXAMPLES, after_long_help = table(&DONE))]
     Report(report::FleetReportArgs),
-    /// Compute how long a fleet would take, and what would limit it
+    /// Compute the time that a fleet would take, and its bottleneck
     #[command(before_long_help = SIMULATE_EXAMPLES, after_long_help = table(&DONE))]
     Simulate(simulate::SimulateArgs),
-    /// Print a plan in the form that a scheduler runs
+    /// Print a plan as a script or job for a scheduler
     #[command(before_long_help = EXPORT_EXAMPLES, after_long_help = table(&DONE))]
     Export(export::ExportArgs),
 }

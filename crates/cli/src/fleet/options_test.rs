@@ -32,15 +32,15 @@ const OTHERS: [(&str, &str); 7] = [
 /// Messages that no command of `fleet` prints.
 const NEVER: [(&str, &str); 10] = [
     ("--max-delete allows no more", DELETES),
-    ("listing it for --delete failed", DELETES),
-    ("opening it for --delete failed", DELETES),
-    ("more entries than can be remembered for --delete", DELETES),
+    ("listing the directory for --delete failed", DELETES),
+    ("opening the directory for --delete failed", DELETES),
+    ("more entries than --delete can remember", DELETES),
     ("in a directory that --delete would clear", DELETES),
-    ("--delete removes it", "only without a list of files, and each task has one"),
+    ("--delete removes the directory", "only without a list of files, and each task has one"),
     ("Entries that sync --delete removed.", "it describes a metric, not an option"),
     ("the far end's account restricts this login to `linerate agent --below DIR`", "the far account's rule"),
     ("--files-from lists paths below one SRC", "no command of them has this option"),
-    ("since --temp-dir without --partial-dir", "these are rsync's options"),
+    ("because --temp-dir without --partial-dir", "these are rsync's options"),
 ];
 const DELETES: &str = "a fleet deletes nothing";
 

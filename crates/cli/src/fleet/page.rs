@@ -44,7 +44,7 @@ pub fn page(report: &FleetReport, round: u32) -> String {
                 (rates(report))
                 h2 { "Hosts" }
                 div class="scroll" { (hosts(&report.hosts)) }
-                h2 { "What limited the parts" }
+                h2 { "Limiters of the parts" }
                 ul { @for share in &report.limiters { li { (limiter_text(share)) } } }
                 h2 { "Stragglers" }
                 @if report.stragglers.is_empty() {

@@ -79,7 +79,7 @@ fn check_source(plan: &FleetPlan, list: &[u8], divided: &[DividedFile]) -> Resul
         return Ok(());
     }
     Err(Failure::failed(format!(
-        "{} on this host isn't the directory that was planned, and has none of the planned names: mount it, or plan again",
+        "{} on this host isn't the planned directory, and has none of the planned names: mount the planned directory, or plan again",
         plan.source
     )))
 }

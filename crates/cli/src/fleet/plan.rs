@@ -37,9 +37,10 @@ pub struct PlanArgs {
     /// Divide into shards of about SIZE
     #[arg(long, value_name = "SIZE", value_parser = parse_size, conflicts_with = "shards")]
     shard_size: Option<u64>,
-    /// The plan's directory, which all hosts see
+    /// The plan's directory, which all hosts share
     ///
-    /// linerate creates it. If it already has a plan, the new plan has the changes since, and everything that isn't done.
+    /// linerate creates it. If the directory already has a plan, the new plan has the changes since then, and everything that
+    /// isn't done.
     #[arg(long, value_name = "DIR", value_parser = named_file())]
     into: PathBuf,
     /// Further hosts that have DST; shards take turns
@@ -131,7 +132,7 @@ impl PlanArgs {
     fn find(&self, reporter: &Reporter) -> Result<SourceRoot, Failure> {
         let Spec::Local(source) = Spec::parse(&self.source) else {
             return Err(Failure::usage(
-                "SRC is on another host: make and run a plan on the source's host; log in there".into(),
+                "SRC is on another host: log in to that host, and make and run the plan there".into(),
             ));
         };
         let finding = Finding { recursive: true, ..Finding::default() };
@@ -143,7 +144,7 @@ impl PlanArgs {
         let (into, source) = (real(&self.into)?, real(Path::new(&self.source))?);
         if into.starts_with(&source) {
             return Err(Failure::usage(
-                "the plan's directory would be a part of SRC; name another one".into(),
+                "the plan's directory would be a part of SRC; name another directory".into(),
             ));
         }
         if let Spec::Local(to) = Spec::parse(&self.destination)
@@ -170,7 +171,7 @@ impl PlanArgs {
                 (hosts, text("DST", &OsString::from_vec(path))?)
             }
             Spec::Local(_) if !self.hosts.is_empty() => {
-                return Err(Failure::usage("--hosts: DST names no host; write it HOST:PATH".into()));
+                return Err(Failure::usage("--hosts: DST names no host; write DST as HOST:PATH".into()));
             }
             Spec::Local(path) => (Vec::new(), text("DST", real(Path::new(&path))?.as_os_str())?),
         };
@@ -216,7 +217,7 @@ fn text(what: &str, path: &OsStr) -> Result<String, Failure> {
     path.to_str().map(str::to_owned).ok_or_else(|| {
         let shown = printable(path.as_bytes());
         Failure::usage(format!(
-            "{what} '{shown}' isn't UTF-8, but a plan must be; only names below it may have any bytes"
+            "{what} '{shown}' isn't valid UTF-8, but a plan must be; names below SRC may have any bytes"
         ))
     })
 }

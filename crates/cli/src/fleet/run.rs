@@ -31,17 +31,18 @@ const BEATS: u32 = 12;
 const RAREST: Duration = Duration::from_secs(5);
 
 /// The reason why the part with the directories isn't complete although they have their modes and times.
-const FOR_NOW: &str = "the modes and times are set for now, and again once the shards with failures are done";
+const FOR_NOW: &str =
+    "the directories' modes and times are set, and will be set again once the failed shards are done";
 
 /// Arguments of `linerate fleet run`.
 #[derive(Debug, Args)]
 pub struct RunArgs {
     /// The shard, from 0; without it, all unclaimed shards
     ///
-    /// Unclaimed shards are done one after the other, until none is left.
+    /// Unclaimed shards are moved one after the other, until none is left.
     #[arg(long, value_name = "K")]
     shard: Option<u32>,
-    /// Exit with code 1 if another task is at work on the shard
+    /// Exit with code 1 if another task works on the shard
     #[arg(long)]
     no_wait: bool,
     /// Take over from a task that is silent for SECONDS
@@ -151,7 +152,7 @@ impl ShardTask<'_> {
         let end = self.end_of_shards(0)?;
         if let PartsEnd::Lacks(part) = end {
             let message =
-                "the directories get their modes and times, and empty ones are made, after the last shard";
+                "empty directories are created, and modes and times of directories set, after the last shard";
             self.output.note(&format!("{part} isn't done yet: {message}"));
         }
         Ok(worse(worst, self.directories(0, end)?))
@@ -220,7 +221,7 @@ impl ShardTask<'_> {
             Claimed::Busy(..) if !goes_on() => Err(Failure("interrupted".into(), Code::Interrupted)),
             Claimed::Busy(number, attempt) => {
                 let host = printable(attempt.maker.host.as_bytes());
-                let message = format!("{part}: attempt {number} is at work on host '{host}'");
+                let message = format!("{part}: attempt {number} is running on host '{host}'");
                 Ok(PartEnd::Left(Failure(message, Code::Busy)))
             }
         }

@@ -117,8 +117,8 @@ fn with_advice(said: String) -> String {
         return said;
     }
     format!(
-        "{said}: Slurm takes only numbers of tasks below its MaxArraySize ('scontrol show config' prints it; 1001 unless slurm.conf sets it): \
-         plan again with fewer shards (--shards, or a larger --shard-size), or have MaxArraySize raised"
+        "{said}: Slurm accepts only task numbers below its MaxArraySize ('scontrol show config' prints it; 1001 unless slurm.conf sets it): \
+         plan again with fewer shards (--shards, or a larger --shard-size), or ask the cluster's administrator for a larger MaxArraySize"
     )
 }
 
@@ -133,7 +133,9 @@ fn call(program: &str, words: &[&str]) -> Result<String, String> {
 
 fn not_run(error: &std::io::Error) -> String {
     match error.kind() {
-        ErrorKind::NotFound => "isn't installed on this host: run this where jobs are submitted".to_owned(),
+        ErrorKind::NotFound => {
+            "isn't installed on this host: run the command on a host where jobs are submitted".to_owned()
+        }
         _ => error.to_string(),
     }
 }

@@ -142,14 +142,14 @@ pub fn plan_lines(directory: &PlanDirectory, took: Duration) -> Vec<String> {
     )];
     if directory.plan.round > 1 {
         lines.push(format!(
-            "since the plan before: {} in place, {} gone from the source (listed in {})",
+            "since the previous plan: {} in place, {} gone from the source (listed in {})",
             show_count(found.in_place),
             show_count(found.gone),
             directory.round().join(linerate_fleet::plan::GONE_FILE).display(),
         ));
     }
     lines.push(format!(
-        "{}: {}, {}; the largest has {bytes:.2} times the mean's bytes, {files:.2} times its files",
+        "{}: {}, {}; the largest shard has {bytes:.2} times the bytes and {files:.2} times the files of the mean",
         show_counted(shards.len() as u64, "shard", "shards"),
         show_counted(burden.files, "file", "files"),
         show_bytes(burden.bytes),
@@ -159,7 +159,7 @@ pub fn plan_lines(directory: &PlanDirectory, took: Duration) -> Vec<String> {
         lines.push(format!("{count} divided among several shards"));
     } else if bytes > 1.1 && found.largest > burden.bytes / (shards.len() as u64).max(1) {
         lines.push(format!(
-            "the largest file has {}, more than a mean shard, and is not divided: about {} would be more even",
+            "the largest file has {}, more than the mean shard, and is not divided: about {} would be more even",
             show_bytes(found.largest),
             show_counted((burden.bytes / found.largest.max(1)).max(1), "shard", "shards"),
         ));
@@ -172,8 +172,8 @@ pub fn plan_lines(directory: &PlanDirectory, took: Duration) -> Vec<String> {
 fn next_step(directory: &PlanDirectory) -> String {
     let path = directory.path.display();
     match directory.plan.burden().files {
-        0 => format!("nothing but the directories, their modes and times: linerate fleet run {path}"),
-        _ => format!("run them: linerate fleet run {path} --shard K"),
+        0 => format!("only directories with their modes and times are left: linerate fleet run {path}"),
+        _ => format!("to run the shards: linerate fleet run {path} --shard K"),
     }
 }
 
@@ -204,7 +204,7 @@ impl<'a> SeenFleet<'a> {
             left => show_counted(left as u64, "of its shards isn't", "of its shards aren't"),
         };
         Some(format!(
-            "job {} has ended, but {left} done: see {}; 'linerate fleet submit {path}' submits again what is left",
+            "job {} has ended, but {left} done: see {}; 'linerate fleet submit {path}' submits the unfinished shards again",
             printable(job.job.as_bytes()),
             round.join("slurm-*.out").display(),
         ))

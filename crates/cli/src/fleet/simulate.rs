@@ -64,7 +64,7 @@ pub struct SimulateArgs {
     /// Processors of a node
     #[arg(long, value_name = "N", value_parser = positive, default_value = "16")]
     processors: f64,
-    /// Files a second of a node, however small they are
+    /// Most files a second of a node, even if they are small
     #[arg(long, value_name = "N", value_parser = positive, default_value = "10000")]
     files_per_second: f64,
     /// Time for a task's start and end
@@ -160,7 +160,7 @@ impl SimulateArgs {
         if self.assumes_bytes() {
             let of_file = Bytes(BYTES_OF_A_FILE);
             lines.push(format!(
-                "assumed: {of_file} for each file, {} in all; --bytes sets them",
+                "assumed: {of_file} for each file, {} in all; --bytes sets another sum",
                 Bytes(model.bytes)
             ));
         }

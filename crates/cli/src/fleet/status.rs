@@ -30,7 +30,7 @@ pub fn run(args: &StatusArgs) -> Result<Code, Failure> {
     // already written its last state.
     let tasks = (!jobs.is_empty()).then(|| scheduler::tasks(&jobs)).transpose();
     if let Err(why) = &tasks {
-        tell!("linerate: the scheduler's states are missing: {why}");
+        tell!("linerate: reading the scheduler's states failed: {why}");
     }
     let tasks = tasks.ok().flatten();
     let status = FleetStatus::read(&directory)?;

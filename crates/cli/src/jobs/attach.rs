@@ -25,10 +25,10 @@ use crate::exit::{Code, FAILED, FAR_END, Meaning, USAGE, VERSION, table};
 const EXAMPLES: &str = "\
 Examples:
   linerate attach hostB
-      shows the job that runs there, or the last one; Ctrl-C doesn't end the job
+      shows the running job, or the last one; Ctrl-C doesn't end the job
   linerate attach --cancel hostB:3f9c01d2
-      ends that job, whose name linerate status hostB prints; if you run the
-      same copy again, it continues from there
+      cancels this job (linerate status hostB prints its name); if you run the
+      same copy again, it resumes
 ";
 
 const MEANINGS: [Meaning; 7] = [
@@ -48,7 +48,7 @@ const LONGEST: usize = 1 << 20;
 #[derive(Debug, Args)]
 #[command(before_long_help = EXAMPLES, after_long_help = table(&MEANINGS))]
 pub struct AttachArgs {
-    /// End the job, as Ctrl-C would have ended its command
+    /// Cancel the job, as Ctrl-C would have ended its command
     #[arg(long)]
     cancel: bool,
     /// Print only errors
@@ -250,8 +250,7 @@ impl JobView {
                 Err(Failure(message, Code::Command(exit)))
             }
             JobState::Died | JobState::Running => Err(Failure::failed(
-                "the job's process is gone without a result: it was killed, or its host stopped; run the same copy again to continue from \
-                 there"
+                "the job's process ended without a result: it was killed, or its host stopped; run the same copy again to resume"
                     .into(),
             )),
         }

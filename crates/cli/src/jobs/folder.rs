@@ -143,7 +143,7 @@ fn path() -> Option<PathBuf> {
 fn refused(path: &std::path::Path, error: Errno) -> String {
     let why = match error {
         Errno::PERM | Errno::NOTDIR | Errno::LOOP => {
-            "it must be a directory of this account, closed to all others (mode 0700)".to_owned()
+            "it must be a directory of this account with mode 0700".to_owned()
         }
         error => error.to_string(),
     };

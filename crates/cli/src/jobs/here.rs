@@ -99,8 +99,8 @@ fn choose<'a>(records: &'a [JobRecord], id: &str) -> Result<&'a JobRecord, Strin
     let mut meant = meant.to_vec();
     meant.sort_by_key(|record| record.role);
     match meant.first() {
-        None if records.is_empty() => Err("there are no detached jobs here".into()),
-        None => Err(format!("there is no detached job '{id}' here: linerate status lists them")),
+        None if records.is_empty() => Err("this host has no detached jobs".into()),
+        None => Err(format!("this host has no detached job '{id}': linerate status lists its jobs")),
         Some(first) if meant.iter().any(|other| other.id != first.id) => {
             let names: Vec<_> = meant.iter().map(|record| &*record.id).collect();
             Err(format!("several jobs match: name one of {} (HOST:JOB)", names.join(", ")))

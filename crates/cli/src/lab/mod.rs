@@ -98,7 +98,7 @@ enum LabAction {
     /// Make a lab, run a command on its near host, take the lab down
     #[command(before_long_help = RUN_EXAMPLES)]
     Run(LabRunArgs),
-    /// Make a lab that stays until it is taken down (as root)
+    /// Make a lab that lasts until it is taken down (as root)
     #[command(before_long_help = UP_EXAMPLES)]
     Up(LabShape),
     /// Take a lab down: its processes, namespaces, link and files
@@ -113,7 +113,7 @@ enum LabAction {
 struct LabRunArgs {
     #[command(flatten)]
     shape: LabShape,
-    /// The command and its arguments; its exit code becomes this one's
+    /// The command and its arguments; linerate exits with its exit code
     #[arg(required = true, last = true, value_name = "COMMAND")]
     command: Vec<OsString>,
 }

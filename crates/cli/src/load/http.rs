@@ -17,7 +17,7 @@ const MOST_THREADS: usize = 4;
 /// Arguments of `linerate load http`.
 #[derive(Debug, Args)]
 pub struct HttpArgs {
-    /// The object to fetch; users are spread over several
+    /// The object to fetch; repeat it to spread the users
     #[arg(long, value_name = "URL", required = true)]
     url: Vec<String>,
     /// Users at once; auto: the fewest with the highest rate
@@ -41,7 +41,7 @@ pub struct HttpArgs {
     /// Let each user begin at most R requests a second
     #[arg(long, value_name = "R", value_parser = parse_rate)]
     rate_per_user: Option<f64>,
-    /// Make a connection for each request
+    /// Open a connection for each request
     #[arg(long)]
     new_connections: bool,
     /// Give up a request after SECONDS
@@ -72,7 +72,10 @@ impl HttpArgs {
         let mut crowd = self.crowd()?;
         let size = crowd.probe(stop)?;
         if size == 0 {
-            return Err(LoadError::Arguments(format!("{} is empty; give an object with bytes", self.url[0])));
+            return Err(LoadError::Arguments(format!(
+                "{} is empty; give the URL of an object that isn't empty",
+                self.url[0]
+            )));
         }
         let found = match self.users {
             Some(_) => None,

@@ -31,7 +31,7 @@ Examples:
 ";
 
 const MEANINGS: [Meaning; 7] = [
-    (Code::Done, "the load was made, and its result printed"),
+    (Code::Done, "the load has run, and its result is printed"),
     FAILED,
     USAGE,
     (Code::FarEnd, "the server could not be reached"),
@@ -56,7 +56,7 @@ enum LoadCommand {
     Crr(pairs::TransactionArgs),
     /// Bulk or datagrams in clear text, between endpoint pairs
     Pairs(pairs::BulkArgs),
-    /// Users who fetch an object again and again
+    /// Users who fetch an object repeatedly
     Http(http::HttpArgs),
     /// Mixes of web, small requests, file transfer and idle connections
     Tile(tile::TileArgs),
@@ -134,7 +134,7 @@ fn parse_seconds(text: &str) -> Result<Duration, String> {
 fn parse_address(text: &str) -> Result<SocketAddr, String> {
     let wrong = |why: &dyn std::fmt::Display| format!("'{text}' isn't an address: {why}; write HOST:PORT");
     let mut addresses = text.to_socket_addrs().map_err(|error| wrong(&error))?;
-    addresses.next().ok_or_else(|| wrong(&"the host has none"))
+    addresses.next().ok_or_else(|| wrong(&"the host has no address"))
 }
 
 /// Parses a number from 1 on; `None` for `auto`.

@@ -21,7 +21,7 @@ use super::{Length, ReportForm, beside, parse_address, parse_seconds};
 /// The servers and the number of pairs.
 #[derive(Clone, Debug, Args)]
 struct PairArgs {
-    /// A server (`linerate serve rr`); pairs are spread over several
+    /// A server (`linerate serve rr`); repeat it to spread the pairs
     #[arg(long, value_name = "HOST:PORT", required = true, value_parser = parse_address)]
     connect: Vec<SocketAddr>,
     /// Endpoint pairs at once, each a connection and a thread
@@ -73,8 +73,8 @@ pub struct RoundTripArgs {
     pub(super) common: TransactionArgs,
     /// Send N requests a second on each connection, at fixed times
     ///
-    /// The time of a request then counts from the moment at which it was due, so that waiting behind a slow answer counts
-    /// too. Without this option, the next request follows the answer.
+    /// The time of a request then counts from its scheduled start, so that waiting behind a slow answer counts too. Without this
+    /// option, the next request follows the answer.
     #[arg(long, value_name = "N")]
     rate: Option<f64>,
     /// Count while COMMAND runs
@@ -185,7 +185,7 @@ fn parse_datagram(text: &str) -> Result<u32, String> {
 fn parse_bits(text: &str) -> Result<u64, String> {
     let bits =
         linerate_quantity::bit_rate(text).map_err(|reason| format!("'{text}': {reason}; write 500mbit"))?;
-    if bits > 0 { Ok(bits) } else { Err(format!("'{text}' is no rate; write 500mbit")) }
+    if bits > 0 { Ok(bits) } else { Err(format!("'{text}' isn't a rate; write 500mbit")) }
 }
 
 /// Parses a size from one byte to 1 GiB.

@@ -44,9 +44,9 @@ pub struct ServeArgs {
 enum ServeCommand {
     /// Answer endpoint pairs: load rr, crr and pairs
     Rr(RrArgs),
-    /// One object in memory, by HTTP/1.1
+    /// Serve one object from memory, by HTTP/1.1
     Http(ObjectArgs),
-    /// Both at one port, for load tile
+    /// Serve both at one port, for load tile
     Tile(ObjectArgs),
 }
 
@@ -69,18 +69,18 @@ struct ObjectArgs {
 struct ListenArgs {
     /// Address to listen on; port 0 takes a free one
     ///
-    /// Everybody who reaches it is served.
+    /// The server answers everybody who can reach this address.
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:0", value_parser = parse_address)]
     listen: SocketAddr,
-    /// Connections served at once; more wait
+    /// Connections served at once; further ones wait
     ///
     /// Each is served by a thread.
     #[arg(long, value_name = "N", default_value_t = WORKERS)]
     workers: usize,
-    /// End when the connections of a first client are gone
+    /// Exit when the first client's connections have closed
     #[arg(long)]
     once: bool,
-    /// End when there has been no connection for SECONDS
+    /// Exit after SECONDS without a connection
     #[arg(long, value_name = "SECONDS", value_parser = parse_seconds)]
     idle_timeout: Option<Duration>,
 }

@@ -20,7 +20,7 @@ pub struct TileArgs {
     /// Address of `linerate serve tile` or `rr`; repeat it to spread the tiles
     #[arg(long, value_name = "HOST:PORT", required = true, value_parser = parse_address)]
     connect: Vec<SocketAddr>,
-    /// An object of a web server; tiles are spread over several
+    /// An object of a web server; repeat it to spread the tiles
     #[arg(long, value_name = "URL", required = true)]
     url: Vec<String>,
     /// Tiles at once; auto: the most that reach their targets

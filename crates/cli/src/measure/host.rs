@@ -216,7 +216,7 @@ fn unpacked(path: &Path, most: u64) -> io::Result<Vec<u8>> {
     match bytes.len() as u64 > most {
         true => Err(io::Error::new(
             io::ErrorKind::InvalidData,
-            format!("it holds more than {} MiB, which is too large for a recording", most >> 20),
+            format!("it has more than {} MiB, which is too large for a recording", most >> 20),
         )),
         false => Ok(bytes),
     }

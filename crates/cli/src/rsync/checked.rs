@@ -26,7 +26,7 @@ const LEAST_MEMORY: u64 = 1 << 20;
 /// `--stderr`, whose words may be abbreviated.
 pub fn stderr(line: &mut Line, text: &str) -> Result<(), String> {
     let found = ["errors", "all", "client"].iter().find(|word| !text.is_empty() && word.starts_with(text));
-    let found = found.ok_or("it is none of errors, all and client")?;
+    let found = found.ok_or("write errors, all or client")?;
     line.checked.aside = *found == "all";
     Ok(())
 }
@@ -34,7 +34,7 @@ pub fn stderr(line: &mut Line, text: &str) -> Result<(), String> {
 /// `--outbuf`: None, Unbuffered, Line, Block or Full.
 pub fn outbuf(text: &str) -> Result<(), String> {
     let is_known = text.starts_with(|first: char| "NULBF".contains(first.to_ascii_uppercase()));
-    is_known.then_some(()).ok_or_else(|| "it is none of N, L and B".into())
+    is_known.then_some(()).ok_or_else(|| "write N, L or B".into())
 }
 
 /// `--block-size`.

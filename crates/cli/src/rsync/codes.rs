@@ -22,18 +22,18 @@ pub const TIMEOUT: u8 = 30;
 
 /// The codes and their meanings, for the help and the guide.
 pub const MEANINGS: [(u8, &str); 12] = [
-    (0, "everything is there"),
-    (1, "an option or path that isn't supported or is wrong, or output that could not be written"),
-    (INCOMPATIBLE, "the two ends' versions don't match"),
+    (0, "everything is in place"),
+    (1, "an option or path is wrong or not supported, or output could not be written"),
+    (INCOMPATIBLE, "the versions of the two ends don't match"),
     (FILE_SELECTION, "the destination can't take the sources"),
-    (4, "a sum that rsync has not is asked for, a character set isn't known, or links can't be munged"),
-    (FILE, "it failed as a whole"),
-    (STREAM, "the far end or the connection failed, or the code of the remote shell where that is higher"),
+    (4, "a checksum or a character set isn't known, or links can't be munged"),
+    (FILE, "the command failed as a whole"),
+    (STREAM, "the far end or the connection failed; the remote shell's exit code instead if it is higher"),
     (SIGNAL, "interrupted"),
-    (PARTIAL, "some entries failed; the others are there"),
+    (PARTIAL, "some entries failed; the others are in place"),
     (VANISHED, "some sources changed or vanished while they were read"),
-    (DELETE_LIMIT, "not everything was deleted"),
-    (TIMEOUT, "--stop-after or --stop-at ended it"),
+    (DELETE_LIMIT, "some entries were not deleted"),
+    (TIMEOUT, "--stop-after or --stop-at ended the run"),
 ];
 
 /// The words with which rsync's last message ends, for an exit code. Scripts search logs for these words.

@@ -106,7 +106,7 @@ fn expand(ending: &[u8]) -> Result<Vec<Vec<u8>>, String> {
     let mut rest = ending;
     while let Some((&first, behind)) = rest.split_first() {
         let letters = if first == b'[' {
-            let end = behind.iter().position(|&byte| byte == b']').ok_or("a [ has no ] behind it")?;
+            let end = behind.iter().position(|&byte| byte == b']').ok_or("a [ has no ] after it")?;
             rest = &behind[end + 1..];
             &behind[..end]
         } else {

@@ -105,7 +105,7 @@ pub fn iconv(line: &mut Line, text: &str) -> Result<(), String> {
         ("-", _) => None,
         (_, ".") => {
             return Err(format!(
-                "--iconv={text}: the far end's character set isn't asked for: name it, as in --iconv=.,UTF-8"
+                "--iconv={text}: the far end isn't asked for its character set: name the character set, as in --iconv=.,UTF-8"
             ));
         }
         (here, there) => Some([if here == "." { of_locale() } else { here.into() }, there.into()]),
@@ -159,7 +159,7 @@ pub fn remote_option(line: &mut Line, option: &str) -> Result<(), String> {
         "--drop-D" => far.drop_devices = true,
         _ => {
             return Err(
-                "of the far end alone there are --fake-super, --munge-links, --open-noatime, --preallocate, --super, --no-super and --drop-D"
+                "only these options can be set for the far end alone: --fake-super, --munge-links, --open-noatime, --preallocate, --super, --no-super and --drop-D"
                     .into(),
             );
         }

@@ -160,7 +160,7 @@ The words of --info, each followed by a level, 0 for none:
   PROGRESS, STATS   as --progress and --stats
   NAME              the names of copied entries, as -v; 2: also of unchanged ones
   FLIST             the first line, about the list of files
-  SKIP              files that are left alone, and why, as -vv
+  SKIP              files that are skipped, and why, as -vv
   BACKUP            files that --backup keeps, as -vv
   SYMSAFE           links that --safe-links leaves out, as -v
   NONREG            files of other kinds that are left out; on unless it is 0

@@ -219,7 +219,7 @@ impl Line {
             self.paths = self.paths.iter().flat_map(far_words).collect();
         }
         if self.files_from.is_some() && self.paths.len() == 1 {
-            return Err("--files-from needs SRC and DST: a list by it has --list-only, too".into());
+            return Err("--files-from needs SRC and DST; to list the files, add --list-only".into());
         }
         self.list |= self.paths.len() == 1;
         self.shallow = (self.dirs || self.list) && !self.recursive && self.files_from.is_none();

@@ -67,7 +67,7 @@ pub struct RsyncArgs {
 const EXAMPLES: &str = "\
 Examples:
   linerate rsync -aHAX --delete tree/ host:/data/copy/
-      the same copy as by rsync with these words
+      the same copy as by rsync with these arguments
   linerate rsync --help
       rsync's options, and the effect of each
 ";
@@ -79,9 +79,9 @@ linerate rsync [RSYNC'S OPTIONS] SRC... [USER@]HOST:DST
        linerate rsync [RSYNC'S OPTIONS] [[USER@]HOST:]SRC";
 
 const HELP: &str = "\
-Does the same as rsync with these words, over linerate's streams: the same
-tree, the same lines, the same exit codes. It refuses an option that it
-doesn't have by its name, before it does anything.";
+Does the same as rsync with these arguments, over linerate's streams: the same
+tree, the same output, the same exit codes. Options that linerate lacks are
+refused before anything is done.";
 
 /// Copies as rsync would.
 ///
@@ -227,7 +227,7 @@ impl Line {
         check_destination(destination)?;
         if let Some(daemon) = self.paths.iter().find(|path| is_daemon(path)) {
             return Err(format!(
-                "{}: it is for rsync's daemon; linerate uses ssh alone: write HOST:PATH",
+                "{}: this form is for rsync's daemon; linerate uses only ssh: write HOST:PATH",
                 linerate_wire::path::printable(daemon.as_bytes())
             ));
         }
@@ -342,7 +342,9 @@ impl Line {
             _ => return read_list(file),
         };
         let Some(far) = far.filter(|far| host.is_none_or(|host| host == *far)) else {
-            return Err("--files-from: its host must be that of the sources or of the destination".into());
+            return Err(
+                "--files-from: the list must be on the host of the sources or of the destination".into()
+            );
         };
         let source = OsString::from_vec([far.as_bytes(), b":", &path].concat());
         self.bring_list(source)
@@ -351,7 +353,7 @@ impl Line {
     /// Copies a list of files from the far end, in a transfer of its own.
     fn bring_list(&self, source: OsString) -> Result<Vec<u8>, String> {
         let shown = linerate_wire::path::printable(source.as_bytes());
-        let failed = |why: String| format!("bringing the list of files {shown} failed: {why}");
+        let failed = |why: String| format!("copying the list of files {shown} failed: {why}");
         let here = tempfile::tempdir().map_err(|error| failed(error.to_string()))?;
         let brought = here.path().join("list").into_os_string();
         let timeout = Some(self.timeout).filter(|seconds| *seconds > 0);

@@ -41,7 +41,7 @@ pub fn of_sources(sources: &[OsString]) -> Result<Below, String> {
         let (top, path) = split(&path);
         below.name([&host, top].concat(), path).map_err(|error| match error {
             FilesFromError::Path { shown, error, .. } => {
-                format!("-R {shown}: {error}; put '/./' behind the '..'")
+                format!("-R {shown}: {error}; put '/./' after the '..'")
             }
             error => error.to_string(),
         })?;

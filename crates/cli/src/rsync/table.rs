@@ -72,7 +72,7 @@ impl RsyncOption {
     pub fn verdict(&self) -> String {
         match self.does {
             Does::Flag(_) | Does::Value(_) => "as rsync".to_owned(),
-            Does::Always(why) | Does::AlwaysOf(why) => format!("taken, and changes nothing: {why}"),
+            Does::Always(why) | Does::AlwaysOf(why) => format!("accepted, without effect: {why}"),
             Does::Refused(why) | Does::RefusedOf(why) => format!("refused: {why}"),
         }
     }
@@ -83,13 +83,12 @@ impl RsyncOption {
     }
 }
 
-const DAEMON: &str = "it is for rsync's daemon; linerate uses ssh alone";
-const NO_DAEMON: &str = "without rsync's daemon it changes nothing with rsync either";
-const BATCH: &str = "a batch is a record of rsync's own protocol; use rsync for it";
-const LATER: &str = "linerate doesn't do this; use rsync for it";
-const PARTIAL: &str = "what has come is always kept, and the same command goes on from there";
-const THREADS: &str =
-    "linerate takes as many threads as the path and the processors make useful, four at most";
+const DAEMON: &str = "this option is for rsync's daemon; linerate uses only ssh";
+const NO_DAEMON: &str = "this option is for rsync's daemon";
+const BATCH: &str = "a batch is in rsync's own protocol; use rsync";
+const LATER: &str = "linerate doesn't support this; use rsync";
+const PARTIAL: &str = "partial data is always kept, and the same command resumes";
+const THREADS: &str = "linerate uses as many threads as the path and the processors need, at most four";
 
 /// The options, in the order of rsync's manual.
 pub const OPTIONS: &[RsyncOption] = &[
@@ -97,7 +96,7 @@ pub const OPTIONS: &[RsyncOption] = &[
     flag(&["version"], Some('V'), |line| line.version += 1),
     switch(&["verbose"], Some('v'), |line| line.verbose += 1, |line| line.verbose = 0),
     value(&["info"], None, info),
-    always_of(&["debug"], None, "rsync's inner workings aren't linerate's, but for FUZZY and NSTR"),
+    always_of(&["debug"], None, "linerate lacks rsync's internals; only FUZZY and NSTR have an effect"),
     value(&["stderr"], None, |line, value| checked::stderr(line, text(value)?)),
     switch(&["msgs2stderr"], None, |line| line.checked.aside = true, |line| line.checked.aside = false),
     flag(&["quiet"], Some('q'), |line| line.quiet = true),
@@ -144,7 +143,7 @@ pub const OPTIONS: &[RsyncOption] = &[
         |line| line.details.open_noatime = true,
         |line| line.details.open_noatime = false,
     ),
-    refused(&["crtimes"], Some('N'), "Linux lets nobody set them"),
+    refused(&["crtimes"], Some('N'), "Linux can't set creation times"),
     switch(
         &["omit-dir-times"],
         Some('O'),
@@ -410,10 +409,10 @@ pub const OPTIONS: &[RsyncOption] = &[
     switch(&["blocking-io"], None, |_| (), |_| ()),
     value(&["outbuf"], None, |_, value| checked::outbuf(text(value)?)),
     value(&["remote-option"], Some('M'), |line, value| details::remote_option(line, text(value)?)),
-    always_of(&["protocol"], None, "the protocol is linerate's own, and both ends have the same"),
+    always_of(&["protocol"], None, "linerate has its own protocol, the same at both ends"),
     value(&["checksum-seed"], None, |_, value| checked::seed(text(value)?)),
-    refused(&["server"], None, "it is how rsync calls itself"),
-    refused(&["sender"], None, "it is how rsync calls itself"),
+    refused(&["server"], None, "rsync uses this option only for its own far end"),
+    refused(&["sender"], None, "rsync uses this option only for its own far end"),
     refused(&["daemon", "detach"], None, DAEMON),
     refused_of(&["config", "dparam"], None, DAEMON),
 ];
@@ -436,10 +435,10 @@ fn archive(line: &mut Line) {
 fn other_tree(line: &mut Line, used: OtherUse, value: &OsStr) -> Result<(), String> {
     let others = line.sync.others.get_or_insert_with(|| OtherTrees { directories: Vec::new(), used });
     if others.used != used {
-        return Err("--compare-dest, --copy-dest and --link-dest can't be mixed".into());
+        return Err("--compare-dest, --copy-dest and --link-dest can't be combined".into());
     }
     if others.directories.len() == MAX_OTHER_TREES {
-        return Err(format!("there are {MAX_OTHER_TREES} of these at most"));
+        return Err(format!("there can be at most {MAX_OTHER_TREES} of these options"));
     }
     others.directories.push(value.as_bytes().to_vec());
     Ok(())
@@ -460,9 +459,9 @@ fn info(line: &mut Line, value: &OsStr) -> Result<(), String> {
 
 /// The text of `--debug=help`.
 pub const DEBUG_HELP: &str = "\
-The words of --debug are taken, and change nothing: rsync's inner workings aren't
-linerate's. FUZZY names the file that --fuzzy has chosen, and NSTR the sums and
-the compression.";
+The words of --debug are accepted, without effect: linerate lacks rsync's
+internals. But FUZZY prints the file that --fuzzy has chosen, and NSTR prints the
+checksums and the compression.";
 
 fn size(value: &OsStr) -> Result<u64, String> {
     parse_rsync_size(text(value)?)

@@ -9,10 +9,10 @@ pub const FATAL: u8 = 255;
 
 /// The codes and their meanings, for the help and the guide.
 pub const MEANINGS: [(u8, &str); 4] = [
-    (0, "everything is there, whole and on stable storage"),
-    (FAILED, "an option or path is wrong or refused, or some entries failed; all other entries are there"),
+    (0, "everything is in place, complete and on stable storage"),
+    (FAILED, "an option or path is wrong or refused, or some entries failed; all other entries are in place"),
     (130, "interrupted"),
-    (FATAL, "the far end or the connection failed, or a source of this host isn't there"),
+    (FATAL, "the far end or the connection failed, or a source on this host doesn't exist"),
 ];
 
 /// scp's exit code for the result of one copy.

@@ -139,8 +139,8 @@ mod tests {
             ("-D /sftp a b", "-D is not supported by linerate scp: the far end", FAILED),
             ("-rt x", "-t is not supported", FAILED),
             ("-z a b", "-z: unknown option", FAILED),
-            ("-l 0 a b", "-l 0: is no number of Kbit/s", FAILED),
-            ("-P 0 a b", "-P 0: is no TCP port", FATAL),
+            ("-l 0 a b", "-l 0: isn't a number of Kbit/s", FAILED),
+            ("-P 0 a b", "-P 0: isn't a TCP port", FATAL),
             ("-X x=1 a b", "-X x=1: is neither", FATAL),
             ("-r -i", "-i needs a value: identity_file", FAILED),
         ] {

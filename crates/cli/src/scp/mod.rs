@@ -43,7 +43,7 @@ pub struct ScpArgs {
 const EXAMPLES: &str = "\
 Examples:
   linerate scp -rp tree host:/data/
-      the same copy as by scp with these words
+      the same copy as by scp with these arguments
   linerate scp --help
       scp's options, and the effect of each
 ";

@@ -53,17 +53,18 @@ impl ScpOption {
     pub fn verdict(&self) -> String {
         match self.fate {
             Fate::Same => "as scp".to_owned(),
-            Fate::Taken(why) => format!("taken: {why}"),
+            Fate::Taken(why) => format!("accepted: {why}"),
             Fate::Refused(why) => format!("refused: {why}"),
         }
     }
 }
 
-const THREE: &str = "this host logs in to both, as with it; the data goes from host to host, and through this one only where they can't reach each other";
-const ORIGIN: &str = "this host logs in to both, and the source's host needs no login at the target's";
-const PROTOCOL: &str = "the protocol is linerate's with and without it";
-const CHECKS: &str = "both ends know patterns by the same rules, and what wasn't asked for is always refused";
-const SERVER: &str = "it is how scp calls itself at the far end; linerate calls linerate there";
+const THREE: &str = "this host logs in to both hosts; the data goes from host to host, and through this host only if the two can't reach each other";
+const ORIGIN: &str = "this host logs in to both hosts; the source's host needs no login to the target's host";
+const PROTOCOL: &str = "linerate always uses its own protocol";
+const CHECKS: &str =
+    "both ends expand patterns by the same rules, and files that weren't requested are always refused";
+const SERVER: &str = "scp uses this option only for its own far end";
 
 const fn flag(letter: char, set: fn(&mut ScpLine)) -> ScpOption {
     ScpOption { letter, fate: Fate::Same, does: Effect::Flag(set) }
@@ -93,11 +94,11 @@ pub const OPTIONS: &[ScpOption] = &[
     flag('A', |line| line.ssh("ForwardAgent=yes")),
     flag('B', |line| line.ssh("BatchMode=yes")),
     ScpOption {
-        fate: Fate::Taken("ssh gets it; the data doesn't travel through ssh, and isn't compressed"),
+        fate: Fate::Taken("passed to ssh; the data doesn't travel through ssh, and isn't compressed"),
         ..flag('C', |line| line.ssh("Compression=yes"))
     },
     ScpOption {
-        fate: Fate::Taken("ssh gets it; the data doesn't travel through ssh, and has the ciphers of TLS 1.3"),
+        fate: Fate::Taken("passed to ssh; the data doesn't travel through ssh, and uses a cipher of TLS 1.3"),
         ..value('c', "cipher", |line, value| {
             line.ssh(&format!("Ciphers={}", text(value)?));
             Ok(())
@@ -105,7 +106,7 @@ pub const OPTIONS: &[ScpOption] = &[
     },
     ScpOption {
         fate: Fate::Refused(
-            "the far end is linerate, no SFTP server; within this host leave out HOST: as with cp",
+            "the far end is linerate, not an SFTP server; to copy within this host, leave out HOST:",
         ),
         ..value('D', "sftp_server_path", |_, _| Ok(()))
     },
@@ -143,13 +144,11 @@ pub const OPTIONS: &[ScpOption] = &[
     taken('T', CHECKS),
     flag('v', |line| line.verbose += 1),
     ScpOption {
-        fate: Fate::Taken(
-            "it is about requests of SFTP; linerate's streams keep the path full by themselves",
-        ),
+        fate: Fate::Taken("this option is for SFTP requests; linerate's streams fill the path without it"),
         ..value('X', "sftp_option", sftp)
     },
-    refused('1', "SSH protocol v.1 is no longer supported, by scp neither"),
-    taken('2', "ssh has no other protocol any more"),
+    refused('1', "neither linerate nor scp supports version 1 of the SSH protocol"),
+    taken('2', "ssh has no other protocol"),
     flag('d', |line| line.into_directory = true),
     refused('f', SERVER),
     refused('t', SERVER),
@@ -161,14 +160,14 @@ pub const OPTIONS: &[ScpOption] = &[
 /// If the value is no port.
 pub fn port(value: &[u8]) -> Result<u16, String> {
     let port = std::str::from_utf8(value).ok().and_then(|text| text.parse().ok());
-    port.filter(|port| *port > 0).ok_or_else(|| "is no TCP port".to_owned())
+    port.filter(|port| *port > 0).ok_or_else(|| "isn't a TCP port".to_owned())
 }
 
 /// Reads a limit in kibibits per second (1024 bits).
 fn limit(line: &mut ScpLine, value: &OsStr) -> Result<(), String> {
     const MOST: u64 = 100 << 20;
     let kbits = text(value)?.parse().ok().filter(|kbits| (1..=MOST).contains(kbits));
-    let kbits: u64 = kbits.ok_or_else(|| format!("is no number of Kbit/s from 1 to {MOST}"))?;
+    let kbits: u64 = kbits.ok_or_else(|| format!("isn't a number of Kbit/s from 1 to {MOST}"))?;
     line.limit = Some(kbits * 1024 / 8);
     Ok(())
 }

@@ -11,27 +11,27 @@ use crate::modes;
 /// These options.
 #[derive(Debug, Args)]
 pub struct Keeping {
-    /// Hard-link files from DIR that are the same there
+    /// Make hard links to equal files in DIR instead of copies
     ///
-    /// DIR is relative to DST. The option may be repeated; the first DIR that has the file counts.
+    /// DIR is relative to DST. The option may be repeated; the first DIR with the file counts.
     #[arg(long, value_name = "DIR", conflicts_with_all = ["copy_dest", "compare_dest"])]
     link_dest: Vec<OsString>,
-    /// Copy files from DIR that are the same there
+    /// Copy equal files from DIR instead of sending them
     #[arg(long, value_name = "DIR", conflicts_with = "compare_dest")]
     copy_dest: Vec<OsString>,
-    /// Leave out files that are the same in DIR
+    /// Leave out files that are equal in DIR
     #[arg(long, value_name = "DIR")]
     compare_dest: Vec<OsString>,
     /// Keep replaced and deleted files, under their names with a suffix
     #[arg(short = 'b', long, conflicts_with = "inplace")]
     backup: bool,
-    /// Keep them in DIR, relative to DST
+    /// Keep these files in DIR, relative to DST
     #[arg(long, value_name = "DIR", conflicts_with = "inplace")]
     backup_dir: Option<OsString>,
-    /// The suffix: ~, or none with --backup-dir
+    /// Suffix of these files [default: ~, or none with --backup-dir]
     #[arg(long, value_name = "SUFFIX")]
     suffix: Option<OsString>,
-    /// Change modes on the way: go-w, D755,F644
+    /// Change the modes of the copies: go-w, D755,F644
     #[arg(long, value_name = "CHANGES")]
     chmod: Vec<String>,
     /// Remove files from SRC once everything is in place
@@ -55,7 +55,7 @@ impl Keeping {
         };
         if named.len() > MAX_OTHER_TREES {
             return Err(format!(
-                "there are {MAX_OTHER_TREES} directories of --link-dest and its like at most"
+                "there can be at most {MAX_OTHER_TREES} directories of --link-dest, --copy-dest and --compare-dest"
             ));
         }
         let directories = named.iter().map(|directory| directory.as_bytes().to_vec()).collect();

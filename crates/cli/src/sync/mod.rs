@@ -29,12 +29,12 @@ const EXAMPLES: &str = "\
 Examples:
   linerate sync tree host:/data/copy
       makes /data/copy like tree: it gets the contents of tree, and is created
-      if it is missing. Slashes at the ends change nothing (rsync's
-      users: that is 'rsync -a tree/ host:/data/copy/')
+      if it is missing. Slashes at the ends change nothing; it is the
+      same as 'rsync -a tree/ host:/data/copy/'
   linerate sync --delete --dry-run tree host:/data/copy
-      prints what would be changed and deleted; without --dry-run, does it
+      prints the changes and deletions; without --dry-run, makes them
   linerate sync --exclude '*.o' --exclude /build/ host:/src .
-      pull, without the entries that match these patterns of rsync's
+      pull, without the entries that match these rsync patterns
   linerate sync --delete tree /mnt/copy
       within this host, without a login
   linerate sync mail photos host:/backup
@@ -100,18 +100,18 @@ pub struct SyncArgs {
     whole_file: bool,
     /// Look for moved data in changed files, however fast the path is
     ///
-    /// Without this option, linerate does so if the path is slower than the search, but never within one host.
+    /// Without this option, linerate searches if the path is slower than the search, but never within one host.
     #[arg(long, conflicts_with = "whole_file")]
     no_whole_file: bool,
     /// Compare changed files only at the same offsets
     ///
-    /// A far end that sends then learns less about this host's files.
+    /// This reveals less about this host's files to a far end that sends.
     #[arg(long, conflicts_with_all = ["whole_file", "no_whole_file"])]
     same_places: bool,
     /// Delete entries at DST that aren't in SRC
     ///
-    /// They are deleted after everything else is in place. If SRC could not be read completely, nothing is deleted. This command's
-    /// own files (--log-file, --metrics, --manifest) stay.
+    /// Entries are deleted after everything else is in place. If SRC could not be read completely, nothing is deleted. This
+    /// command's own files (--log-file, --metrics, --manifest) stay.
     #[arg(long)]
     delete: bool,
     /// Delete at most N entries

@@ -40,9 +40,9 @@ const RULES: [(RuleOption, &str, &str, &str); 5] = [
         RuleOption::ExcludeFrom,
         "exclude-from",
         "FILE",
-        "Leave out the patterns in FILE, one a line; - is standard input",
+        "Leave out entries that match patterns in FILE; - is standard input",
     ),
-    (RuleOption::IncludeFrom, "include-from", "FILE", "Don't leave out the patterns in FILE"),
+    (RuleOption::IncludeFrom, "include-from", "FILE", "Don't leave out entries that match patterns in FILE"),
     (RuleOption::Filter, "filter", "RULE", "A rule in rsync's syntax: '- *.o', 'P keep', ': .rules'"),
 ];
 
@@ -51,7 +51,7 @@ const RULES: [(RuleOption, &str, &str, &str); 5] = [
 pub struct Filtering {
     #[command(flatten)]
     rules: RuleArgs,
-    /// Leave out files that cvs ignores
+    /// Leave out files that CVS ignores
     #[arg(short = 'C', long)]
     cvs_exclude: bool,
     /// Names and rules in files end in zero bytes, not newlines
@@ -78,12 +78,12 @@ impl Filtering {
 pub struct Selecting {
     #[command(flatten)]
     filtering: Filtering,
-    /// Send only the paths in FILE, one a line, below SRC
+    /// Send only the paths listed in FILE, one a line, below SRC
     ///
-    /// Directories come without their contents.
+    /// Directories are sent without their contents.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["delete", "delete_excluded"])]
     files_from: Option<OsString>,
-    /// Also delete entries that are left out
+    /// Also delete entries at DST that the rules leave out
     #[arg(long, requires = "delete")]
     delete_excluded: bool,
 }

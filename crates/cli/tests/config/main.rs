@@ -341,7 +341,7 @@ fn a_file_that_a_stranger_may_write_is_refused() {
         for mode in [0o664, 0o646, 0o602] {
             change(name, mode);
             let says = format!(
-                "{}: users other than its owner may write it: chmod go-w",
+                "{}: users other than its owner may write it: change its mode (chmod go-w)",
                 ground.path(name).display()
             );
             for words in [&["config", "show"][..], &["verify", "file", "file"]] {

@@ -136,8 +136,8 @@ fn show_takes_the_hosts_that_a_copy_takes() {
         ("dir/web", "path of this host"),
         ("ssh://web/dir", "URI"),
         ("we b", "blank"),
-        ("web\n", "'web\\n' is no host"),
-        ("web\u{1b}[2J", "is no host"),
+        ("web\n", "'web\\n' isn't a host"),
+        ("web\u{1b}[2J", "isn't a host"),
     ] {
         let run = ground.run(&["config", "show", "--", word]).exits(2).says(&[says]);
         assert!(run.out.is_empty() && !run.err.contains('\u{1b}'), "{word}: {run}");

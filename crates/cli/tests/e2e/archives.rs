@@ -188,7 +188,7 @@ fn an_ordinary_user_keeps_what_one_can_pushed_to() {
     make_an_ordinary_users(&case.near.join("tree"));
     chown(&case.far, Some(NOBODY), Some(NOBODY)).unwrap();
     let run = case.cp_by(&case.as_far_nobody(), args!["-a", "tree", case.b("tree")]).exits(3);
-    run.says(&["a/program: its setuid or setgid bit, which is another's, could not be kept"]);
+    run.says(&["a/program: its setuid or setgid bit, which would apply to another owner, could not be kept"]);
     assert_an_ordinary_users(&case, &case.far.join("tree"));
 }
 
@@ -197,7 +197,7 @@ fn an_ordinary_user_keeps_what_one_can_pulling() {
     let Some(case) = case_with_attributes() else { return };
     make_an_ordinary_users(&case.far.join("tree"));
     let run = case.cp_as_nobody(args!["-a", case.b("tree"), "back"]).exits(3);
-    run.says(&["a/program: its setuid or setgid bit, which is another's, could not be kept"]);
+    run.says(&["a/program: its setuid or setgid bit, which would apply to another owner, could not be kept"]);
     fs::rename(case.far.join("tree"), case.near.join("tree")).unwrap();
     assert_an_ordinary_users(&case, &case.near.join("back"));
 }

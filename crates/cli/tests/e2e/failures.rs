@@ -121,7 +121,11 @@ fn more_names_than_one_transfer_can_announce_are_told_before_any_login() {
     };
     for list in [with(name.clone().into(), "b:".into()), with(format!("b:{name}").into(), ".".into())] {
         let run = case.cp_by("touch ../logged-in", list).exits(2);
-        run.says(&["names come to", "can announce 1048576", "name their directory with -r"]);
+        run.says(&[
+            "the names of the sources have",
+            "can announce at most 1048576",
+            "name the sources' directory with -r",
+        ]);
         assert!(!case.near.join("../logged-in").exists());
     }
 }
@@ -250,13 +254,13 @@ fn a_far_end_without_linerate_gets_it_unless_that_is_forbidden() {
     let run = case.cp_by(&shell, args!["--no-install", "x", case.b("")]).exits(5);
     run.says(&["no linerate of this version", "--no-install"]);
     assert!(!case.aside("home").join("cache").exists(), "nothing was brought");
-    case.cp_by(&shell, args!["x", case.b("")]).exits(0).says(&["bringing it"]);
+    case.cp_by(&shell, args!["x", case.b("")]).exits(0).says(&["copying linerate"]);
     let kept = fs::read_dir(case.aside("home").join("cache/linerate")).unwrap().count();
     assert_eq!(kept, 1, "one copy and no remains");
     let modes = [&case.near, &case.far].map(|top| top.join("x").metadata().unwrap().mode());
     assert_eq!(modes[0], modes[1], "what is brought keeps others out, what is copied doesn't");
     let run = case.cp_by(&shell, args!["--no-install", "x", case.b("")]).exits(0);
-    assert!(!run.err.contains("bringing"), "it is there: {run}");
+    assert!(!run.err.contains("copying"), "it is there: {run}");
     assert_eq!(fs::read_to_string(case.far.join("x")).unwrap(), "x");
 }
 

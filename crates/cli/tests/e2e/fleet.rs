@@ -253,7 +253,7 @@ fn a_task_that_does_not_see_the_source_fails_and_what_it_left_out_is_planned_aga
     let elsewhere = case.near.join("elsewhere");
     fs::rename(&fleet.source, &elsewhere).unwrap();
     fs::create_dir(&fleet.source).unwrap();
-    fleet.run(args![]).exits(1).says(&["isn't the directory that was planned"]);
+    fleet.run(args![]).exits(1).says(&["isn't the planned directory"]);
     assert_eq!(fleet.states()[0], ("failed".to_owned(), 1));
     fleet.start(&["verify", "plan"], args!["-F", case.bed.lab.ssh_config()]).end().exits(1);
     // One of its directories is missing, for a while.
@@ -285,7 +285,7 @@ fn a_directory_that_became_a_link_has_vanished_and_what_is_in_its_way_is_named_w
     symlink("moved", fleet.source.join("d5")).unwrap();
     let is_in_the_way = |run: Run, part: &str| {
         let run = run.exits(3);
-        let why = "d5: a directory that isn't empty is in the way at the destination; remove it there";
+        let why = "d5: a directory that isn't empty is in the way at the destination; remove that directory";
         assert!(run.err.contains(part) && run.err.contains(why), "{run}");
         assert!(!run.err.contains("--delete"), "{run}");
         run
@@ -322,9 +322,7 @@ fn what_cannot_be_planned_or_run_is_refused_with_its_reason() {
     let fleet = Fleet::new(&case).with_tree();
     let plan = |args: Vec<OsString>| fleet.start(&["plan"], args).end();
     plan(args!["--shards", "2", "--into", "plan", "tree", "tree/d1/x"]).exits(2).says(&["a part of it"]);
-    plan(args!["--shards", "2", "--into", "plan", "b:/tree", "copy"])
-        .exits(2)
-        .says(&["on the source's host"]);
+    plan(args!["--shards", "2", "--into", "plan", "b:/tree", "copy"]).exits(2).says(&["log in to that host"]);
     plan(args!["--shards", "2", "--into", "tree/plan", "tree", "copy"]).exits(2).says(&["a part of SRC"]);
     plan(args!["--shards", "2", "--into", "plan", "tree/link", "copy"]).exits(2).says(&["isn't a directory"]);
     plan(args!["--shards", "2", "--into", "plan", "--hosts", "x", "tree", "copy"]).exits(2);
@@ -335,7 +333,7 @@ fn what_cannot_be_planned_or_run_is_refused_with_its_reason() {
     fleet.plan(args!["--shards", "2"]).exits(0);
     fleet.run(args!["--shard", "2"]).exits(2).says(&["there is no shard 2: the plan has 2, from 0 to 1"]);
     write(case.near.join("plan/round-1/00001.list"), "d1/f1\0");
-    fleet.run(args!["--shard", "1"]).exits(1).says(&["isn't as it was planned"]);
+    fleet.run(args!["--shard", "1"]).exits(1).says(&["was changed or damaged since the plan was made"]);
     assert_eq!(fleet.states()[1], ("failed".to_owned(), 1));
     let nowhere = fleet.run(args!["--shard", "0", "-o", "Port=1"]);
     nowhere.exits(5);

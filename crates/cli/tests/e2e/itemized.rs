@@ -89,7 +89,7 @@ fn names_that_only_begin_like_our_own_are_the_users() {
     assert_eq!(left, [temporary, journal, "kept"], "others may be at work there");
     [temporary, journal].iter().for_each(|name| write(here.join(name), "x"));
     let run = case.sync(args!["tree", case.b("copy")]).exits(3);
-    assert_eq!(run.err.matches("for this program's temporary files").count(), 2, "{run}");
+    assert_eq!(run.err.matches("reserved for linerate's temporary files").count(), 2, "{run}");
 }
 
 /// Mode bits that would give different rights than at the source are reported once; bits on the user's own

@@ -99,7 +99,7 @@ fn a_link_over_which_nobody_answers_is_named_and_the_others_carry() {
         assert!(said.contains(&format!("no data goes over {dead}: {there}")), "{way:?}: {said}");
     }
     let (_, said) = copy(&case, Way::Push, &[&format!("--interfaces={dead}")]);
-    assert!(said.contains("the data takes the way to the far end that the kernel chooses"), "{said}");
+    assert!(said.contains("the data takes the kernel's route to the far end"), "{said}");
 }
 
 #[test]
@@ -114,7 +114,7 @@ fn what_names_no_link_is_refused() {
     };
     let far = case.b("there");
     let far = far.to_str().unwrap();
-    refused(&["none0"], far, "'none0' isn't an interface of this host; it has ");
-    refused(&["all", "--no-encrypt"], far, "name the interfaces");
+    refused(&["none0"], far, "'none0' isn't an interface of this host; write some of ");
+    refused(&["all", "--no-encrypt"], far, "name them");
     refused(&["all"], "copy", "no data leaves this host");
 }

@@ -99,11 +99,11 @@ fn what_a_list_of_files_names_and_is_not_there_is_told() {
     make_tree(&here);
     symlink("a", here.join("way")).unwrap();
     write(case.near.join("list"), "small\nmissing\nno/way\nway/b\nlink\n");
-    let told = ["tree/missing: finding what the list", "tree/no/way: finding", "tree/way/b: finding"];
+    let told = ["tree/missing: finding an entry of the list", "tree/no/way: finding", "tree/way/b: finding"];
     let push = args!["--files-from", "list", "tree", case.b("copy")];
     let pull = args!["--files-from", "list", case.b("tree"), "back"];
     let run = case.sync(push).exits(3).says(&told);
-    assert_eq!(run.err.matches("finding what").count(), told.len(), "{run}");
+    assert_eq!(run.err.matches("finding an entry of").count(), told.len(), "{run}");
     assert!(there.join("small").is_file() && there.join("link").is_symlink());
     fs::rename(&here, case.far.join("tree")).unwrap();
     case.sync(pull).exits(3).says(&told);

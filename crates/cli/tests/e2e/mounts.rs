@@ -94,7 +94,7 @@ fn make_tree(top: &Path) {
     write(top.join("etc/new/deeper/file"), "x");
 }
 
-const BELOW: &str = "it is in a mount of its own below the destination";
+const BELOW: &str = "on another file system that is mounted below the destination";
 
 #[test]
 fn a_read_only_mount_below_the_destination_is_the_fault_of_what_is_in_it() {

@@ -112,7 +112,10 @@ fn without_a_firewall_the_data_goes_to_the_port_asked_for() {
     let port = format!("data connection: from here to {}:7101", case.bed.lab.address(End::B));
     for run in there_and_back(&case, &["-v", "--port-range", "7101-7101"]) {
         let run = run.says(&[&port, "encrypted"]);
-        assert!(!run.err.contains("connect back") && !run.err.contains("NOT ENCRYPTED"), "{run}");
+        assert!(
+            !run.err.contains("tries to connect to this host") && !run.err.contains("NOT ENCRYPTED"),
+            "{run}"
+        );
     }
 }
 
@@ -139,7 +142,9 @@ fn a_data_port_that_never_answers_makes_the_far_end_connect_back() {
 #[track_caller]
 fn assert_connected_back(run: &Run, address: &str) {
     let told = format!("the data port {address} can't be reached");
-    for word in [&told, "asking the far end to connect back", "data connection: from the far end to here"] {
+    for word in
+        [&told, "now the far end tries to connect to this host", "data connection: from the far end to here"]
+    {
         assert!(run.err.contains(word), "{word:?} is missing from: {run}");
     }
     assert!(!run.err.contains("warning") && !run.err.contains("through ssh"), "{run}");
@@ -151,9 +156,9 @@ fn with_both_ways_blocked_the_data_goes_through_ssh() {
     let _walls = [End::A, End::B].map(|host| Wall::refusing(&case, host, "7131-7134"));
     for run in there_and_back(&case, &["-v", "--port-range", "7131-7134"]) {
         run.says(&[
-            "connect back",
+            "tries to connect to this host",
             "warning: ",
-            "the data goes through ssh, on one stream",
+            "the data goes through ssh on one stream",
             "open a TCP port of 7131-7134 from one host to the other",
             "data connection: through ssh",
             " 1 stream;",
@@ -166,7 +171,7 @@ fn with_no_answer_either_way_the_data_goes_through_ssh() {
     let Some(case) = case() else { return };
     let _walls = [End::A, End::B].map(|host| Wall::silent(&case, host, "7141-7144"));
     for run in there_and_back_at_once(&case, [&["--port-range", "7141-7144"]; 2]) {
-        let run = run.says(&["the data goes through ssh, on one stream"]);
+        let run = run.says(&["the data goes through ssh on one stream"]);
         assert!(run.time < Duration::from_secs(20), "{run}");
     }
 }
@@ -217,7 +222,11 @@ fn many_addresses_that_never_answer_leave_time_for_the_way_through_ssh() {
     // Where ssh tells no address, all of them are tried.
     let shell = "exec $SSH \"$1\" \"unset SSH_CONNECTION; exec $2\"";
     let run = case.cp_by(shell, args!["--port-range", "7191-7192", "x", case.b("x")]).exits(0);
-    let run = run.says(&["asking the far end to connect back", "198.51.100.", "the data goes through ssh"]);
+    let run = run.says(&[
+        "now the far end tries to connect to this host",
+        "198.51.100.",
+        "the data goes through ssh",
+    ]);
     assert!(run.time > Duration::from_secs(4), "the addresses did answer: {run}");
     assert_eq!(fs::read_to_string(case.far.join("x")).unwrap(), "x");
 }
@@ -227,8 +236,11 @@ fn a_measurement_finds_the_same_ways_around_a_firewall() {
     let Some(case) = case() else { return };
     let options = ["--bytes", "20MB", "--port-range", "7196-7198"];
     let wall = Wall::refusing(&case, End::A, "7196-7198");
-    let run =
-        stream(&case, &options).exits(0).says(&["connect back", "memory to memory, 20.0 MB", "2 streams"]);
+    let run = stream(&case, &options).exits(0).says(&[
+        "tries to connect to this host",
+        "memory to memory, 20.0 MB",
+        "2 streams",
+    ]);
     assert!(!run.err.contains("through ssh"), "{run}");
     let _walls = [wall, Wall::refusing(&case, End::B, "7196-7198")];
     let run = stream(&case, &options).exits(0);
@@ -271,7 +283,7 @@ fn a_stream_can_read_what_it_sends() {
     let empty = case.near.join("empty");
     write(empty.join("file"), "");
     let empty = empty.display().to_string();
-    stream(&case, &["--read", &empty]).exits(2).says(&["holds no file with anything in it"]);
+    stream(&case, &["--read", &empty]).exits(2).says(&["contains no data to send"]);
     stream(&case, &["--read", "/no/such/tree"]).exits(2).says(&["/no/such/tree", "No such file"]);
 }
 
@@ -386,7 +398,7 @@ fn the_end_that_listens_tells_how_many_strangers_came() {
         linerate_sys::netns::inside(namespace.as_fd(), || drop(first(address))).expect("root may");
         let run = running.end().exits(0);
         if option == "-v" {
-            run.says(&["1 connection to the data port turned away"]);
+            run.says(&["1 connection to the data port rejected"]);
         } else {
             assert_eq!(u64_at(&summary_of(&run.out), "/turned_away"), 1, "{run}");
         }

@@ -119,15 +119,15 @@ fn a_source_is_not_copied_onto_or_into_itself() {
         (&["rsync", "-a", "--delete", "--exclude=/a/x", "tree/", "./link/."], "can't be copied into itself"),
         (&["rsync", "-a", "tree/", "part/"], "can't be copied into itself: part/"),
         (&["sync", "--exclude", "/b", "tree", "tree/a/new"], "tree can't be copied into itself: tree/a/new"),
-        (&["sync", "--delete", "tree", "around"], "tree is also at "),
-        (&["sync", "--delete", "tree", "part of"], "tree is also at "),
+        (&["sync", "--delete", "tree", "around"], "tree or a part of it is also mounted at "),
+        (&["sync", "--delete", "tree", "part of"], "tree or a part of it is also mounted at "),
         (
             &["sync", "-b", "--backup-dir", "../tree", "tree", "around"],
-            "tree is the directory of --backup-dir",
+            "tree is also the directory of --backup-dir",
         ),
         (
             &["rsync", "-a", "--partial-dir", "../mounted", "tree/", "around/"],
-            "is the directory of --partial-dir",
+            "is also the directory of --partial-dir",
         ),
         (&["cp", "file", "b:/x", "there"], "file is on this host and other sources are on another"),
     ] {
@@ -208,7 +208,7 @@ fn a_file_that_is_the_source_and_the_destination_is_not_removed() {
         let code = if options[0] == "rsync" { 23 } else { 3 };
         for _ in 0..2 {
             let ran = run(&case, &[options, &["--remove-source-files", "src/", "dst/"]].concat()).exits(code);
-            ran.says(&["sub/both: is the source's file itself, and the only one, and stays"]);
+            ran.says(&["sub/both: is the source's file itself, under its only name, and is not removed"]);
             assert_eq!(fs::read(at("src/sub/both")).unwrap(), b"both");
             assert_eq!(fs::read(at("src/alone")).unwrap(), b"alone");
         }
@@ -264,7 +264,7 @@ fn a_source_below_a_far_destination_stays() {
         for _ in 0..2 {
             case.sync(args!["--delete", "--max-size", "1M", &from, far("q")])
                 .exits(25)
-                .says(&["in/d: nothing in it is deleted: it is the source itself"]);
+                .says(&["in/d: nothing in this directory is deleted: it is the source itself"]);
         }
         assert!(at("q/in/d/large").exists(), "{what}");
     }

@@ -107,7 +107,7 @@ fn a_restricted_login_serves_what_is_below_its_directory() {
     for (command, args) in
         [("facts", args!["b"]), ("doctor", args!["b"]), ("doctor", args!["--path", "local", "b"])]
     {
-        let run = login.run(command, args).says(&["may not ask about the host", WHOSE]);
+        let run = login.run(command, args).says(&["may not query the host's facts", WHOSE]);
         assert_ne!(run.code, Some(0), "{run}");
     }
 }
@@ -138,7 +138,7 @@ fn nothing_leads_out_of_it() {
         login.refused("clean", args![format!("b:{path}")], "goes up by '..'");
     }
     for link in ["tree/up", "tree/abs", "tree/up/file", "tree/abs/", "/tree/abs/file", "~/tree/file"] {
-        let out = "leads out of the directory";
+        let out = "leads out of the allowed directory";
         login.run("cp", args!["-r", format!("b:{link}"), "got"]).exits(2).says(&[out, WHOSE]);
         login.refused("sync", args!["tree/", format!("b:{link}")], out);
         login.refused("cp", args!["-r", "tree", format!("b:{link}")], out);
@@ -147,7 +147,7 @@ fn nothing_leads_out_of_it() {
         login.refused("clean", args![format!("b:{link}")], out);
     }
     for pattern in ["tree/u*/*", "tree/abs/f*", ".*/*", "[.][.]/*"] {
-        login.run("cp", args!["-r", format!("b:{pattern}"), "got/"]).exits(2).says(&["matches nothing"]);
+        login.run("cp", args!["-r", format!("b:{pattern}"), "got/"]).exits(2).says(&["matches no file"]);
     }
     // What looks like a path of the host is one below, where there is none.
     for path in [format!("b:{real}/file"), "b:/etc/passwd".into(), "b:~root/.bashrc".into()] {

@@ -219,7 +219,7 @@ fn a_cut_link_is_noticed_and_retried() {
     set_link(&case, "down");
     std::thread::sleep(Duration::from_secs(6));
     set_link(&case, "up");
-    running.end().exits(0).says(&["nothing was heard", "trying again"]);
+    running.end().exits(0).says(&["sent nothing", "trying again"]);
     assert_alike(&source, &case.far.join("to"));
 }
 

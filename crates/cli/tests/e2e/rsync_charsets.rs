@@ -79,14 +79,14 @@ fn what_the_destination_has_no_characters_for_is_named_and_the_rest_is_there() {
     let pushed = over_ssh(&case, "-ai8 --delete --iconv=utf8,latin1 src/ FAR/to/").exits(23);
     pushed.says(&[
         &words.replace("src/", "src/./"),
-        "src/./to: cannot be converted: what it leads to",
+        "src/./to: cannot be converted: the link's target",
         "src/./日: ",
     ]);
     let far = |name: &str| case.far.join("to").join(latin1(name));
     assert_eq!(fs::read(far("dé/ñ")).unwrap(), b"n");
     assert!(far("dé/alt é").exists(), "nothing is deleted where not all was sent");
     let named = over_ssh(&case, "-ai8 --iconv=utf8,latin1 src/日 FAR/to/").exits(3);
-    named.says(&["the name of the source '日' has no form in the destination's character set"]);
+    named.says(&["the name of the source '日' can't be written in the destination's character set"]);
 }
 
 #[test]

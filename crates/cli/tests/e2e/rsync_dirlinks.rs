@@ -71,6 +71,6 @@ fn what_a_kept_link_leads_to_is_not_deleted() {
     write(case.near.join("src/keep/own"), "own");
     write(case.near.join("ours/keep/extra"), "extra");
     let again = case.start_with(args![case.bed.program(), "rsync"], words("-aK --delete src/ ours/", ""));
-    again.end().exits(25).says(&["keep: nothing in it is deleted"]);
+    again.end().exits(25).says(&["keep: nothing in this directory is deleted"]);
     assert!(["own", "b", "extra"].iter().all(|name| case.near.join("ours/keep").join(name).exists()));
 }

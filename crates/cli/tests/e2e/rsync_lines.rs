@@ -335,7 +335,7 @@ fn sources_are_removed_when_they_are_in_place() {
     fs::create_dir_all(case.near.join("full/a/way")).unwrap();
     let run = case
         .start_with(args![case.bed.program(), "rsync"], words("-a --remove-source-files whole/ full/", ""));
-    run.end().exits(23).says(&["nothing is removed here, since not everything arrived"]);
+    run.end().exits(23).says(&["no source is removed, because not everything has arrived"]);
     assert!(case.near.join("whole/sub/b").exists());
 }
 
@@ -391,11 +391,11 @@ fn a_program_that_is_called_rsync_is_rsync_and_what_it_lacks_it_names() {
     for (words, said) in [
         (&["-aN", "src", "x"][..], "-N is not supported by linerate rsync: "),
         (&["-aR", "../x", "x"], "-R ../x: a component of the path is"),
-        (&["-a", "--chmod=u+q", "src", "x"], "--chmod u+q: 'u+q' is no change of modes"),
-        (&["-a", "--link-dest=/y", "--copy-dest=/z", "src", "x"], "can't be mixed"),
+        (&["-a", "--chmod=u+q", "src", "x"], "--chmod u+q: 'u+q' isn't a change of modes"),
+        (&["-a", "--link-dest=/y", "--copy-dest=/z", "src", "x"], "can't be combined"),
         (&["-a", "--nonsense", "src", "x"], "--nonsense: unknown option"),
-        (&["-a", "host::module", "x"], "it is for rsync's daemon"),
-        (&["-a", "rsync://host/module", "x"], "it is for rsync's daemon"),
+        (&["-a", "host::module", "x"], "this form is for rsync's daemon"),
+        (&["-a", "rsync://host/module", "x"], "this form is for rsync's daemon"),
         (&["--delete", "src", "x"], "--delete does not work without --recursive"),
         (&["-a", "--max-size"], "--max-size needs a value"),
     ] {

@@ -285,7 +285,7 @@ fn what_lies_on_another_file_system_is_kept_too() {
     };
     let line = format!("-a -T {} FAR/tree/ to/", scratch.display());
     let said = cut_off(&case, &line, taken);
-    assert!(said.contains("start again") && !said.contains("go on from here"), "{said}");
+    assert!(said.contains("start from the beginning") && !said.contains("to resume"), "{said}");
     let line = format!("--partial-dir=.part --no-whole-file {line}");
     let said = cut_off(&case, &line, taken);
     let part = fs::read(destination.join(".part/several")).expect(&said);

@@ -226,7 +226,7 @@ fn the_agent_is_called_by_a_line_of_the_users() {
     assert_eq!(called, format!("./as {program}\n"));
     over_ssh(&case, "-a --rsync-path=false_&&_rsync src/ FAR/to/").exits(12);
     let run = over_ssh(&case, "-a --rsync-path=wrapper src/ FAR/to/").exits(1);
-    run.says(&["its last word must be rsync or linerate"]);
+    run.says(&["the last word must be rsync or linerate"]);
     let line = format!("cd {aside} && ./as linerate");
     let _ = fs::remove_file(script.with_file_name("called"));
     case.sync(args!["--agent-command", line, "src", case.b("to")]).exits(0);
@@ -255,10 +255,10 @@ fn missing_sources_paths_and_lists_are_those_of_the_far_end_too() {
     over_ssh(&case, &format!("-a --files-from=b:{list} FAR/to/a/b/ some/")).exits(23);
     assert_eq!(crate::tree::names(&case.near.join("some")).len(), 2);
     let run = over_ssh(&case, &format!("-a --files-from=c:{list} FAR/to/a/b/ other/")).exits(1);
-    run.says(&["its host must be that of the sources"]);
+    run.says(&["the list must be on the host of the sources"]);
     over_ssh(&case, "-a --files-from=:no/such/list FAR/to/a/b/ other/")
         .exits(1)
-        .says(&["bringing the list of files"]);
+        .says(&["copying the list of files"]);
 }
 
 #[test]
@@ -288,5 +288,5 @@ fn sync_and_cp_have_options_of_rsyncs_under_their_names() {
     assert!(listed.out.contains("copied/sub") && !listed.out.contains("copied/sub/b"), "{listed}");
     case.sync(args!["--chmod", "u+q", "src", "x"])
         .exits(2)
-        .says(&["--chmod u+q: 'u+q' is no change of modes"]);
+        .says(&["--chmod u+q: 'u+q' isn't a change of modes"]);
 }

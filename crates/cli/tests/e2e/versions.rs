@@ -68,16 +68,16 @@ fn an_installed_linerate_of_another_version_is_left_alone_and_the_client_brings_
     case.cp_by(&shell, args!["--no-install", "x", case.b("")])
         .exits(5)
         .says(&["no linerate of this version"]);
-    case.cp_by(&shell, args!["x", case.b("")]).exits(0).says(&["bringing it"]);
+    case.cp_by(&shell, args!["x", case.b("")]).exits(0).says(&["copying linerate"]);
     let again = case.cp_by(&shell, args!["--no-install", "x", case.b("")]).exits(0);
-    assert!(!again.err.contains("bringing"), "{again}");
+    assert!(!again.err.contains("copying"), "{again}");
     assert!(fs::read(&other).unwrap() == before, "what is installed stays");
     // After an upgrade of the far end to this version, nothing is brought any more.
     fs::remove_file(&other).unwrap();
     linerate_testing::copy_program(&case.bed.program(), &other);
     fs::remove_dir_all(case.aside("home").join("cache")).unwrap();
     let run = case.cp_by(&shell, args!["x", case.b("")]).exits(0);
-    assert!(!run.err.contains("bringing"), "{run}");
+    assert!(!run.err.contains("copying"), "{run}");
 }
 
 #[test]

@@ -144,7 +144,7 @@ fn a_further_name_of_what_did_not_land_is_no_name_of_anything() {
         "x/a: is a hard link to",
         "x/b: is a hard link to",
         "x/c: is a hard link to",
-        "didn't bring",
+        "this transfer did not copy",
     ]);
     assert_eq!(ground.inside().join("x/mine").metadata().unwrap().nlink(), 1);
     assert_eq!(ground.landed(), [PathBuf::from("x"), PathBuf::from("x/mine")]);

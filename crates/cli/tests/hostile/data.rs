@@ -296,7 +296,7 @@ fn a_stream_that_never_came_is_not_waited_for_without_end() {
         far.say(&Message::Sent { totals: totals(1, 2), streams: 2, complete: true })?;
         far.hear_all()
     });
-    run.exits(5).says(&["1 of 2 data connections broke before anything came on them"]);
+    run.exits(5).says(&["1 of 2 data connections broke before any data arrived on them"]);
 }
 
 #[test]

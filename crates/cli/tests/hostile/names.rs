@@ -44,7 +44,7 @@ fn a_name_that_was_not_asked_for_is_refused() {
             far.say(&Message::Sources(vec![source(name, false)]))?;
             far.hear_all()
         });
-        run.exits(5).says(&["not asked for"]);
+        run.exits(5).says(&["which this command didn't request"]);
         assert!(ground.landed().is_empty(), "{:?}", ground.landed());
     }
 }
@@ -58,7 +58,7 @@ fn an_argument_that_does_not_exist_names_nothing() {
             far.say(&Message::Sources(vec![Source { argument, ..source("x", false) }]))?;
             far.hear_all()
         });
-        run.exits(5).says(&["not asked for"]);
+        run.exits(5).says(&["which this command didn't request"]);
     }
 }
 
@@ -100,7 +100,7 @@ fn a_source_with_a_temporary_files_name_is_refused_whoever_asked_for_it() {
         )]))?;
         far.hear_all()
     });
-    run.exits(5).says(&["temporary files of this program"]);
+    run.exits(5).says(&["reserved for temporary files"]);
     assert_eq!(ground.landed(), Vec::<std::path::PathBuf>::new());
 }
 
@@ -138,7 +138,7 @@ fn an_entry_of_no_source_is_refused() {
             far.frame(FrameKind::Batch, &record(&Entry { source: number, ..file("", 1) }, b"y"))?;
             far.finish(totals(1, 1))
         });
-        run.exits(1).says(&["breaks the protocol", "doesn't fit what was announced"]);
+        run.exits(1).says(&["breaks the protocol", "doesn't belong to an announced source"]);
         assert!(ground.landed().is_empty(), "{:?}", ground.landed());
     }
 }
@@ -208,7 +208,7 @@ fn a_source_that_is_a_link_is_refused() {
             far.frame(FrameKind::Batch, &record(&link("", &target), b""))?;
             far.finish(totals(1, 0))
         });
-        run.exits(1).says(&["a symbolic link as the source itself"]);
+        run.exits(1).says(&["a symbolic link in place of the source"]);
         assert_eq!(ground.landed(), Vec::<std::path::PathBuf>::new());
     }
 }

@@ -62,7 +62,7 @@ fn a_commit_before_everything_was_sent_is_refused() {
         far.report()?;
         far.hear_all()
     });
-    run.exits(5).says(&["out of turn"]);
+    run.exits(5).says(&["unexpected message"]);
     // Bytes in flight.
     let ground = Ground::with_a_large_file();
     let run = ground.run(&["x", "far:to"], |far| {
@@ -73,7 +73,7 @@ fn a_commit_before_everything_was_sent_is_refused() {
         far.report()?;
         far.hear_all()
     });
-    run.exits(5).says(&["out of turn"]);
+    run.exits(5).says(&["unexpected message"]);
 }
 
 #[test]

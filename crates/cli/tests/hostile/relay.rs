@@ -150,7 +150,9 @@ fn damaged(ground: &Ground, to: &str) -> usize {
 
 #[test]
 fn bits_that_flip_in_the_destination_are_found_and_mended() {
-    for (way, word) in [(Way::Direct, ""), (Way::Back, "connect back"), (Way::Tunnel, "through ssh")] {
+    for (way, word) in
+        [(Way::Direct, ""), (Way::Back, "tries to connect to this host"), (Way::Tunnel, "through ssh")]
+    {
         let (run, flipped, ground) = push_with_flips(way, "--verify");
         let run = run.exits(0).says(&[word]);
         assert_eq!(

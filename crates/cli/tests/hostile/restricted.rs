@@ -113,7 +113,7 @@ fn no_job_reaches_through_a_link_or_by_the_host_s_own_names() {
             let told = format!("{job:?}");
             let (code, said) = done(&ground, &["--below", "."], job);
             assert_eq!(code, Some(2), "{told}: {said:?}");
-            assert!(text(&said).contains("leads out of the directory"), "{told}: {said:?}");
+            assert!(text(&said).contains("leads out of the allowed directory"), "{told}: {said:?}");
         }
     }
     let absolute = outside.join("file").display().to_string();
@@ -304,7 +304,7 @@ fn it_connects_to_the_host_alone_that_its_client_came_from() {
         (None, vec![client]),
     ] {
         let error = ask(from, candidates);
-        assert!(error.contains("isn't where this login came from"), "{error}");
+        assert!(error.contains("isn't the address from which this login came"), "{error}");
         assert_eq!(look(), [false, false], "{from:?}");
     }
     // The client's own host is called.

@@ -72,7 +72,7 @@ fn login() -> Vec<Case> {
             far.raw(b"Welcome\n")?;
             far.hear_all()
         }),
-        pull("bringing the binary", move |far| {
+        pull("copying the binary", move |far| {
             far.raw(wanted.as_bytes())?;
             be_deaf(far)
         }),
@@ -87,11 +87,11 @@ fn opening() -> Vec<Case> {
             far.ready()?;
             drip(far, &[200, 0, 0, 0, 0, 4, 5, 6, 7, 8, 9, 10])
         }),
-        pull("where it listens", up_to(1, Far::hear_all)),
-        push("where it listens", up_to(1, be_deaf)),
-        pull("connecting back", up_to(2, Far::hear_all)),
+        pull("its data port", up_to(1, Far::hear_all)),
+        push("its data port", up_to(1, be_deaf)),
+        pull("whether it can connect to this host", up_to(2, Far::hear_all)),
         pull("the list of its sources", up_to(3, Far::hear_all)),
-        push("a place for everything", up_to(3, Far::hear_all)),
+        push("its confirmation that the destination takes every source", up_to(3, Far::hear_all)),
         pull("more of the transfer", up_to(4, Far::hear_all)),
         pull("more of the transfer", up_to(4, |far| drip(far, &[200, 0, 0, 0, 7, 1, 1, 1, 1, 1, 1, 1]))),
         Case {
@@ -111,10 +111,10 @@ fn course() -> Vec<Case> {
     vec![
         pull("more of the transfer", up_to(5, Far::hear_all)),
         pull("more of the transfer", up_to(6, Far::hear_all)),
-        pull("its report", up_to(7, Far::hear_all)),
+        pull("its report after the transfer", up_to(7, Far::hear_all)),
         Case {
             args: &["--timeout", "5", "../outside/file", "far:"],
-            ..push("its word that everything is in place", |far| {
+            ..push("its confirmation that everything is in place", |far| {
                 far.connect()?;
                 far.hear_until(|message| matches!(message, Message::Sources(_)))?;
                 far.say(&Message::Ready { offers: false, window: 23 })?;
@@ -180,7 +180,7 @@ fn commands_without_the_option_give_up_too() {
                 let talk = ground.start_as(command, args, up_to(1, Far::hear_all));
                 talk.end_within(Duration::from_secs(45))
                     .exits(5)
-                    .says(&["nothing was heard of the far end for 30 s,"]);
+                    .says(&["the far end sent nothing for 30 s,"]);
             });
         }
     });

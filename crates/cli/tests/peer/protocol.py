@@ -327,7 +327,7 @@ def read_address(reader):
     return host, reader.varint()
 
 
-def lost_next(place, reason=b"it has taken nothing for 10 s"):
+def lost_next(place, reason=b"it has received nothing for 10 s"):
     """A LostNext."""
     return bytes((place,)) + blob(reason)
 

@@ -32,7 +32,7 @@ impl EarlierRound {
         let status = FleetStatus::read(&directory)?;
         ensure!(
             !status.is_at_work(),
-            "tasks of the plan in {} are at work: wait for their end, or end them",
+            "tasks of the plan in {} are running: wait for their end, or stop them",
             directory.path.display()
         );
         let mut entries = HashMap::new();
@@ -78,7 +78,7 @@ impl EarlierRound {
         let entries = CatalogueReader::open(&self.directory.round().join(CATALOGUE_FILE))?;
         ensure!(
             is_here(&self.directory.plan, entries.map(|entry| Ok(entry?.path)))?,
-            "{} isn't the directory that was planned, and has none of the planned names: mount it, or, if the source was made anew, plan into another directory",
+            "{} isn't the planned directory, and has none of the planned names: mount the planned directory, or, if the source was created again, plan into another directory",
             self.directory.plan.source
         );
         Ok(())

@@ -138,7 +138,7 @@ fn a_plan_whose_tasks_are_at_work_is_not_replaced() {
     let plan = make(directory.path(), 2, None, true);
     end(&plan, FleetPart::Shard(0), AttemptState::Running);
     let error = PlanMaker::begin(directory.path(), request(2)).err().unwrap().to_string();
-    assert!(error.contains("are at work"), "{error}");
+    assert!(error.contains("are running"), "{error}");
 }
 
 #[test]
@@ -204,8 +204,8 @@ fn a_next_round_may_have_other_hosts_if_one_is_the_same_and_no_slash_matters() {
         assert_eq!(begin("/copy/", hosts), Ok(()), "{hosts:?}");
     }
     let refused = begin("/copy", &["i", "j"]).unwrap_err();
-    assert!(refused.contains("to h:/copy, and none of its hosts is named now"), "{refused}");
-    assert!(begin("/copy", &[]).unwrap_err().contains("none of its hosts is named"));
+    assert!(refused.contains("to h:/copy, and this command names none of that plan's hosts"), "{refused}");
+    assert!(begin("/copy", &[]).unwrap_err().contains("names none of that plan's hosts"));
     let refused = begin("/other", &["h"]).unwrap_err();
     assert!(refused.contains("to h:/copy; name another directory"), "{refused}");
 }
@@ -230,7 +230,7 @@ fn another_directory_with_none_of_the_names_is_not_the_source_of_the_next_round(
     fs::rename(&source, &aside).unwrap();
     fs::create_dir(&source).unwrap();
     let refused = plan(false).unwrap_err();
-    assert!(refused.contains("has none of the planned names: mount it"), "{refused}");
+    assert!(refused.contains("has none of the planned names: mount the planned directory"), "{refused}");
     fs::write(source.join("one"), "").unwrap();
     assert_eq!(plan(false), Ok(0), "the name is there, on another disk; a filter left it out");
     assert_eq!(plan(true), Ok(0));

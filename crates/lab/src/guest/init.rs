@@ -65,7 +65,9 @@ pub struct GuestJob {
 /// If this isn't the first process of a system. Other failures are written to the console, and end the guest.
 pub fn serve(name: &str) -> io::Result<()> {
     if !rustix::process::getpid().is_init() {
-        return Err(io::Error::other("only a lab's kernel starts this, as the first process of a guest"));
+        return Err(io::Error::other(
+            "only a lab's kernel starts this command, as the first process of a guest",
+        ));
     }
     let outcome = if name == TRIAL { Ok(()) } else { prepare(name) };
     match outcome {

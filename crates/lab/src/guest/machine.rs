@@ -172,7 +172,7 @@ fn spawn(command: Command, name: &str) -> Result<Child, String> {
 }
 
 fn await_ready(child: &Child, log: &Path, patience: Duration) -> Result<(), String> {
-    let mut outcome = Err(format!("it isn't ready within {} s", patience.as_secs()));
+    let mut outcome = Err(format!("the guest isn't ready within {} s", patience.as_secs()));
     wait_until(patience, || {
         let text = std::fs::read(log).unwrap_or_default();
         let text = String::from_utf8_lossy(&text);

@@ -183,7 +183,7 @@ impl FromStr for GuestSpec {
         let mut spec = Self::default();
         for part in text.split(',') {
             let error = |reason: String| GuestSpecError { part: part.to_owned(), reason };
-            let (name, value) = part.split_once('=').ok_or_else(|| error("it has no =".into()))?;
+            let (name, value) = part.split_once('=').ok_or_else(|| error("the = is missing".into()))?;
             spec.set(name.trim(), value.trim()).map_err(error)?;
         }
         spec.fault().map_or(Ok(spec), |reason| Err(GuestSpecError { part: text.to_owned(), reason }))
@@ -325,7 +325,7 @@ mod tests {
         };
         assert_eq!(spec, Ok(expected));
         for (wrong, part) in [
-            ("nic", "no ="),
+            ("nic", "the = is missing"),
             ("nic=rtl8139", "virtio, vmxnet3"),
             ("disk=1", "it has nic"),
             ("vcpus=x", "whole number"),

@@ -103,7 +103,7 @@ fn links(lab: &Description) -> Vec<[TunInterface; 2]> {
 }
 
 fn first_line(output: Option<ChildStdout>) -> Result<String, String> {
-    let output = output.ok_or("it has no standard output")?;
+    let output = output.ok_or("the emulator has no standard output")?;
     let (sender, receiver) = mpsc::channel();
     let read = move || {
         let mut line = String::new();
@@ -112,6 +112,8 @@ fn first_line(output: Option<ChildStdout>) -> Result<String, String> {
         let _ = sender.send(read.map(|_| line.trim().to_owned()));
     };
     std::thread::Builder::new().name("emulator".into()).spawn(read).map_err(|error| error.to_string())?;
-    let line = receiver.recv_timeout(PATIENCE).map_err(|_| format!("it isn't ready within {PATIENCE:?}"))?;
+    let line = receiver
+        .recv_timeout(PATIENCE)
+        .map_err(|_| format!("the emulator isn't ready within {PATIENCE:?}"))?;
     line.map_err(|error| error.to_string())
 }

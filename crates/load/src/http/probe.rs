@@ -27,10 +27,12 @@ pub fn probe(url: &Url, timeout: Duration, stop: &StopFlag) -> Result<u64, LoadE
     match reply.head().map(|head| (head.status, head.location.as_deref())) {
         Some((200..300, _)) => Ok(bytes),
         Some((status @ 300..400, Some(location))) => Err(peer(format!(
-            "it answers {status}, a redirect to {location}, which isn't followed; give the URL of the object itself"
+            "the server answers {status}, a redirect to {location}, which isn't followed; give the URL of the object itself"
         ))),
-        Some((status, _)) => Err(peer(format!("it answers {status}; give the URL of an existing object"))),
-        None => Err(peer("its answer has no head".into())),
+        Some((status, _)) => {
+            Err(peer(format!("the server answers {status}; give the URL of an existing object")))
+        }
+        None => Err(peer("the server's answer has no head".into())),
     }
 }
 

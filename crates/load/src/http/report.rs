@@ -54,8 +54,8 @@ pub fn little(users: u32, per_second: f64, cycle_seconds: f64) -> Option<String>
     let (users, seen) = (f64::from(users), per_second * cycle_seconds);
     ((seen / users - 1.0).abs() > TOLERANCE).then(|| {
         format!(
-            "the closed loop doesn't close: {per_second:.1} requests a second x {:.2} ms are {seen:.1} users, not \
-             {users}; a longer window helps where requests take long, otherwise look at the failures",
+            "the closed loop's numbers disagree: {per_second:.1} requests a second x {:.2} ms are {seen:.1} users, not \
+             {users}; measure for longer if requests take long, otherwise look at the failures",
             cycle_seconds * 1e3
         )
     })

@@ -251,7 +251,7 @@ impl Bulk {
         let given = sending.min(receiving) / 2;
         (given < window).then(|| {
             format!(
-                "a window of {window} bytes was asked for and the kernel gave {given}; raise net.core.wmem_max at the \
+                "a window of {window} bytes was requested, but the kernel gave {given}; raise net.core.wmem_max at the \
                  sender and net.core.rmem_max at the receiver"
             )
         })
@@ -300,7 +300,7 @@ fn believable(tally: ReceiverTally, sent: u64) -> io::Result<ReceiverTally> {
     if tally.bytes <= sent {
         return Ok(tally);
     }
-    let message = format!("it reports {} received bytes, but {sent} were sent", tally.bytes);
+    let message = format!("the server reports {} received bytes, but {sent} were sent", tally.bytes);
     Err(io::Error::new(io::ErrorKind::InvalidData, message))
 }
 

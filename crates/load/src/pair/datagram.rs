@@ -155,7 +155,8 @@ fn believable(tally: DatagramTally, sent: u64) -> io::Result<DatagramTally> {
         return Ok(tally);
     }
     let DatagramTally { received, lost, .. } = tally;
-    let message = format!("it reports {received} received and {lost} lost datagrams, but {sent} were sent");
+    let message =
+        format!("the receiver reports {received} received and {lost} lost datagrams, but {sent} were sent");
     Err(io::Error::new(io::ErrorKind::InvalidData, message))
 }
 

@@ -252,8 +252,7 @@ impl<'a> LadderChart<'a> {
     fn caption(&self, context: &Context<'_>) -> String {
         let mut marks = vec![
             format!("Left: {}. Right: CPU-seconds of both ends per 10⁹ bytes of payload.", self.measure.meaning),
-            "Each rung adds one stage to the previous rung. Below its number is the difference to the previous rung, computed \
-             within each block: the cost of that stage."
+            "Each rung adds one stage to the previous rung. The number below is the difference to the previous rung, computed within each block: the cost of that stage."
                 .to_owned(),
         ];
         marks.extend(self.ceiling.and_then(|_| caption::ceiling(context.record)));

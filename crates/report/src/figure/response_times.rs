@@ -174,7 +174,7 @@ impl<'a> ResponseChart<'a> {
     fn caption(&self, context: &Context<'_>) -> String {
         let marks = [
             "Curves: of all transactions of the good runs together, the share that took longer, from a request’s first \
-             byte to the last byte of its reply’s payload, as the load’s own clock saw it; both axes are logarithmic."
+             byte to the last byte of its reply’s payload, by the load’s own clock; both axes are logarithmic."
                 .to_owned(),
             "Points: the median over blocks of each run’s percentile.".to_owned(),
         ];

@@ -206,8 +206,7 @@ fn description(runs: &[Chosen<'_>], lacks: &[String]) -> String {
 
 fn words(context: &Context<'_>, runs: &[Chosen<'_>]) -> String {
     let mut marks = vec![format!(
-        "Lines: what the samplers of both hosts counted, each point the mean of the interval that ends there; shown of \
-         each case is the run in the middle of {} by {}.",
+        "Lines: the counts of both hosts’ samplers, each point the mean of the interval that ends there; of each case the figure shows the median run of {} by {}.",
         count(u64::from(context.record.blocks), "block", "blocks"),
         context.measure().name.to_lowercase(),
     )];

@@ -139,7 +139,7 @@ fn share_of_ceiling(record: &Record, summary: &Summary<'_>) -> Option<Markup> {
     let share = 100.0 * summary.of(Metric::PayloadRate)?.median / ceiling.payload;
     if summary.breaks_ceiling {
         return Some(html! {
-            span class="bad" { (format!("{share:.1} %")) span class="interval bad" { "a run was above it, which is an error" } }
+            span class="bad" { (format!("{share:.1} %")) span class="interval bad" { "a run was above the ceiling, which is an error" } }
         });
     }
     Some(html! { (format!("{share:.1} %")) })

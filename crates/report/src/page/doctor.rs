@@ -41,9 +41,9 @@ fn lead(findings: &[Finding], need: Need) -> String {
         Need::OfPorts => "the ports’ rate".to_owned(),
     };
     match findings.len() {
-        0 => format!("Nothing was found that keeps the hosts from {of}."),
-        1 => format!("One thing may keep the hosts from {of}."),
-        many => format!("{many} things may keep the hosts from {of}, the costliest first."),
+        0 => format!("No finding keeps the hosts below {of}."),
+        1 => format!("One finding may keep the hosts below {of}."),
+        many => format!("{many} findings may keep the hosts below {of}, the costliest first."),
     }
 }
 
@@ -99,12 +99,12 @@ mod tests {
         let mut facts = Facts::default();
         facts.cpu.turbo = Fact::Known(false);
         let shown = section(&with(Some(facts))).into_string();
-        assert!(shown.contains("turbo-off") && shown.contains("One thing"), "{shown}");
+        assert!(shown.contains("turbo-off") && shown.contains("One finding"), "{shown}");
     }
 
     #[test]
     fn records_without_facts_say_nothing() {
         assert_eq!(section(&with(None)).into_string(), "");
-        assert!(section(&with(Some(Facts::default()))).into_string().contains("Nothing was found"));
+        assert!(section(&with(Some(Facts::default()))).into_string().contains("No finding keeps"));
     }
 }

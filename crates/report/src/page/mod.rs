@@ -95,8 +95,7 @@ fn shared_note() -> Markup {
     html! {
         p class="note" {
             strong { "Both ends share the processors. " }
-            "CPU is counted once for the two of them, and each end leaves the other less of it than two hosts would: \
-             a tool that is bound by its CPU would be faster on hosts of its own."
+            "CPU is counted once for both ends, and each end has less CPU than on a host of its own: a tool that is limited by CPU would be faster on two hosts."
         }
     }
 }
@@ -105,8 +104,7 @@ fn guest_note() -> Markup {
     html! {
         p class="note" {
             strong { "Host b is a virtual machine of host a. " }
-            "Host a’s CPU holds b’s, since its hypervisor runs b’s processors: CPU-seconds are host a’s alone, and b’s busy \
-             share is b’s own view."
+            "Host a’s CPU includes b’s, because a’s hypervisor runs b’s processors: CPU-seconds are only host a’s, and b’s busy share is b’s own count."
         }
     }
 }
@@ -120,7 +118,7 @@ fn downloads(record: &Record) -> Markup {
     html! {
         section class="screen" {
             h2 { "Data" }
-            p { "This file holds all of it; nothing is fetched. The files of each figure are below the figure." }
+            p { "This file contains everything; nothing is loaded from elsewhere. The files of each figure are below the figure." }
             ul class="downloads" {
                 @for (words, extension, media_type, content) in &files {
                     li { a download={ (name) "." (extension) } href=(export::data_uri(media_type, content)) { (words) } }

@@ -39,8 +39,7 @@ pub(crate) fn section(record: &Record, summaries: &[Summary<'_>]) -> Markup {
         @if !rows.is_empty() { section {
             h2 id="printed" { "Printed in papers" }
             p class="lead" {
-                "All that the papers printed, ranges and contradictions included. A rate of the wire counts headers, too, \
-                 and so has no measured one beside it."
+                "All numbers that the papers printed, including ranges and contradictions. A rate on the wire includes headers, so no measured rate is beside it."
             }
             (scrolling("Printed in papers", &table))
         } }

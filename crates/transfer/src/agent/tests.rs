@@ -181,7 +181,7 @@ fn what_an_honest_host_of_a_chain_hands_on_lands() {
 
 #[test]
 fn a_host_that_changes_a_byte_is_found_out() {
-    assert_refused("isn't as the source has sent it", |_, mut parts| {
+    assert_refused("differs from the one that the source sent", |_, mut parts| {
         let last = parts[2].len() - 1;
         parts[2][last] ^= 1;
         as_they_are(parts)
@@ -190,7 +190,7 @@ fn a_host_that_changes_a_byte_is_found_out() {
 
 #[test]
 fn a_host_that_makes_parts_of_its_own_is_found_out() {
-    assert_refused("isn't as the source has sent it", |_, mut parts| {
+    assert_refused("differs from the one that the source sent", |_, mut parts| {
         let evil = record(&mut entry("two", Kind::File { size: 4 }), b"evil");
         let mut payload = Vec::new();
         ChainSource::new(2).unwrap().seal((0, 2), &evil, &mut payload);

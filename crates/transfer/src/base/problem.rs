@@ -6,8 +6,7 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 
 /// Added to every refusal, so that the user knows who can lift the restriction.
-pub const BY_WHOM: &str = "the far end's account restricts this login to `linerate agent --below DIR` (as a rule in its \
-                           authorized_keys), and only who keeps that account can change it";
+pub const BY_WHOM: &str = "the far end's account restricts this login to `linerate agent --below DIR` (usually by a rule in authorized_keys); only the administrator of that account can change this";
 
 /// Receives the events of one end; an agent's observer sends them to the client.
 pub trait Observer: Send + Sync {

@@ -60,13 +60,12 @@ pub fn meet(
     let Some(why) = dials(sender, &of_receiver, &of_sender).map_err(of(FarRole::Sender))? else {
         return Ok(DataWay::SenderDials);
     };
-    observer.note(&format!("{from} can't connect to {to}: {why}; asking {to} to connect to {from}"));
+    observer.note(&format!("{from} can't connect to {to}: {why}; now {to} tries to connect to {from}"));
     let Some(back) = dials(receiver, &of_sender, &of_receiver).map_err(of(FarRole::Receiver))? else {
         return Ok(DataWay::ReceiverDials);
     };
     observer.note(&format!(
-        "warning: {to} can't connect to {from}: {back}; the data goes through this host, on one stream and encrypted from end to \
-         end, and will be slow: open {} from one of the two to the other",
+        "warning: {to} can't connect to {from}: {back}; the data goes through this host on one stream, encrypted from end to end, which will be slow: open {} from one of the two hosts to the other",
         ports(options.ports)
     ));
     // The sender is the first to send in a tunnel.
@@ -94,8 +93,7 @@ pub fn meet_alone(
     Err(FarError {
         role: FarRole::Receiver,
         error: TransferError::FarEnd(format!(
-            "it can't connect to {from}: {there}; and {from} can't connect to {to}: {back}; without a connection of their own \
-             the two need this command: open {} from one to the other, or leave out --detach",
+            "{to} can't connect to {from}: {there}; and {from} can't connect to {to}: {back}; --detach needs a connection between the two hosts: open {} from one of them to the other, or leave out --detach",
             ports(options.ports)
         )),
     })
@@ -113,7 +111,7 @@ fn dial(
     }
     let candidates = handed_on(there, here, ports);
     if candidates.is_empty() {
-        return Ok(Some("that host has no address for data that another may connect to".into()));
+        return Ok(Some("that host has no address to which another host may connect".into()));
     }
     Ok(session.have_dial(candidates)?.map(|error| printable(error.as_bytes())))
 }

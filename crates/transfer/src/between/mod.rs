@@ -134,7 +134,7 @@ pub fn carry(
     let reports = (sender.last_report(), receiver.last_report());
     course.end(reports, begun.elapsed().as_secs_f64()).ok_or(FarError {
         role: FarRole::Receiver,
-        error: TransferError::FarEnd("it ended before everything was in place".into()),
+        error: TransferError::FarEnd("the receiver ended before everything was in place".into()),
     })
 }
 
@@ -206,7 +206,7 @@ impl Shared<'_> {
         let told: usize = list.iter().map(|told| told.path.as_bytes().len() + AROUND).sum();
         let all = self.told.fetch_add(told as u64, Ordering::Relaxed) + told as u64;
         if all > TOLD + self.found().saturating_mul(TOLD_EACH) {
-            return Err(TransferError::Breach("it tells digests of more files than there are".into()));
+            return Err(TransferError::Breach("the far end sends more digests than there are files".into()));
         }
         list.into_iter().for_each(self.delivered);
         Ok(None)

@@ -111,7 +111,7 @@ fn a_sender_does_the_job_of_its_client_and_no_other() {
         let (mut receiver, sender) = sender(honest.clone(), None);
         receiver.greet();
         receiver.say(&Message::Job(other.clone()));
-        receiver.is_refused("something else than the client did");
+        receiver.is_refused("another transfer than the client requested");
         drop(receiver);
         assert!(sender.join().unwrap().is_err(), "{other:?}");
     }
@@ -135,7 +135,7 @@ fn a_sender_takes_no_other_list_than_its_clients() {
     receiver.say(&Message::Job(honest));
     receiver.say(&Message::Select(vec![path("mine"), path("secret")]));
     receiver.say(&Message::Select(Vec::new()));
-    receiver.is_refused("other files than the client did");
+    receiver.is_refused("list of files differs from the client's");
     drop(receiver);
     assert!(sender.join().unwrap().is_err());
 }
@@ -161,7 +161,7 @@ fn a_sender_is_nobodys_agent_in_another_way() {
         receiver.say(&Message::Job(honest.clone()));
         receiver.hear(|said| matches!(said, Message::Listening(_)));
         receiver.say(&late);
-        receiver.is_refused("out of turn");
+        receiver.is_refused("unexpected message");
         drop(receiver);
         assert!(sender.join().unwrap().is_err());
     }

@@ -191,7 +191,7 @@ pub fn compare_far(
 /// Fails unless `path` comes after the last path; then stores `path` as the last one.
 fn in_order(last: &mut Option<RelPath>, path: &RelPath) -> Result<(), TransferError> {
     if last.as_ref().is_some_and(|last| order(last, path) != Ordering::Less) {
-        return Err(TransferError::FarEnd("the far end tells its entries out of order".into()));
+        return Err(TransferError::FarEnd("the far end sends its entries in the wrong order".into()));
     }
     *last = Some(path.clone());
     Ok(())
@@ -224,7 +224,7 @@ impl<'a> Merge<'a> {
     fn far(&mut self, far: Digested) -> Result<(), TransferError> {
         let path = far.entry.path.clone();
         if self.last.as_ref().is_some_and(|last| order(last, &path) != Ordering::Less) {
-            return Err(TransferError::FarEnd("the far end tells its entries out of order".into()));
+            return Err(TransferError::FarEnd("the far end sends its entries in the wrong order".into()));
         }
         while let Some(near) = self.take() {
             match order(&near.entry.path, &path) {

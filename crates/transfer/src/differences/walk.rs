@@ -135,7 +135,7 @@ impl<'a> Walk<'a> {
     /// Handles one name of a directory; returns the next level if the name is a directory.
     fn entry(&mut self, parent: &RelPath, fd: &OwnedFd, name: &[u8]) -> Result<Option<Level>, Stopped> {
         let Ok(path) = parent.join(name) else {
-            self.failed(parent, "going deeper", Errno::NAMETOOLONG);
+            self.failed(parent, "reading an entry whose path is too long", Errno::NAMETOOLONG);
             return Ok(None);
         };
         let stat = rustix::fs::statat(fd, name, AtFlags::SYMLINK_NOFOLLOW);
@@ -181,7 +181,7 @@ impl<'a> Walk<'a> {
 
     fn found(&mut self, path: RelPath, stat: &Stat, target: Vec<u8>, at: At<'_>) -> Result<(), Stopped> {
         let Some(kind) = kind(stat, target) else {
-            self.failed(&path, "reading it, which is of an unknown kind,", Errno::NOTSUP);
+            self.failed(&path, "reading an entry of an unknown kind", Errno::NOTSUP);
             return Ok(());
         };
         let is_file = matches!(kind, Kind::File { .. });
@@ -259,7 +259,7 @@ impl Hasher<'_> {
         };
         match self.hash(entry, buffer) {
             Ok(Some(digest)) => Some(digest),
-            Ok(None) => tell(ProblemKind::Changed, "changed its size while it was read".into()),
+            Ok(None) => tell(ProblemKind::Changed, "changed size while it was read".into()),
             Err(Errno::NOENT) => tell(ProblemKind::Changed, "vanished before it was read".into()),
             Err(error) => tell(ProblemKind::Failed, format!("reading failed: {error}")),
         }

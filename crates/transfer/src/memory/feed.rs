@@ -37,7 +37,7 @@ impl Files {
         if paths.is_empty() {
             let shown = path.display();
             return Err(TransferError::Arguments(format!(
-                "{shown} holds no file with anything in it to send"
+                "{shown} contains no data to send: name a file that isn't empty, or a directory with one"
             )));
         }
         Ok(Files { paths, next: AtomicUsize::new(0) })
@@ -83,7 +83,7 @@ impl<'a> Feed<'a> {
     /// Fills `buffer` from as many files as necessary.
     ///
     /// # Errors
-    /// If a file can't be read, or all files are empty by now.
+    /// If a file can't be read, or all files are have become empty.
     pub(crate) fn fill(&mut self, buffer: &mut [u8], clock: &mut Clock) -> Result<(), StreamError> {
         let Some(files) = self.files else { return Ok(()) };
         let (mut filled, mut empty) = (0, 0);
@@ -92,7 +92,7 @@ impl<'a> Feed<'a> {
             (filled, empty) = (filled + read, if read == 0 { empty + 1 } else { 0 });
             // The current file ended, and then each file of the list was empty.
             if empty > files.paths.len() {
-                return Err(StreamError::Source("the files to send are empty by now".into()));
+                return Err(StreamError::Source("the files to send have become empty".into()));
             }
         }
         clock.lap(Stage::Read);
@@ -160,7 +160,7 @@ mod tests {
     #[test]
     fn without_anything_to_send_it_is_an_error() {
         let top = tree();
-        for (path, words) in [("d", "no file"), ("none", "No such file"), ("link", "No such file")] {
+        for (path, words) in [("d", "no data to send"), ("none", "No such file"), ("link", "No such file")] {
             let error = Files::below(&top.path().join(path)).unwrap_err();
             assert!(matches!(&error, TransferError::Arguments(text) if text.contains(words)), "{error}");
         }
@@ -169,7 +169,7 @@ mod tests {
             fs::write(top.path().join(name), "").unwrap();
         }
         let error = take(&mut Feed::of(Some(&files)), 1).unwrap_err();
-        assert!(error.to_string().contains("empty by now"), "{error}");
+        assert!(error.to_string().contains("have become empty"), "{error}");
         fs::remove_file(top.path().join("a")).unwrap();
         let error = take(&mut Feed::of(Some(&files)), 1).unwrap_err();
         assert!(error.to_string().contains("/a failed"), "{error}");

@@ -144,7 +144,7 @@ impl FrameHandler for Drain {
     fn start(&mut self, header: Header) -> Result<(), StreamError> {
         match header.kind {
             FrameKind::Data | FrameKind::End => Ok(()),
-            _ => Err(StreamError::Protocol("files where only bytes were announced")),
+            _ => Err(StreamError::Protocol("files, although only data without files was announced")),
         }
     }
 

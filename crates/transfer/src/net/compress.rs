@@ -35,7 +35,7 @@ const MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 const SINGLE_SEGMENT: u8 = 1 << 5;
 
 const BROKEN: &str = "compressed bytes that can't be decompressed";
-const TOO_LONG: &str = "compressed bytes with a longer window than they may have";
+const TOO_LONG: &str = "compressed bytes with a larger window than allowed";
 const ENDED: &str = "a compressed stream that ends before its connection does";
 
 /// The settings with which a stream's compression starts.

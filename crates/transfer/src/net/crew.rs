@@ -67,7 +67,7 @@ impl<'scope, 'env, W: Fn(Stream) -> WorkerEnd + Send + Sync + 'scope> Crew<'scop
         }
         let missing = sent - self.used;
         Err(TransferError::Cut(format!(
-            "{missing} of {sent} data connections broke before anything came on them"
+            "{missing} of {sent} data connections broke before any data arrived on them"
         )))
     }
 

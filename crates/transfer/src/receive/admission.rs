@@ -93,7 +93,7 @@ impl Request<'_> {
         match announced.iter().find(|source| !self.names(source)) {
             None => Ok(()),
             Some(source) => Err(TransferError::FarEnd(format!(
-                "the far end wants to send '{}', which was not asked for: nothing was written",
+                "the far end wants to send '{}', which this command didn't request: nothing was written",
                 printable(source.name.as_bytes())
             ))),
         }
@@ -116,7 +116,7 @@ pub fn refuse_reserved(announced: &[Source]) -> Result<(), TransferError> {
     match announced.iter().find(|source| source.name.components().any(is_reserved)) {
         None => Ok(()),
         Some(source) => Err(TransferError::Breach(format!(
-            "the far end breaks the protocol: it sends '{}', a name that is for temporary files of this program alone: nothing was written",
+            "the far end breaks the protocol: it sends '{}', a name reserved for temporary files of linerate: nothing was written",
             printable(source.name.as_bytes())
         ))),
     }
@@ -137,7 +137,7 @@ fn munged(entry: Cow<'_, Entry>) -> Cow<'_, Entry> {
 /// The entry, with its link text converted to the receiver's character set.
 fn with_converted_link(entry: Cow<'_, Entry>, conversion: NameConversion) -> Result<Cow<'_, Entry>, Refused> {
     let Kind::Symlink { target } = &entry.kind else { return Ok(entry) };
-    let why = "a link whose text has no form in the destination's character set";
+    let why = "a link whose target can't be written in the destination's character set";
     let Some(target) = conversion.forth(target) else {
         return Err(Refused { path: entry.path.clone(), why });
     };
@@ -268,7 +268,7 @@ impl<'a> Judge<'a> {
     /// If the first name isn't a place of this transfer.
     pub fn first_place(&self, entry: &Entry, source: u32, path: &RelPath) -> Result<RelPath, Refused> {
         let first = Entry { source, path: path.clone(), kind: Kind::Fifo, extra: None, ..*entry };
-        let why = "a hard link to what was not announced";
+        let why = "a hard link to a file that was not announced";
         let place = self.terms.landing.place(&first).map(Cow::into_owned);
         place.ok_or_else(|| Refused { path: entry.path.clone(), why })
     }
@@ -277,9 +277,10 @@ impl<'a> Judge<'a> {
         if let Some(why) = unasked(&entry.kind, entry.extra.as_deref(), &self.terms.keep) {
             return Err(why);
         }
-        let place = self.terms.landing.place(entry).ok_or("an entry that doesn't fit what was announced")?;
+        let place =
+            self.terms.landing.place(entry).ok_or("an entry that doesn't belong to an announced source")?;
         if entry.path.components().chain(place.components()).any(is_reserved) {
-            return Err("a name that is for temporary files of this program alone");
+            return Err("a name reserved for temporary files of linerate");
         }
         let conversion = self.terms.landing.conversion;
         // Rules and link texts are the sender's, so they are evaluated with the sender's names.
@@ -299,11 +300,11 @@ impl<'a> Judge<'a> {
         let is_directory = self.terms.landing.is_directory(entry.source);
         match entry.kind {
             Kind::Symlink { .. } if is_directory || !self.terms.takes_links => {
-                return Err("a symbolic link as the source itself");
+                return Err("a symbolic link in place of the source");
             }
             Kind::Symlink { ref target } => self.link_asked_for(seen, target)?,
             Kind::Directory => {}
-            _ if is_directory => return Err("something else in place of the directory that was announced"),
+            _ if is_directory => return Err("another kind of entry in place of the announced directory"),
             _ => {}
         }
         let listed = self.terms.asked.as_ref().and_then(|asked| asked.list(entry.source));
@@ -318,10 +319,10 @@ impl<'a> Judge<'a> {
     fn link_asked_for(&self, seen: &RelPath, target: &[u8]) -> Result<(), &'static str> {
         let Some(asked) = &self.terms.asked else { return Ok(()) };
         if asked.no_links {
-            return Err("a symbolic link, which this command leaves out or follows");
+            return Err("a symbolic link, although this command leaves links out or follows them");
         }
         if asked.safe_links && leads_out(seen, target) {
-            return Err("a link that leads out of the tree, which --safe-links leaves out");
+            return Err("a link that leads out of the tree, although --safe-links leaves such links out");
         }
         Ok(())
     }
@@ -343,8 +344,8 @@ impl<'a> Judge<'a> {
         }
         match self.is_left_out(&asked.rules, seen, is_directory) {
             Some(false) => Ok(()),
-            Some(true) => Err("an entry that the rules of this command leave out"),
-            None => Err("too many paths that have little in common"),
+            Some(true) => Err("an entry that this command's filter rules leave out"),
+            None => Err("too many different directories in the paths"),
         }
     }
 

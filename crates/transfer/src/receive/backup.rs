@@ -19,7 +19,7 @@ use crate::tree::safe_link::leads_out;
 /// The beginning of the error message that the backup directory can't be used.
 pub const NO_BACKUP_DIR: &str = "The backup-dir";
 /// The end of the error message that a backup could not be kept.
-pub const BACKUP_ADVICE: &str = "backups need a directory that can be made";
+pub const BACKUP_ADVICE: &str = "check that the directory for backups can be created";
 
 /// The settings for backups.
 pub struct Backups {

@@ -196,7 +196,7 @@ impl Committer<'_> {
                     return Err(lost(&format!("writing {}", entry.shown.display()), error));
                 }
                 Err(error) => {
-                    let message = format!("putting it on stable storage failed: {error}; {OF_A_MOUNT}");
+                    let message = format!("writing the file to stable storage failed: {error}; {OF_A_MOUNT}");
                     (self.problem)(problem(entry.shown, ProblemKind::Failed, message));
                 }
             }
@@ -251,7 +251,7 @@ impl Committer<'_> {
         let backups = self.near.backups.as_ref();
         let kept = backups.map(|backups| backups.keep(place, parent.as_fd(), name, self.problem));
         let Some(Err(error)) = kept else { return true };
-        let message = format!("keeping a backup of what it replaces failed: {error}; {BACKUP_ADVICE}");
+        let message = format!("keeping a backup of the replaced entry failed: {error}; {BACKUP_ADVICE}");
         (self.problem)(problem(shown, ProblemKind::Failed, message));
         false
     }
@@ -278,7 +278,7 @@ impl Committer<'_> {
             Err(Errno::ISDIR | Errno::EXIST | Errno::NOTEMPTY) if parent.has_directory(name) => {
                 "a directory of that name is in the way at the destination".to_owned()
             }
-            Err(error) => format!("giving it its name failed: {error}"),
+            Err(error) => format!("renaming the temporary file to the final name failed: {error}"),
         };
         (self.problem)(problem(shown, ProblemKind::Failed, message));
         false
@@ -346,7 +346,7 @@ impl Touched {
             match synced {
                 Err(error) if held.device == top.device => return Err(lost("writing a directory", error)),
                 Err(error) => {
-                    report(format!("putting a directory on stable storage failed: {error}; {OF_A_MOUNT}"))
+                    report(format!("writing a directory to stable storage failed: {error}; {OF_A_MOUNT}"))
                 }
                 Ok(()) => {}
             }
@@ -384,5 +384,7 @@ fn sync_device(directory: &Arc<Directory>) -> Result<(), Errno> {
 }
 
 fn lost(doing: &str, error: Errno) -> String {
-    format!("{doing} to stable storage failed: {error}; the destination can't be trusted, run the copy again")
+    format!(
+        "{doing} to stable storage failed: {error}; the copy can't be trusted; check the storage, and run the copy again"
+    )
 }

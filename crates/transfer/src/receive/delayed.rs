@@ -71,8 +71,9 @@ impl<'a> Delayed<'a> {
             None => Err(Errno::STALE),
         });
         if let Err(error) = noted {
-            let message =
-                format!("letting it wait for the others failed: {error}; it needs a directory for that");
+            let message = format!(
+                "keeping the file until all others have arrived failed: {error}; the file needs a directory for the delay"
+            );
             (self.committer.problem)(problem(shown, ProblemKind::Failed, message));
         }
         None
@@ -103,7 +104,7 @@ impl<'a> Delayed<'a> {
         let (Some(partial), Some(waiting)) = (self.partial, lock(&self.waiting).take()) else {
             return Ok(());
         };
-        let unread = |error| format!("reading back what is noted of files that wait failed: {error}");
+        let unread = |error| format!("reading the list of delayed files failed: {error}");
         let mut waiting = waiting.read().map_err(unread)?;
         while let Some((place, mut files)) = waiting.next().map_err(unread)? {
             if let Some(last) = files.pop() {
@@ -126,7 +127,7 @@ impl<'a> Delayed<'a> {
         let parent = match root.directory(&above) {
             Ok(parent) => parent,
             Err(error) => {
-                let message = format!("giving it its name failed: {error}");
+                let message = format!("renaming the temporary file to the final name failed: {error}");
                 return (committer.problem)(problem(shown, ProblemKind::Failed, message));
             }
         };

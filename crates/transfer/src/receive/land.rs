@@ -60,7 +60,7 @@ fn converted(
         let name = conversion.path(&source.name).ok_or_else(|| {
             let shown = printable(source.name.as_bytes());
             TransferError::Arguments(format!(
-                "the name of the source '{shown}' has no form in the destination's character set"
+                "the name of the source '{shown}' can't be written in the destination's character set"
             ))
         })?;
         Ok(Source { name, ..source.clone() })

@@ -68,7 +68,7 @@ pub fn clean(root: &Root, remove: bool, mut each: impl FnMut(Leftover), mut tell
         let Ok(path) = at.join(name) else { return };
         let path = root.shown(&path);
         if remove && let Err(error) = rustix::fs::unlinkat(parent, name, AtFlags::empty()) {
-            return tell(problem(path, ProblemKind::Failed, format!("removing it failed: {error}")));
+            return tell(problem(path, ProblemKind::Failed, format!("removing the file failed: {error}")));
         }
         let path = path.into_os_string().into_vec();
         each(Leftover { path, size: held.size, kind: held.kind });

@@ -52,7 +52,7 @@ impl Near {
             || options.digests && (placing.delayed || appends)
             || appends && !in_place
         {
-            let message = "parts of files are kept where they are not written in place, files grow in place, and without digests";
+            let message = "partial files can't be kept of files that are updated in place; appending needs updates in place; delayed updates and appending can't be combined with digests";
             return Err(TransferError::Arguments(message.into()));
         }
         let temporary = placing.temporary.as_deref().map(|written| temporary(destination, written));
@@ -90,7 +90,9 @@ fn others(
     let others = sync.and_then(|sync| sync.others.as_ref());
     let directories = others.map_or(&[][..], |others| &others.directories);
     if directories.len() > MAX_OTHER_TREES {
-        let message = format!("more than {MAX_OTHER_TREES} other trees: leave the oldest out");
+        let message = format!(
+            "there are more than {MAX_OTHER_TREES} directories to compare with: leave out the oldest"
+        );
         return Err(TransferError::Arguments(message));
     }
     let named = directories.iter().map(|directory| destination.beside(directory));
@@ -106,7 +108,7 @@ fn others(
             DestinationState::Nothing => "there is no such directory",
             _ => "it isn't a directory",
         };
-        let message = format!("{option}: {why}, and nothing is taken from it");
+        let message = format!("{option}: {why}; this option is ignored");
         tell(problem(named.shown(), ProblemKind::Noted, message));
         Ok(None)
     };

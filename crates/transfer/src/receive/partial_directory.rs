@@ -56,7 +56,9 @@ impl PartialDirectory {
     pub fn find(destination: &Named, placing: &Placing) -> Result<Option<Self>, TransferError> {
         let Some(written) = placing.partial.as_deref().filter(|written| !written.is_empty()) else {
             return match placing.delayed {
-                true => Err(TransferError::Arguments("files can wait only in a directory".into())),
+                true => {
+                    Err(TransferError::Arguments("delayed files need a directory for partial files".into()))
+                }
                 false => Ok(None),
             };
         };
@@ -321,7 +323,7 @@ fn components(written: &[u8]) -> Result<Vec<OsString>, TransferError> {
     match path {
         Ok(path) if !path.is_root() => Ok(names),
         _ => Err(TransferError::Arguments(format!(
-            "'{}' can't hold parts of files: name a directory below each file's own, or an absolute path",
+            "'{}' can't be used for partial files: give a path below each file's directory, or an absolute path",
             printable(written)
         ))),
     }

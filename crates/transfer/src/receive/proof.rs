@@ -17,11 +17,9 @@ use crate::receive::read_back::ReadBack;
 /// [`linerate_wire::control::Message::Again`].
 const NAMES: usize = MAX_MESSAGE / 2;
 
-const ONCE: &str = "differs from what was sent when it was read back";
-const TWICE: &str = "differs from what was sent when it was read back, twice: it didn't get its name. \
-                     The storage or the memory there can't be trusted";
-const TWICE_IN_PLACE: &str = "differs from what was sent when it was read back, twice, and has its name all the same, since \
-                              it was written into. The storage or the memory there can't be trusted";
+const ONCE: &str = "differed from the sent data when it was read back";
+const TWICE: &str = "differed twice from the sent data when it was read back, so it did not get its final name; the destination's storage or memory can't be trusted";
+const TWICE_IN_PLACE: &str = "differed twice from the sent data when it was read back, and is damaged under its final name, because it was updated in place; the destination's storage or memory can't be trusted";
 
 /// The sender's digest of a file, with which the file on storage is compared.
 #[derive(Clone, Debug)]
@@ -80,7 +78,7 @@ impl<'a> Verifier<'a> {
         let Some(proof) = &entry.proof else { return Some(entry) };
         match result {
             Some(Ok(digest)) if digest == proof.digest => return Some(entry),
-            Some(Err(error)) => self.tell(&entry, &format!("reading it back failed: {error}")),
+            Some(Err(error)) => self.tell(&entry, &format!("reading the file back failed: {error}")),
             // A file that is too short has no digest, so this case covers it too.
             Some(Ok(_)) | None if self.wants_again(proof) => {}
             Some(Ok(_)) | None if self.last_round.load(Ordering::Relaxed) => {

@@ -250,7 +250,9 @@ fn take<'a>(
         let compared = compared?;
         let (streams, announced) = received?;
         session.stand_by_until(&committed)?;
-        let touched = committing.join().unwrap_or_else(|_| Err("the committer failed".into()));
+        let touched = committing.join().unwrap_or_else(|_| {
+            Err("an error in linerate stopped the thread that writes to stable storage".into())
+        });
         Ok(Taken { touched: touched.map_err(TransferError::Failed)?, streams, announced, compared })
     })
 }
@@ -274,7 +276,9 @@ fn take_rounds<'scope, W: Fn(Stream) -> WorkerEnd + Send + Sync + 'scope>(
 /// Checks that the sender has sent all that it announced.
 fn check_whole(shared: &Reception<'_>) -> Result<(), TransferError> {
     if lock(&shared.notes.assemblies).open().any(|assembly| !assembly.has_failed()) {
-        return Err(TransferError::BadData("the far end left files unfinished".into()));
+        return Err(TransferError::BadData(
+            "the far end ended before it had sent all parts of some files".into(),
+        ));
     }
     match shared.ground.terms.missing() {
         missing if missing > 0 && shared.reports.counters.has_no_problem() => Err(TransferError::BadData(
@@ -374,9 +378,10 @@ impl<'scope, 'a: 'scope> Desk<'scope, 'a> {
     /// Passes on an offer. This never waits, since the queue has room for as many offers as may be open.
     fn hand_on(&self, offered: Offer) -> Result<(), TransferError> {
         match self.offers.try_send(offered) {
-            Err(TrySendError::Full(_)) => {
-                Err(TransferError::Breach("the far end breaks the protocol: too many offers are open".into()))
-            }
+            Err(TrySendError::Full(_)) => Err(TransferError::Breach(
+                "the far end breaks the protocol: it offers more entries before the answers than allowed"
+                    .into(),
+            )),
             // The reason why the thread ended is returned when the thread is joined.
             Ok(()) | Err(TrySendError::Disconnected(_)) => Ok(()),
         }
@@ -388,6 +393,8 @@ impl<'scope, 'a: 'scope> Desk<'scope, 'a> {
 
     fn close(self) -> Result<OfferComparison<'a>, TransferError> {
         drop(self.offers);
-        self.thread.join().unwrap_or_else(|_| Err(TransferError::Failed("comparing failed".into())))
+        self.thread.join().unwrap_or_else(|_| {
+            Err(TransferError::Failed("an error in linerate stopped the comparison".into()))
+        })
     }
 }

@@ -31,7 +31,7 @@ use crate::tree::temporary::is_reserved;
 const MAX_DEPTH: usize = 1024;
 
 /// The end of the message that entries aren't deleted because some sources could not be read.
-pub const NOT_ALL_READ: &str = ", since not all of the source could be read";
+pub const NOT_ALL_READ: &str = ", because the source could not be read completely";
 
 const IS_SOURCE: &str = "it is the source itself";
 
@@ -116,7 +116,7 @@ impl<'a> Remover<'a> {
             let left =
                 if self.left == 1 { "1 entry is".into() } else { format!("{} entries are", self.left) };
             let message =
-                format!("{left} not at the source, and not deleted, since --max-delete allows no more");
+                format!("{left} not at the source, and not deleted, because --max-delete allows no more");
             self.tell(&RelPath::root(), message);
         }
     }
@@ -173,13 +173,15 @@ impl<'a> Remover<'a> {
         let inside = scope.enter(path, &mut |name| merge_file(held.as_fd(), name));
         let (found, inside) = match (listed, inside) {
             (Ok(found), Ok(inside)) => (found, inside),
-            (Err(error), _) => return self.tell(place, format!("listing it for --delete failed: {error}")),
+            (Err(error), _) => {
+                return self.tell(place, format!("listing the directory for --delete failed: {error}"));
+            }
             (_, Err(error)) => return self.tell(place, unknown(&error)),
         };
         let root = &self.shared.ground.landing.root;
         let stays = root.has_other_paths(place, &held, |other| offered.has(other, true));
         if stays {
-            let why = "nothing in it is deleted: by links that --keep-dirlinks keeps it is several directories of the source";
+            let why = "nothing in this directory is deleted: through links (--keep-dirlinks) it stands for several directories of the source";
             self.tell(place, why.into());
         }
         let stays = stays || offered.is_on_the_way(place);
@@ -319,7 +321,7 @@ impl<'a> Remover<'a> {
         let (directory, found) = match self.open_directory(parent, name) {
             Ok(opened) => opened,
             Err(error) => {
-                self.tell(path, format!("opening it for --delete failed: {error}"));
+                self.tell(path, format!("opening the directory for --delete failed: {error}"));
                 return None;
             }
         };
@@ -371,7 +373,7 @@ impl<'a> Remover<'a> {
         let is_source = rustix::fs::fstat(held).is_ok_and(|stat| self.sources.are_found(&stat));
         let is_source = is_source && !place.is_root();
         if is_source {
-            self.tell(place, format!("nothing in it is deleted: {IS_SOURCE}"));
+            self.tell(place, format!("nothing in this directory is deleted: {IS_SOURCE}"));
         }
         is_source
             || self.spares(held.device)
@@ -388,7 +390,9 @@ impl<'a> Remover<'a> {
         if is {
             self.tell(
                 path,
-                format!("nothing in it is deleted: it lies more than {MAX_DEPTH} directories deep"),
+                format!(
+                    "nothing in this directory is deleted: its path has more than {MAX_DEPTH} components"
+                ),
             );
         }
         is
@@ -407,7 +411,7 @@ fn top_of(place: &RelPath, path: &RelPath) -> RelPath {
 }
 
 fn unknown(error: &FilterError) -> String {
-    format!("nothing in it is deleted: {error}")
+    format!("nothing in this directory is deleted: {error}")
 }
 
 /// True if no entry has this name.

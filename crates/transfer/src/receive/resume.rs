@@ -110,7 +110,7 @@ impl Resume {
 
 fn busy(landing: &Landing) -> TransferError {
     TransferError::Busy(format!(
-        "another run of the same command is at work in {}: wait for its end, or end it",
+        "another run of the same command uses {}: wait until that run has ended, or stop it",
         landing.root.shown(&RelPath::root()).display()
     ))
 }

@@ -31,7 +31,7 @@ pub enum ResendVerdict {
 /// If the receiver gave up, went away or breaks the protocol.
 pub fn verdict(session: &mut Session, shared: &Transmission<'_>) -> Result<ResendVerdict, TransferError> {
     loop {
-        match session.awaiting("its word that everything is in place", Session::receive)? {
+        match session.awaiting("its confirmation that everything is in place", Session::receive)? {
             Message::Committed(landed) => return Ok(ResendVerdict::Committed(landed)),
             Message::Again(names) => return Ok(ResendVerdict::Again(names)),
             // The receiver may have sent this message before the last data arrived.
@@ -55,7 +55,7 @@ impl Resend {
         let strange = names.iter().any(|(source, _)| *source as usize >= sources);
         if names.is_empty() || names.len() > MAX_AGAIN || strange {
             return Err(TransferError::FarEnd(
-                "the far end breaks the protocol: it wants files once more that were never sent".into(),
+                "the far end breaks the protocol: it requests files again that were never sent".into(),
             ));
         }
         Ok(Self { names: names.into_iter().collect() })
@@ -89,7 +89,7 @@ pub fn rescan(
     scanner.run(Only { wanted: &mut wanted, planner: planner.numbered_from(SECOND), linked });
     for (source, path) in &wanted.names {
         let shown = shared.sources[*source as usize].shown(path);
-        let message = "came damaged to stable storage, and is no longer there to be sent once more";
+        let message = "is damaged at the destination, and is gone from the source, so it can't be sent again";
         (shared.problem)(problem(shown, ProblemKind::Changed, message));
     }
 }

@@ -14,7 +14,7 @@ use crate::send::sender::Sent;
 
 /// The reason why a host whose files were damaged gets no more data through other hosts, so that it must get
 /// the rest in another way.
-pub(super) const DAMAGED: &str = "files came damaged to its stable storage";
+pub(super) const DAMAGED: &str = "some files are damaged on its storage";
 
 /// The data that the transfers to all hosts of a chain or tree share.
 pub struct ChainLead {

@@ -170,10 +170,10 @@ impl<'a> Offers<'a> {
     fn answered(&mut self, Answer { wants, blocks }: Answer) -> Result<(), Stopped> {
         self.blocks = blocks.into_iter();
         let Some((offered, seen)) = self.open.pop_front() else {
-            return Err(self.breach("it answers an offer that was not made"));
+            return Err(self.breach("it answers an offer that this end didn't make"));
         };
         if offered.len() != wants.len() {
-            return Err(self.breach("it answers an offer with another number of wants than entries"));
+            return Err(self.breach("its answer has another number of entries than the offer"));
         }
         let mut entries = offered.into_iter().zip(seen).zip(wants);
         entries.try_for_each(|((Offered { entry, .. }, seen), want)| self.wanted(entry, seen, want))
@@ -199,7 +199,7 @@ impl<'a> Offers<'a> {
             Want::Missing { chunk, present } => {
                 let (size, parts) = self.cut(&entry, chunk)?;
                 if present.len() as u64 != parts.div_ceil(8) {
-                    return Err(self.breach("what it has of a file doesn't have the file's length"));
+                    return Err(self.breach("its list of a file's chunks doesn't have the file's length"));
                 }
                 let cut = Cut { cut: chunk, there: HeldChunks::Present(present) };
                 self.planner.add_large(entry, seen, size, cut)
@@ -209,7 +209,7 @@ impl<'a> Offers<'a> {
             Want::Differing { chunk, digests } => {
                 let (size, parts) = self.cut(&entry, chunk)?;
                 if digests.len() as u64 > parts {
-                    return Err(self.breach("it names more chunks than the file has"));
+                    return Err(self.breach("it lists more chunks than the file has"));
                 }
                 let cut = Cut { cut: chunk, there: HeldChunks::Older(digests) };
                 self.planner.add_large(entry, seen, size, cut)
@@ -224,7 +224,9 @@ impl<'a> Offers<'a> {
                 self.counters.unchanged.file(0);
                 self.planner.add_proof(entry, seen, size)
             }
-            _ => Err(self.breach("it wants a digest that it didn't ask for, or of what has none")),
+            _ => Err(self.breach(
+                "it requests a digest of an entry that has none, or although digests weren't requested",
+            )),
         }
     }
 
@@ -234,7 +236,9 @@ impl<'a> Offers<'a> {
             Kind::File { size } if self.appends && rest.0 > 0 && rest.0 < size => {
                 self.planner.add_rest(entry, seen, size, rest)
             }
-            _ => Err(self.breach("it wants the rest of what has none, or where none was asked for")),
+            _ => Err(self.breach(
+                "it requests the rest of an entry that has none, or although this command doesn't append",
+            )),
         }
     }
 
@@ -242,13 +246,13 @@ impl<'a> Offers<'a> {
     /// blocks, this waits.
     fn blocks(&mut self, entry: Entry, seen: Seen, block: u64, count: u32) -> Result<(), Stopped> {
         let Kind::File { size } = entry.kind else {
-            return Err(self.breach("it has blocks of something that is no file"));
+            return Err(self.breach("it offers blocks of an entry that isn't a file"));
         };
         let fits =
             block.is_power_of_two() && (BLOCK_LEAST..=BLOCK_MOST).contains(&block) && block <= size / 8;
         let sums: Vec<_> = self.blocks.by_ref().take(count as usize).collect();
         if !fits || !self.moves || count == 0 || sums.len() < count as usize {
-            return Err(self.breach("it has blocks that don't fit the file, or didn't come"));
+            return Err(self.breach("it offers blocks that don't fit the file, or didn't send them"));
         }
         while self.live.load(Ordering::Acquire) > LIVE_BLOCKS {
             if self.stop.load(Ordering::Relaxed) {
@@ -271,14 +275,14 @@ impl<'a> Offers<'a> {
     /// The file's size in bytes, and the number of chunks of `chunk` bytes into which it will be cut.
     fn cut(&self, entry: &Entry, chunk: u64) -> Result<(u64, u64), Stopped> {
         let Kind::File { size } = entry.kind else {
-            return Err(self.breach("it wants parts of something that is no file"));
+            return Err(self.breach("it requests parts of an entry that isn't a file"));
         };
         let parts = size.div_ceil(chunk.max(1));
         if self.digests && !chunk.is_power_of_two() {
-            return Err(self.breach("it wants a file in chunks that have no digests"));
+            return Err(self.breach("it requests a file in chunks that can't have digests"));
         }
         if !(CHUNK_LEAST..=CHUNK_MOST).contains(&chunk) || parts < 2 || u32::try_from(parts).is_err() {
-            return Err(self.breach("it wants a file in chunks that don't fit it"));
+            return Err(self.breach("it requests a file in chunks of an invalid size"));
         }
         Ok((size, parts))
     }

@@ -49,7 +49,7 @@ const QUEUE: usize = 32;
 /// The error message that no source can be copied.
 pub const NONE_FOUND: &str = "none of the sources can be copied";
 /// The message that all sources are missing, in a case in which that isn't an error.
-pub const NONE_IS_THERE: &str = "none of the sources is there";
+pub const NONE_IS_THERE: &str = "none of the sources exists";
 
 /// The result of the sending end.
 pub struct Sent {

@@ -42,7 +42,7 @@ impl UnderWay {
         let begun = lock(&self.0);
         if number >= begun.end {
             return Err(TransferError::Breach(format!(
-                "the far end breaks the protocol: it wants no more of file {number}, which was never sent"
+                "the far end breaks the protocol: it cancels file {number}, which was never sent"
             )));
         }
         if let Some(file) = begun.files.get(&number).and_then(Weak::upgrade) {

@@ -31,7 +31,7 @@ use crate::tree::reading::{hash, read_while};
 use crate::tree::root::Directory;
 
 pub(super) const SHORTER: &str = "became shorter while it was read; not copied";
-pub(super) const CHANGED: &str = "changed while it was read; the copy may mix old and new";
+pub(super) const CHANGED: &str = "changed while it was read; the copy may mix old and new data";
 
 /// The kind of a problem with a file that is being sent, and the message.
 pub(super) type FileProblem = (ProblemKind, String);

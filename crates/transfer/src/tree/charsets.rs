@@ -75,7 +75,7 @@ impl Charset {
             }
             Some(_) => Err(format!("{label:?}: names can't be written in this character set")),
             None => Err(format!(
-                "{label:?} is no character set that is known here: try UTF-8, ISO-8859-1, or a label of the Encoding Standard"
+                "{label:?} isn't a known character set: write UTF-8, ISO-8859-1, or another label of the Encoding Standard"
             )),
         }
     }

@@ -91,7 +91,7 @@ impl Landing {
         };
         if !source.directory {
             return Err(TransferError::Arguments(format!(
-                "the destination {} is a directory and the source a file: name the file's place in it",
+                "the destination {} is a directory and the source a file: name the file's path in that directory",
                 at.shown.display()
             )));
         }
@@ -244,7 +244,7 @@ impl Landing {
         places.sort();
         if let Some(twice) = places.windows(2).find(|pair| pair[0] == pair[1] && !pair[0].is_root()) {
             return Err(TransferError::Arguments(format!(
-                "two sources are both named {:?} and would land on each other in {}: copy them one by one",
+                "two sources are both named {:?} and would overwrite each other in {}: copy them one by one",
                 twice[0],
                 path.display()
             )));
@@ -286,7 +286,7 @@ fn takes_name(there: &DestinationState, sources: &[Source]) -> Result<bool, Stri
         (DestinationState::Nothing, _) => {
             let count = sources.len();
             return Err(format!(
-                "doesn't exist, and {count} sources need a directory: end it in '/' to have it made"
+                "doesn't exist, and {count} sources need a directory: write a '/' at its end, so that it is created"
             ));
         }
         (_, [source]) if !source.directory => match there {
@@ -296,8 +296,13 @@ fn takes_name(there: &DestinationState, sources: &[Source]) -> Result<bool, Stri
         (DestinationState::Link, [_]) => {
             "is a symbolic link that leads to no directory: remove it, or name another place"
         }
-        (_, [_]) => "is a file, a directory can't be copied onto it",
-        _ => return Err(format!("is a file, and {} sources need a directory: name another", sources.len())),
+        (_, [_]) => "is a file, and a directory can't replace it",
+        _ => {
+            return Err(format!(
+                "is a file, and {} sources need a directory: name a directory",
+                sources.len()
+            ));
+        }
     };
     Err(refusal.into())
 }

@@ -71,7 +71,9 @@ pub fn belong_in(directory: impl AsFd) -> bool {
 
 /// The message that an entry isn't copied because its name belongs to a file of this process.
 pub fn refusal(option: &str) -> String {
-    format!("isn't copied: this command writes its own file of that name ({option}); name another file there")
+    format!(
+        "isn't copied, because this command writes its own file of that name ({option}); name another file for {option}"
+    )
 }
 
 #[cfg(test)]

@@ -50,7 +50,7 @@ pub fn expand(named: Named) -> Result<Vec<Named>, Problem> {
         found = found.iter().flat_map(|directory| step(&named, directory, component)).collect();
     }
     if found.is_empty() {
-        let why = "no such source, and as a pattern it matches nothing";
+        let why = "there is no source with this name, and as a pattern it matches no file";
         return Err(problem(OsStr::from_bytes(&named.written), ProblemKind::Failed, why));
     }
     found.sort();

@@ -39,9 +39,9 @@ use names::Looked;
 
 /// Why an entry isn't sent to a receiver with another character set, if that set can't express its name or a
 /// name in its link text.
-const NO_FORM: &str = "cannot be converted: its name has no form in the destination's character set, or isn't in the source's; not copied";
+const NO_FORM: &str = "cannot be converted: its name isn't valid in the source's character set, or can't be written in the destination's; not copied";
 const LINK_NO_FORM: &str =
-    "cannot be converted: what it leads to has no form in the destination's character set; not copied";
+    "cannot be converted: the link's target can't be written in the destination's character set; not copied";
 
 /// Takes the scanner's entries.
 pub trait Taker {
@@ -317,7 +317,7 @@ impl<T: Taker> ScanWalk<'_, '_, T> {
             self.found(source, path.clone(), &led.stat, at, (bare, whole || !is_directory))?;
         }
         if is_directory && led.is_followed && is_above(levels, &led.stat) {
-            let why = "is a symbolic link to a directory above it; nothing in it is sent";
+            let why = "is a symbolic link to a directory above it; its contents are not sent";
             self.tell(source, &path, ProblemKind::Failed, why.into());
         } else if is_directory && wanted.entered && self.is_here(level, &led.stat) {
             let scope = level.scope.clone();
@@ -368,7 +368,7 @@ impl<T: Taker> ScanWalk<'_, '_, T> {
         stat: Result<Stat, Errno>,
     ) -> Option<(RelPath, Stat)> {
         let Some(path) = level.path.join(name).ok().filter(RelPath::fits_below_a_name) else {
-            let doing = "going deeper: the path is longer than can be sent";
+            let doing = "sending an entry whose path is too long";
             self.fail(source, &level.path, doing, Errno::NAMETOOLONG);
             return None;
         };
@@ -410,7 +410,7 @@ impl<T: Taker> ScanWalk<'_, '_, T> {
                 Some(ScanLevel { path, listing, ahead: VecDeque::new(), fd, scope, whole })
             }
             Err(error) => {
-                self.tell(source, &path, ProblemKind::Failed, format!("nothing in it is sent: {error}"));
+                self.tell(source, &path, ProblemKind::Failed, format!("its contents are not sent: {error}"));
                 None
             }
         }

@@ -122,7 +122,7 @@ impl SourceRoot {
         let root = if finding.follows { root.following_links() } else { Ok(root) };
         let root = root.and_then(|root| if finding.noatime { root.keeping_atimes() } else { Ok(root) });
         let root = root.map_err(|error| {
-            problem(&shown, ProblemKind::Failed, format!("can't be opened once more: {error}"))
+            problem(&shown, ProblemKind::Failed, format!("can't be opened again: {error}"))
         })?;
         Ok(Self { root, file, is_link, shown, source })
     }

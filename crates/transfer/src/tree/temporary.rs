@@ -18,8 +18,7 @@ pub use name::{JOURNAL, JOURNAL_DIGITS, Name, is_journal, is_reserved, nonce_of}
 pub use names::Names;
 
 /// The message that an entry isn't sent because this program reserves its name for temporary files.
-pub const RESERVED: &str = "has a name that is for this program's temporary files; not copied. \
-                            'linerate clean' removes what a transfer has left";
+pub const RESERVED: &str = "has a name reserved for linerate's temporary files; not copied. 'linerate clean' removes the remains of a transfer";
 
 /// An entry without a name or with a temporary name. It is removed if this value is dropped before the entry
 /// gets its real name, unless a journal lists it.

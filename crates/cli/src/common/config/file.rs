@@ -82,7 +82,7 @@ fn text(path: &Path, owner: ConfigOwner) -> Result<Option<String>, String> {
     };
     let metadata = file.metadata().map_err(|error| format!("it can't be read: {error}"))?;
     if !metadata.is_file() {
-        return Err("it is no file".into());
+        return Err("it isn't a regular file".into());
     }
     refuse_strangers(&metadata, owner)?;
     let mut bytes = Vec::new();
@@ -114,11 +114,11 @@ fn refuse_strangers(metadata: &Metadata, owner: ConfigOwner) -> Result<(), Strin
     let uid = metadata.uid();
     if !may_own(uid) {
         return Err(format!(
-            "it belongs to user {uid}, and not to you or root: chown it, or give the command that would read it --no-config"
+            "it belongs to user {uid}, not to you or root: change its owner (chown), or give the command --no-config"
         ));
     }
     if metadata.mode() & 0o022 != 0 {
-        return Err("users other than its owner may write it: chmod go-w, or give the command that would read it --no-config".into());
+        return Err("users other than its owner may write it: change its mode (chmod go-w), or give the command --no-config".into());
     }
     Ok(())
 }
@@ -219,12 +219,13 @@ impl ConfigReader<'_> {
     /// The error message for a name that isn't a key.
     fn unknown(&self, name: &str) -> String {
         if name == "no-encrypt" {
-            return "no-encrypt is only for the command line: data must never travel in clear unless the user asks \
-                    for it"
+            return "no-encrypt is allowed only on the command line, so that data never travels in clear by accident"
             .into();
         }
         if self.cp.get_arguments().any(|arg| arg.get_long() == Some(name)) {
-            return format!("{name} belongs on the command line, since it changes what a command does");
+            return format!(
+                "{name} is allowed only on the command line, because it changes the command's effect"
+            );
         }
         let slips = KEYS.iter().map(|key| (strsim::jaro_winkler(name, key.name), key.name));
         match slips.max_by(|a, b| a.0.total_cmp(&b.0)) {

@@ -142,7 +142,7 @@ fn parse(parser: ValueParser, value: &str) -> Result<(), String> {
     let parsed = command.try_get_matches_from([format!("--value={value}")]);
     parsed.map(drop).map_err(|error| {
         let why = error.source().map_or_else(
-            || "it doesn't take this value".to_owned(),
+            || "this value isn't allowed".to_owned(),
             |source| numbers::why(source).unwrap_or_else(|| source.to_string()),
         );
         if why.contains(value) { why } else { format!("'{value}': {why}") }
@@ -160,7 +160,7 @@ fn refuse_host_keys(option: &str) -> Result<(), String> {
     let value = option[name.len()..].to_ascii_lowercase();
     if name.is_empty() {
         return Err(format!(
-            "'{option}' is no option of ssh: an option begins with its name, as in Compression=no"
+            "'{option}' isn't an option of ssh: an option begins with its name, as in Compression=no"
         ));
     }
     let is_strict = name == HOST_KEYS[0] && ["yes", "ask"].contains(&value.trim_matches([' ', '\t', '=']));

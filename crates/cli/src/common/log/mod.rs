@@ -299,7 +299,7 @@ impl LoggedFile {
         let refused = |why: &str| Failure::usage(format!("--log-file {shown} {why}; nothing was done"));
         let lines = opened(path).map_err(|why| refused(&format!("can't be opened: {why}")))?;
         if !is_descriptor(path) && lines.beginning(BEGINNING).is_some_and(|bytes| !begins_log(&bytes)) {
-            return Err(refused(&format!("isn't a log of linerate's, and stays as it is: {ADVICE}")));
+            return Err(refused(&format!("isn't a log of linerate, so nothing is appended to it: {ADVICE}")));
         }
         keep_own(path);
         Ok(Self { lines: Mutex::new(lines), shown, is_faulty: AtomicBool::new(false) })
@@ -314,7 +314,7 @@ impl LoggedFile {
             && !self.is_faulty.swap(true, Ordering::Relaxed)
         {
             tell!(
-                "linerate: --log-file {} can't be written, and lacks at least this event: {error}; the run continues",
+                "linerate: --log-file {} can't be written, so the log lacks at least this event: {error}; the run continues",
                 self.shown
             );
         }
@@ -322,7 +322,7 @@ impl LoggedFile {
 }
 
 fn opened(path: &Path) -> Result<LineFile, String> {
-    const FIFO: &str = "it is a fifo: the run would have to wait for its reader";
+    const FIFO: &str = "it is a fifo, and the run would have to wait for a reader";
     let lines = LineFile::open(path).map_err(|error| match path.metadata() {
         Ok(there) if there.file_type().is_fifo() => FIFO.to_owned(),
         _ => error.to_string(),

@@ -19,7 +19,7 @@ const MOST: usize = 64;
 pub struct FanArgs {
     /// One of several destinations; all arguments are sources
     ///
-    /// Give the option once for each destination. The source is read once for all. Each destination succeeds or fails by itself.
+    /// Give the option once for each destination. The source is read only once. Each destination succeeds or fails by itself.
     #[arg(long, value_name = "HOST:PATH", help_heading = "Several destinations")]
     to: Vec<OsString>,
     /// Copy to the destinations in FILE, one a line
@@ -29,9 +29,9 @@ pub struct FanArgs {
     to_file: Option<PathBuf>,
     /// How the data gets there: star, chain, tree or auto
     ///
-    /// star: this host sends to each. chain: this host sends to the first, which passes the data on to the second, and so on,
-    /// so it leaves this host once. tree: as a chain, but each passes the data on to two others. auto: chain for three
-    /// destinations and more, otherwise star.
+    /// star: this host sends to each destination. chain: this host sends to the first destination, which passes the data on to
+    /// the second, and so on; the data leaves this host once. tree: like a chain, but each destination passes the data on to two
+    /// others. auto: a chain for three or more destinations, otherwise a star.
     #[arg(
         long,
         value_name = "SHAPE",
@@ -45,13 +45,13 @@ pub struct FanArgs {
 /// The route of the data to several hosts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum FanShape {
-    /// From here to each of them
+    /// From this host to each destination
     Star,
-    /// From here to the first, from it to the second, and so on
+    /// From this host to the first destination, from there to the second, and so on
     Chain,
-    /// From here to the first, from it to two others, and so on
+    /// From this host to the first destination, from there to two others, and so on
     Tree,
-    /// Chain for three and more
+    /// Chain for three or more destinations, otherwise star
     Auto,
 }
 
@@ -173,12 +173,13 @@ impl FanArgs {
 /// The message names the option, and what to do instead.
 pub fn check(task: &Task, to: &FanPlaces, has_metrics: bool) -> Result<(), Failure> {
     let refused = |option: &str, instead: &str| {
-        Err(Failure::usage(format!("{option} is for one destination, and there are several: {instead}")))
+        Err(Failure::usage(format!("{option} is for a single destination, but there are several: {instead}")))
     };
     match task {
-        _ if task.manifest.is_some() => {
-            refused("--manifest", "copy to one of them with it; use --verify for the proof at each")
-        }
+        _ if task.manifest.is_some() => refused(
+            "--manifest",
+            "copy to one destination with this option; --verify checks the copy at each",
+        ),
         _ if task.options.remove_sources => {
             refused("--remove-source-files", "remove the sources yourself when all destinations have them")
         }
@@ -191,7 +192,9 @@ fn check_shape(task: &Task, to: &FanPlaces) -> Result<(), Failure> {
     let shape = to.handing_on().filter(|_| task.options.sync.is_some() && to.shape != FanShape::Auto);
     let refused = |shape: HandingOn| {
         let name = shape.name();
-        format!("--fan-out={name} is for cp: sync sends to each destination what it lacks, so leave it out")
+        format!(
+            "--fan-out={name} is only for cp, because sync sends different data to each destination: leave the option out"
+        )
     };
     shape.map_or(Ok(()), |shape| Err(Failure::usage(refused(shape))))
 }
@@ -209,8 +212,7 @@ fn check_sources(places: &[OsString]) -> Result<(), Failure> {
         Some(place) => {
             let place = shown(place);
             format!(
-                "{place} counts as a source, since --to names the destinations, and the sources must be on this host: \
-                 write --to {place} if it is a destination; from another host copy to one destination at a time"
+                "{place} counts as a source, because --to names the destinations, but with --to the sources must be on this host: write --to {place} if it is a destination; to copy from another host, name one destination at a time"
             )
         }
     };
@@ -233,8 +235,7 @@ fn check_destinations(to: &[OsString]) -> Result<(), Failure> {
         return Err(Failure::usage(message));
     }
     if to.len() > MOST {
-        let message =
-            format!("{} destinations are more than {MOST}: copy to some of them at a time", to.len());
+        let message = format!("{} destinations are too many: copy to at most {MOST} at a time", to.len());
         return Err(Failure::usage(message));
     }
     Ok(())

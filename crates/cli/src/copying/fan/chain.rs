@@ -66,7 +66,7 @@ impl Copy {
             if self.interrupted.load(Ordering::Relaxed) {
                 return Err(self.given_up(&mut far.session, TransferError::Interrupted));
             }
-            return Err(leave(&mut far.session, "no other host was ready in time to pass it on"));
+            return Err(leave(&mut far.session, "no other host was ready in time to pass the data on"));
         };
         let own = place.get_or_init(|| own);
         let linked = self.link(&mut far.session, own, member);
@@ -102,8 +102,14 @@ impl Copy {
         let lost = Arc::new(move |next: u8, why: String| {
             if let Some(own) = place.get() {
                 let (chain, next) = (&own.chain, next.into());
-                output.note(&format!("{} gets nothing more from here: {why}", chain.name(next)));
-                chain.lead.breaks(next, &format!("{} gave it up: {why}", chain.name(own.place)));
+                output.note(&format!(
+                    "{} sends no more data to {}: {why}",
+                    chain.name(own.place),
+                    chain.name(next)
+                ));
+                chain
+                    .lead
+                    .breaks(next, &format!("{} stopped sending to this host: {why}", chain.name(own.place)));
             }
         });
         FarSession::chained(&far_end, job, options.timeout, self.near_end(), lost)
@@ -120,7 +126,7 @@ impl Copy {
         own: &RollPlace,
         member: &RollMember<'_>,
     ) -> Result<(), TransferError> {
-        let no_place = || TransferError::Failed("there is no such place among the hosts".into());
+        let no_place = || TransferError::Failed("the chain has no such position".into());
         let listening = session.link(own.link().ok_or_else(no_place)?)?;
         let mut next = Vec::new();
         for (place, there) in member.listens(own, listening.clone()) {
@@ -132,7 +138,7 @@ impl Copy {
             match Some(candidates).filter(|found| !found.is_empty()).and_then(|found| own.next(place, found))
             {
                 Some(named) => next.push(named),
-                None => self.out_of_reach(own, place, "it has no address for data"),
+                None => self.out_of_reach(own, place, "that host has no address for data"),
             }
         }
         for (place, why) in session.name_next(next)? {
@@ -152,8 +158,8 @@ impl Copy {
     /// Records that the agent can't reach a host to which it should forward.
     fn out_of_reach(&self, own: &RollPlace, place: usize, why: &str) {
         let (chain, name) = (&own.chain, own.chain.name(place));
-        self.output.note(&format!("{name} can't be reached from here: {why}"));
-        chain.lead.breaks(place, &format!("{} can't reach it: {why}", chain.name(own.place)));
+        self.output.note(&format!("{} can't connect to {name}: {why}", chain.name(own.place)));
+        chain.lead.breaks(place, &format!("{} can't connect to this host: {why}", chain.name(own.place)));
     }
 
     /// For the first host, waits until all hosts are connected. Then reports the way of the data connection.

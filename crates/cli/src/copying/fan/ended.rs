@@ -77,7 +77,7 @@ impl EndedCopy {
 
     /// The result of a copy whose thread has panicked.
     pub fn broken(target: &FanTarget) -> Self {
-        let failure = Failure::failed("an error in this program ended it".into());
+        let failure = Failure::failed("an error in linerate ended this copy".into());
         Self::new(target, Err(failure), CopyWay::Shared, Duration::ZERO)
     }
 
@@ -125,7 +125,7 @@ impl EndedCopy {
         match self.way {
             _ if !self.reached => Some("not reached".to_owned()),
             CopyWay::Shared => None,
-            CopyWay::LeftBehind => Some("left behind the others".to_owned()),
+            CopyWay::LeftBehind => Some("fell behind the others".to_owned()),
             CopyWay::HandedOn(shape) if self.message.is_none() => {
                 Some(format!("through the {}", shape.name()))
             }
@@ -181,9 +181,9 @@ fn last_line(done: usize, all: usize, end: &FanEnd) -> String {
     let read = show_bytes(end.read);
     match all - done {
         0 if end.is_dry => format!("all {all} destinations were compared; nothing was changed"),
-        0 => format!("all {all} destinations have everything; {read} read here"),
+        0 => format!("all {all} destinations are complete; {read} read on this host"),
         _ => format!(
-            "{done} of {all} destinations have everything; {read} read here; run the same command again for the others"
+            "{done} of {all} destinations are complete; {read} read on this host; run the same command again for the others"
         ),
     }
 }

@@ -38,7 +38,7 @@ fn draw(output: &Output, watched: &[(String, Arc<Mutex<Meters>>)], begun: Instan
     bar.set_position(done);
     let least = shares.iter().filter(|share| share.done < share.found).min_by_key(|share| share.done);
     let least = least.map_or_else(String::new, |share| {
-        format!(", least at {}: {} of {}", share.name, show_bytes(share.done), show_bytes(share.found))
+        format!(", slowest {}: {} of {}", share.name, show_bytes(share.done), show_bytes(share.found))
     });
     let rate = show_rate(done, begun.elapsed().as_secs_f64());
     bar.set_message(format!(

@@ -75,7 +75,7 @@ fn a_copy_goes_on_without_its_client_and_is_found_again() {
     let Some(trio) = trio() else { return };
     large_tree(&trio);
     says(&trio, "dst", &["no detached jobs"]);
-    trio.run("attach", args!["dst"]).exits(2).says(&["linerate: dst: there are no detached jobs here"]);
+    trio.run("attach", args!["dst"]).exits(2).says(&["linerate: dst: this host has no detached jobs"]);
     let run = left(&trio, &["--bwlimit", "4m"], "to").exits(0);
     let id = job(&run);
     run.says(&["continues between src and dst", &format!("linerate attach dst:{id}")]);
@@ -181,7 +181,9 @@ fn a_killed_source_is_named_by_both_records_and_gone_on_from() {
     let job = ended(&trio, "dst");
     assert_eq!((&job["state"], &job["exit"]), (&"failed".into(), &5.into()), "{job}");
     trio.run("attach", args!["dst"]).exits(5).says(&["linerate: src: "]);
-    trio.run("attach", args!["src"]).exits(1).says(&["gone without a result", "run the same copy again"]);
+    trio.run("attach", args!["src"])
+        .exits(1)
+        .says(&["process ended without a result", "run the same copy again"]);
     says(&trio, "src", &["died, sends"]);
     goes_on(&trio);
 }
@@ -195,7 +197,7 @@ fn a_killed_destination_has_died_and_is_gone_on_from() {
     trio.processes("dst").iter().for_each(|process| send(*process, Signal::KILL));
     assert_eq!(ended(&trio, "dst")["state"], "died");
     assert_eq!(ended(&trio, "src")["state"], "failed");
-    trio.run("attach", args!["dst"]).exits(1).says(&["gone without a result"]);
+    trio.run("attach", args!["dst"]).exits(1).says(&["process ended without a result"]);
     goes_on(&trio);
 }
 
@@ -270,7 +272,7 @@ fn problems_of_single_entries_are_told_to_whoever_asks_later() {
     assert_eq!((&job["state"], &job["exit"]), (&"finished".into(), &3.into()), "{job}");
     let run = trio.run("attach", args!["dst"]).exits(3);
     let words =
-        ["linerate: src:", "pipe: ", "linerate: dst:", "small", "2 entries are not there or not whole"];
+        ["linerate: src:", "pipe: ", "linerate: dst:", "small", "2 entries are missing or incomplete"];
     run.says(&words);
     trio.cp(line).exits(3).says(&words);
 }
@@ -320,7 +322,7 @@ fn two_that_reach_each_other_in_no_way_are_not_left_alone() {
     let _walls = [End::A, End::B].map(|host| Wall::refusing(&trio.case, host, "7261-7264"));
     let run = left(&trio, &["--port-range", "7261-7264"], "to").exits(5);
     run.says(&[
-        "linerate: dst: it can't connect to src: ",
+        "linerate: dst: dst can't connect to src: ",
         "and src can't connect to dst: ",
         "7261-7264",
         "leave out --detach",
@@ -382,7 +384,7 @@ fn what_cannot_go_on_alone_is_refused_at_once() {
         .says(&["linerate: src: ", "missing"]);
     trio.restrict("dst", &format!("--below {}", trio.case.far.display()));
     left(&trio, &[], "to").exits(2).says(&["linerate: dst: this login may not leave a process behind"]);
-    trio.run("status", args!["dst"]).exits(2).says(&["may not ask about detached jobs"]);
+    trio.run("status", args!["dst"]).exits(2).says(&["may not query detached jobs"]);
     trio.assert_all_gone();
     assert_eq!(status(&trio, "src").len(), 0, "nothing is noted of what never began");
     fs::remove_file(here).unwrap();
@@ -401,8 +403,8 @@ fn records_that_others_may_have_made_are_not_believed() {
         }
     };
     set(0o755);
-    trio.run("status", args!["dst"]).exits(1).says(&["closed to all others"]);
-    left(&trio, &[], "to").exits(1).says(&["linerate: dst: ", "closed to all others"]);
+    trio.run("status", args!["dst"]).exits(1).says(&["with mode 0700"]);
+    left(&trio, &[], "to").exits(1).says(&["linerate: dst: ", "with mode 0700"]);
     trio.assert_all_gone();
     set(0o700);
     let secret = trio.client().join("secret");

@@ -144,7 +144,7 @@ fn a_host_that_hangs_is_given_up_and_named() {
     stopped.iter().for_each(|process| send(*process, Signal::STOP));
     let run = running.end_within(Duration::from_secs(20));
     stopped.iter().for_each(|process| send(*process, Signal::KILL));
-    run.exits(5).says(&["linerate: dst: ", "nothing was heard", "--timeout"]);
+    run.exits(5).says(&["linerate: dst: ", "sent nothing", "--timeout"]);
     goes_on(&trio);
 }
 

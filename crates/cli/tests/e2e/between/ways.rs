@@ -32,7 +32,7 @@ fn a_destination_that_cant_be_reached_connects_to_the_source() {
     let run = copies(&trio, &["--streams", "4", "--bwlimit", "10m", "--port-range", "7211-7214"]);
     run.says(&[
         "src can't connect to dst",
-        "asking dst to connect to src",
+        "now dst tries to connect to src",
         "data connection: from dst to src",
         "encrypted, 4 streams",
     ]);
@@ -54,8 +54,8 @@ fn with_no_way_between_them_the_data_goes_through_the_client_and_it_cant_read_it
     let options = ["--port-range", "7231-7234", "--verify"];
     copies(&trio, &options).says(&[
         "warning: dst can't connect to src",
-        "the data goes through this host, on one stream and encrypted from end to end",
-        "open a TCP port of 7231-7234 from one of the two to the other",
+        "the data goes through this host on one stream, encrypted from end to end",
+        "open a TCP port of 7231-7234 from one of the two hosts to the other",
         "data connection: through this host, encrypted from src to dst",
         " encrypted, 1 stream;",
     ]);

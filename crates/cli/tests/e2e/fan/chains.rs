@@ -221,8 +221,12 @@ fn a_chain_is_for_copies() {
     let Some(fleet) = fleet(2) else { return };
     write(fleet.case.near.join("tree/file"), "x");
     let refused = fleet.start("sync", args!["--fan-out=chain", "tree"]).end().exits(2);
-    refused.says(&["--fan-out=chain is for cp"]);
-    fleet.start("sync", args!["--fan-out=tree", "tree"]).end().exits(2).says(&["--fan-out=tree is for cp"]);
+    refused.says(&["--fan-out=chain is only for cp"]);
+    fleet
+        .start("sync", args!["--fan-out=tree", "tree"])
+        .end()
+        .exits(2)
+        .says(&["--fan-out=tree is only for cp"]);
     fleet.start("sync", args!["--fan-out=auto", "tree"]).end().exits(0);
     let unknown = fleet.start("cp", args!["--fan-out=ring", "-r", "tree"]).end().exits(2);
     unknown.says(&["chain", "star", "tree"]);

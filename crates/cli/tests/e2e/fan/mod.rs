@@ -99,7 +99,7 @@ fn people_get_a_row_for_each_host() {
         "h0  1 file, 3.15 MB in ",
         "h1  1 file, 3.15 MB in ",
         "; done",
-        "all 2 destinations have everything; 3.15 MB read here",
+        "all 2 destinations are complete; 3.15 MB read on this host",
     ]);
     fs::remove_file(fleet.at(1).join("to/file")).unwrap();
     let dry = fleet.start("sync", args!["-n", "tree"]).end().exits(0);
@@ -120,7 +120,7 @@ fn a_host_that_is_not_there_leaves_the_others_alone() {
     run.says(&[
         "linerate: nowhere: ",
         "nowhere  not reached; failed (exit code 5): no agent could be started at the far end",
-        "2 of 3 destinations have everything",
+        "2 of 3 destinations are complete",
     ]);
     (0..2).for_each(|number| assert_alike(&tree, &fleet.at(number).join("to")));
 }
@@ -246,13 +246,17 @@ fn what_does_not_go_with_several_destinations_is_refused_by_name() {
     write(fleet.case.near.join("file"), "x");
     let refused =
         |command: &str, args, words: &[&str]| drop(fleet.start(command, args).end().exits(2).says(words));
-    refused("cp", args!["--manifest", "sums", "file"], &["--manifest is for one destination", "--verify"]);
+    refused(
+        "cp",
+        args!["--manifest", "sums", "file"],
+        &["--manifest is for a single destination", "--verify"],
+    );
     refused(
         "sync",
         args!["--remove-source-files", "file"],
-        &["--remove-source-files is for one destination"],
+        &["--remove-source-files is for a single destination"],
     );
-    refused("cp", args!["--metrics", "x.prom", "file"], &["--metrics is for one destination"]);
+    refused("cp", args!["--metrics", "x.prom", "file"], &["--metrics is for a single destination"]);
     refused("cp", args!["file", "h0:x"], &["h0:x counts as a source", "write --to h0:x"]);
     refused("cp", args!["file", "--to", "/mnt"], &["--to /mnt is on this host"]);
     refused("cp", args!["file", "--to", fleet.place(0, "to")], &["is named twice"]);

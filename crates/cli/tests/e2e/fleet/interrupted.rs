@@ -50,7 +50,7 @@ fn a_shard_that_is_run_twice_at_the_same_time_is_moved_once() {
     let fleet = Fleet::of_one_shard(&case, 8_000_000);
     let first = fleet.start_run(args!["--shard", "0", "--bwlimit", "4mb"]);
     assert!(within(PATIENCE, || fleet.states()[0].0 == "running"), "{}", first.said());
-    fleet.run(args!["--shard", "0", "--no-wait"]).exits(1).says(&["attempt 1 is at work on host"]);
+    fleet.run(args!["--shard", "0", "--no-wait"]).exits(1).says(&["attempt 1 is running on host"]);
     let second = fleet.run(args!["--shard", "0"]).exits(0);
     assert!(second.err.contains("shard 0 is done: by attempt 1"), "{second}");
     first.end().exits(0);

@@ -117,7 +117,7 @@ fn of_two_submissions_at_once_one_is_refused() {
     let refused: Vec<&Run> = both.iter().filter(|run| run.code == Some(1)).collect();
     assert!(both.iter().any(|run| run.code == Some(0)), "{} {}", both[0], both[1]);
     let [refused] = *refused else { panic!("{} {}", both[0], both[1]) };
-    let why = ["another 'linerate fleet submit' of this plan is at work", "still has 2 tasks in the queue"];
+    let why = ["another 'linerate fleet submit' of this plan is running", "still has 2 tasks in the queue"];
     assert!(why.iter().any(|why| refused.err.contains(why)), "{refused}");
     assert_eq!(slurm.say("squeue", args!["--noheader", "--array"]).lines().count(), 2);
     slurm.say("scancel", args!["--partition", "site1"]);

@@ -59,7 +59,7 @@ def instead(kind, *other):
     return once(kind, lambda _: other)
 
 
-def lost(place, reason=b"it has taken nothing for 10 s"):
+def lost(place, reason=b"it has received nothing for 10 s"):
     return p.NEXT_LOST, p.lost_next(place, reason)
 
 

@@ -90,19 +90,19 @@ impl ChainHost {
     /// # Errors
     /// The reason why the part isn't accepted.
     pub fn open<'a>(&self, payload: &'a [u8], so_far: &mut ChainProgress) -> Result<&'a [u8], &'static str> {
-        let part = SealedPart::decode(payload, self.link.hosts.into()).ok_or("a part that is none")?;
+        let part = SealedPart::decode(payload, self.link.hosts.into()).ok_or("a malformed part")?;
         let theirs = part.mark(self.link.place.into()).ok_or("a part without a mark")?;
         let digest = blake3::hash(part.bytes);
         let ours = mark(&self.link.key, part.stream, part.number, &digest);
         // This comparison of hashes takes constant time.
         if blake3::Hash::from_bytes(ours) != blake3::Hash::from_bytes(theirs) {
-            return Err("a part that isn't as the source has sent it");
+            return Err("a part that differs from the one that the source sent");
         }
         if part.number != so_far.next || so_far.stream.is_some_and(|stream| stream != part.stream) {
-            return Err("parts in another order than the source has sent them");
+            return Err("parts in another order than the source sent them");
         }
         if so_far.stream.is_none() && !lock(&self.streams).insert(part.stream) {
-            return Err("a stream of the source's for the second time");
+            return Err("the same stream of the source twice");
         }
         so_far.stream = Some(part.stream);
         so_far.next += 1;

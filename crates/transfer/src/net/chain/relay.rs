@@ -114,7 +114,7 @@ fn too_slow(rate: f64, at_first: f64) -> Option<String> {
     let megabits = |rate: f64| rate * 8.0 / 1e6;
     let (now, first) = (megabits(rate), megabits(at_first));
     let text = format!(
-        "it takes {now:.1} Mbit/s, less than a quarter of the {first:.1} at which data first came here"
+        "it receives only {now:.1} Mbit/s, less than a quarter of the initial rate of {first:.1} Mbit/s"
     );
     (rate < TOO_SLOW * at_first).then_some(text)
 }
@@ -232,7 +232,7 @@ impl<'a> Stillness<'a> {
             (self.moved, self.since) = (moved, Instant::now());
         } else if self.since.elapsed() > self.relay.patience() {
             let seconds = self.relay.patience().as_secs();
-            self.relay.lose(&format!("it has taken nothing for {seconds} s"));
+            self.relay.lose(&format!("it has received nothing for {seconds} s"));
         }
     }
 }
@@ -258,7 +258,7 @@ mod tests {
     #[test]
     fn a_host_at_half_the_rate_is_slow_and_not_too_slow() {
         assert_eq!(too_slow(25e6, 50e6), None);
-        let why = "it takes 80.0 Mbit/s, less than a quarter of the 400.0 at which data first came here";
+        let why = "it receives only 80.0 Mbit/s, less than a quarter of the initial rate of 400.0 Mbit/s";
         assert_eq!(too_slow(10e6, 50e6).as_deref(), Some(why));
     }
 }

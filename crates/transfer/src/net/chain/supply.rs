@@ -72,7 +72,7 @@ impl Supply {
         if self.still > self.patience {
             let seconds = self.patience.as_secs();
             return Err(format!(
-                "nothing has come from the host before this one for {seconds} s, although the source has sent more"
+                "the previous host has sent nothing for {seconds} s, although the source has sent more"
             ));
         }
         if is_all { self.look_at_the_rest(source, idle) } else { Ok(()) }
@@ -99,8 +99,7 @@ impl Supply {
         }
         let seconds = self.patience.as_secs();
         Err(format!(
-            "the source has sent everything, but the host before this one has passed it on for {seconds} s at less than an eighth \
-             of the source's rate"
+            "the source has sent everything, but for {seconds} s the previous host has passed the data on at less than an eighth of the source's rate"
         ))
     }
 }
@@ -187,7 +186,7 @@ mod tests {
         bed.sent.wire += MIB;
         let second = PATIENCE + 1;
         let why = (0..3).find_map(|more| bed.look(false, second + more).err()).unwrap();
-        assert!(why.contains("nothing has come from the host before this one for 14 s"), "{why}");
+        assert!(why.contains("the previous host has sent nothing for 14 s"), "{why}");
     }
 
     #[test]

@@ -67,7 +67,7 @@ impl Session {
     /// # Errors
     /// If the agent goes away, or sends something else.
     pub fn hear_listening(&mut self) -> Result<Listening, TransferError> {
-        match self.awaiting("its word on where it listens for data", Self::receive)? {
+        match self.awaiting("its data port", Self::receive)? {
             Message::Listening(listening) => Ok(listening),
             _ => Err(out_of_turn()),
         }

@@ -147,12 +147,12 @@ impl Session {
         if !self.is_chained() {
             return Ok(());
         }
-        let said = self.awaiting("its word on the place among the hosts", Self::receive)?;
+        let said = self.awaiting("this host's position in the chain", Self::receive)?;
         let Message::Link(link) = said else { return Err(out_of_turn()) };
         (self.peer.public_key, self.cookie) = (link.previous.clone(), link.cookie);
         self.make_link(options.clear)?;
         self.listen_and_tell(options, !self.dials_client_alone)?;
-        let said = self.awaiting("its word on the hosts that get the data from here", Self::receive)?;
+        let said = self.awaiting("the list of next hosts", Self::receive)?;
         let Message::Next(hosts) = said else { return Err(out_of_turn()) };
         let relays = self.reach_next(hosts, options.clear)?;
         let host = ChainHost::new(link, relays).ok_or_else(out_of_turn)?;
@@ -167,7 +167,7 @@ impl Session {
         let reached: Vec<_> = thread::scope(|scope| {
             let dial = |(host, link)| scope.spawn(move || dial_next(host, link, is_alone, interrupted));
             let dialling: Vec<_> = hosts.into_iter().zip(links).map(dial).collect();
-            let broken = |_| Err("an error in the agent ended the attempt".to_owned());
+            let broken = |_| Err("the agent failed while it connected".to_owned());
             dialling.into_iter().map(|thread| thread.join().unwrap_or_else(broken)).collect()
         });
         let mut relays = Vec::new();
@@ -213,7 +213,7 @@ fn dial_next(
     interrupted: &AtomicBool,
 ) -> Result<(NextHost, Stream), String> {
     if is_alone {
-        return Err(format!("it connects to no other host than its client's; {BY_WHOM}"));
+        return Err(format!("this login may connect only to its client's host; {BY_WHOM}"));
     }
     let ChainNext { place, public_key: _, cookie, candidates, behind } = host;
     let candidates = &candidates[..candidates.len().min(MAX_CANDIDATES)];

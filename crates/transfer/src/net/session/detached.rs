@@ -55,7 +55,7 @@ impl Session {
     /// # Errors
     /// If the agent gives up or goes away before that.
     pub fn wait_until_under_way(&mut self) -> Result<(), TransferError> {
-        match self.awaiting("its word that it goes on alone", Self::receive)? {
+        match self.awaiting("its confirmation that it continues without this process", Self::receive)? {
             Message::UnderWay => Ok(()),
             _ => Err(out_of_turn()),
         }
@@ -70,7 +70,7 @@ impl Session {
         &mut self,
         mut each: impl FnMut(JobNews) -> Result<(), TransferError>,
     ) -> Result<(), TransferError> {
-        self.awaiting("the next word on its jobs", |session| {
+        self.awaiting("the next record of its jobs", |session| {
             while session.last_report().is_none() {
                 match session.poll()? {
                     Some(Message::JobRecord(record)) if record.len() <= MAX_JOB_RECORD => {
@@ -139,8 +139,9 @@ impl Session {
             }
         };
         let dials = matches!(self.opener, Opener::Dial(_));
-        ControlLink::of(stream, dials, options.ports)
-            .map_err(|error| TransferError::Failed(format!("the connection to the other host: {error}")))
+        ControlLink::of(stream, dials, options.ports).map_err(|error| {
+            TransferError::Failed(format!("using the connection to the other host failed: {error}"))
+        })
     }
 
     /// The agent: sends its last message to its client, after which it no longer needs the client.
@@ -171,7 +172,7 @@ impl Session {
             None => Ok(()),
             Some(_) if self.interrupted.load(Ordering::Relaxed) => Err(TransferError::Interrupted),
             Some(why) => Err(TransferError::FarEnd(format!(
-                "there is no data connection between the two hosts, though there is one for messages: {why}"
+                "the two hosts have a connection for messages, but can't open one for data: {why}"
             ))),
         }
     }

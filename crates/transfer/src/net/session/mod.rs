@@ -51,7 +51,7 @@ pub const TICK: Duration = Duration::from_millis(100);
 /// The most data streams of one transfer.
 pub const MAX_STREAMS: u32 = 64;
 /// Advice to a user who named too many sources for one transfer.
-pub(crate) const FEWER: &str = "name their directory with -r, or copy in several runs";
+pub(crate) const FEWER: &str = "name the sources' directory with -r, or copy in several runs";
 
 /// The client's parameters of a session.
 pub struct Client {
@@ -303,7 +303,7 @@ impl Session {
     }
 
     fn greet(&mut self) -> Result<(), TransferError> {
-        let first = self.awaiting("its first message, as of an agent that runs,", Self::receive)?;
+        let first = self.awaiting("its first message", Self::receive)?;
         let Message::Hello(peer) = first else { return Err(out_of_turn()) };
         if peer.protocol != PROTOCOL {
             let other = if self.is_agent { "the client" } else { "the far end" };
@@ -397,7 +397,7 @@ pub(crate) fn check_length(message: &Message) -> Result<(), TransferError> {
         return Ok(());
     }
     Err(TransferError::Arguments(format!(
-        "the sources' names come to {length} bytes, and one transfer can announce {MAX_MESSAGE}: {FEWER}"
+        "the names of the sources have {length} bytes together, but one transfer can announce at most {MAX_MESSAGE}: {FEWER}"
     )))
 }
 
@@ -410,7 +410,7 @@ fn job_options(job: &Job) -> Option<&Options> {
 }
 
 pub(crate) fn out_of_turn() -> TransferError {
-    TransferError::Breach("the far end answers out of turn".into())
+    TransferError::Breach("the far end sends an unexpected message".into())
 }
 
 fn printable(text: &str) -> String {

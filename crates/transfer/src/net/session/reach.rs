@@ -109,7 +109,7 @@ impl Session {
             self.connected = Some(Instant::now());
             return self.more(1);
         }
-        let said = self.awaiting("its word on where it listens for data", Self::receive)?;
+        let said = self.awaiting("its data port", Self::receive)?;
         let Message::Listening(there) = said else { return Err(out_of_turn()) };
         if let Some(peer) = self.linked {
             return self.reach_linked(peer, &there, options);
@@ -118,15 +118,14 @@ impl Session {
             return Ok(());
         }
         let Some(direct) = self.reach_directly(&there)? else { return Ok(()) };
-        self.observer.note(&format!("{direct}; asking the far end to connect back"));
+        self.observer.note(&format!("{direct}; now the far end tries to connect to this host"));
         let Some(back) = self.reach_back(&there, options)? else { return Ok(()) };
         let ports =
             options.ports.map_or("a TCP port (choose it with --port-range)".to_owned(), |(first, last)| {
                 format!("a TCP port of {first}-{last}")
             });
         self.observer.note(&format!(
-            "warning: {back}; the data goes through ssh, on one stream, and will be slow: open {ports} \
-             from one host to the other"
+            "warning: {back}; the data goes through ssh on one stream, which will be slow: open {ports} from one host to the other"
         ));
         self.send(&Message::UseTunnel)?;
         self.tunnel()
@@ -144,9 +143,9 @@ impl Session {
         let further = there.further.iter().map(|address| SocketAddr::new(*address, first.port()));
         let addresses: Vec<_> = there.candidates.iter().copied().chain(further).collect();
         let (routes, missing) = routes::find(interfaces, &addresses);
-        missing
-            .iter()
-            .for_each(|name| self.observer.note(&format!("warning: no way to the far end over {name}")));
+        missing.iter().for_each(|name| {
+            self.observer.note(&format!("warning: the far end can't be reached over {name}"))
+        });
         self.routes = Arc::new(DataRoutes::new(routes));
         let opened = over_routes(&self.routes, &self.peer.cookie, &link, &*self.observer);
         if self.interrupted.load(Ordering::Relaxed) {
@@ -154,7 +153,7 @@ impl Session {
         }
         let Some((address, stream)) = opened else {
             if *interfaces != Interfaces::One {
-                self.observer.note("warning: the data takes the way to the far end that the kernel chooses");
+                self.observer.note("warning: the data takes the kernel's route to the far end");
             }
             return Ok(false);
         };
@@ -217,7 +216,7 @@ impl Session {
                 self.arrived(stream);
                 Ok(None)
             }
-            Err(_) => Ok(Some("no connection came back".to_owned())),
+            Err(_) => Ok(Some("the far end didn't connect to this host".to_owned())),
         }
     }
 
@@ -226,7 +225,7 @@ impl Session {
     pub(super) fn answer_to_connect_back(&mut self) -> Result<Option<String>, TransferError> {
         loop {
             let connected = |session: &mut Self| session.receive_within(CONNECT_BACK_TIME);
-            match self.awaiting("its word on connecting back", connected)? {
+            match self.awaiting("its answer whether it can connect to this host", connected)? {
                 Message::ConnectedBack { error } => return Ok(error),
                 early @ (Message::Sources(_) | Message::Ready { .. }) if self.early.is_none() => {
                     self.early = Some(early);
@@ -333,7 +332,7 @@ impl Session {
         let (client, _) = ssh_addresses();
         let may = |there: &SocketAddr| !self.dials_client_alone || client == Some(there.ip());
         if let Some(stranger) = candidates.iter().find(|there| !may(there)) {
-            let error = format!("{stranger} isn't where this login came from; {BY_WHOM}");
+            let error = format!("{stranger} isn't the address from which this login came; {BY_WHOM}");
             return self.send(&Message::ConnectedBack { error: Some(error) });
         }
         let there =

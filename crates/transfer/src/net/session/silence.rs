@@ -143,19 +143,14 @@ impl Session {
         let (seconds, option) = (longest.as_secs(), if silence.has_option { " (--timeout)" } else { "" });
         if !silence.pulse.is_there() {
             return Err(TransferError::Cut(format!(
-                "nothing was heard of the far end for {seconds} s{option}, where {} was to come: it hangs, or the path to it \
-                 is gone{}",
+                "the far end sent nothing for {seconds} s{option}, while this end waited for {}: the far end hangs, or the path to it is broken{}",
                 silence.awaited,
-                if silence.has_option {
-                    "; where it is merely slow, a longer --timeout waits for it"
-                } else {
-                    ""
-                }
+                if silence.has_option { "; if it is only slow, give a longer --timeout" } else { "" }
             )));
         }
         if self.registry.is_dead(longest) {
             return Err(TransferError::Cut(format!(
-                "the far end is there, and for {seconds} s{option} a data connection to it has been dead"
+                "the far end answers, but a data connection to it has had no acknowledgement for {seconds} s{option}"
             )));
         }
         Ok(())
@@ -170,7 +165,9 @@ impl Session {
             let (work, ended) = with_end(work);
             let working = scope.spawn(work);
             self.stand_by_until(&ended)?;
-            working.join().map_err(|_| TransferError::Failed("this end failed while it finished".into()))
+            working
+                .join()
+                .map_err(|_| TransferError::Failed("this end failed in the last step of the transfer".into()))
         })
     }
 

@@ -45,7 +45,7 @@ impl Session {
     /// # Errors
     /// If the agent gives up or goes away.
     pub fn receive_leftovers(&mut self, mut each: impl FnMut(&Leftover)) -> Result<(), TransferError> {
-        self.awaiting("the next of its leftovers", |session| {
+        self.awaiting("the next entry of its list of remains", |session| {
             while session.report.is_none() {
                 match session.poll()? {
                     Some(Message::Leftover(left)) => each(&left),
@@ -83,7 +83,7 @@ impl Session {
     /// # Errors
     /// If the receiver has no destination for a source, or goes away.
     pub fn wait_for_ready(&mut self) -> Result<(bool, u8), TransferError> {
-        match self.awaiting("its word that it has a place for everything", Self::receive)? {
+        match self.awaiting("its confirmation that the destination takes every source", Self::receive)? {
             Message::Ready { offers, window } => Ok((offers, window)),
             _ => Err(out_of_turn()),
         }
@@ -94,7 +94,7 @@ impl Session {
     /// # Errors
     /// If the receiver gave up or goes away.
     pub fn keeps_source_names(&mut self) -> Result<bool, TransferError> {
-        match self.awaiting("its word on where everything lands", Self::receive)? {
+        match self.awaiting("the names of the destinations", Self::receive)? {
             Message::Within(within) => Ok(within),
             _ => Err(out_of_turn()),
         }
@@ -106,7 +106,7 @@ impl Session {
     /// # Errors
     /// If the receiver gave up or goes away.
     pub fn wait_for_commit(&mut self) -> Result<Totals, TransferError> {
-        match self.awaiting("its word that everything is in place", Self::receive)? {
+        match self.awaiting("its confirmation that everything is in place", Self::receive)? {
             Message::Committed(landed) => Ok(landed),
             _ => Err(out_of_turn()),
         }
@@ -192,7 +192,7 @@ impl Session {
     /// If the agent goes away before that.
     pub fn wait_for_report(&mut self) -> Result<(Stages, Usage), TransferError> {
         let begun = Instant::now();
-        self.awaiting("its report, behind its word that everything is in place,", |session| {
+        self.awaiting("its report after the transfer", |session| {
             while begun.elapsed() < REPORT_TIME {
                 if let Some(report) = session.report.take() {
                     return Ok(report);
@@ -200,7 +200,7 @@ impl Session {
                 // Other messages arrive too late to matter, and are ignored.
                 drop(session.poll()?);
             }
-            Err(TransferError::FarEnd("the far end doesn't report".into()))
+            Err(TransferError::FarEnd("the far end sends no report".into()))
         })
     }
 

@@ -218,5 +218,5 @@ impl Session {
 }
 
 fn gone() -> TransferError {
-    TransferError::FarEnd("the far end went away".into())
+    TransferError::FarEnd("the far end ended early".into())
 }

@@ -361,7 +361,7 @@ impl<'b, H: FrameHandler> Frames<'_, 'b, H> {
     fn cut(&mut self, mut plain: &'b [u8]) -> Result<(), StreamError> {
         loop {
             if self.ended && !plain.is_empty() {
-                return Err(StreamError::Protocol("frames behind the end"));
+                return Err(StreamError::Protocol("frames after the last frame"));
             }
             match self.parser.next(&mut plain)? {
                 None => return Ok(()),
@@ -381,7 +381,7 @@ impl<'b, H: FrameHandler> Frames<'_, 'b, H> {
     fn start(&mut self, header: Header) -> Result<(), StreamError> {
         *self.is_packed = header.kind == FrameKind::Packed;
         let Some(unpacking) = self.unpacking else {
-            let refused = StreamError::Protocol("a compressed frame, where nothing is to be compressed");
+            let refused = StreamError::Protocol("a compressed frame, although compression is off");
             let asked = !*self.is_packed && header.sure == 0;
             return if asked { self.handler.start(header) } else { Err(refused) };
         };
@@ -390,7 +390,7 @@ impl<'b, H: FrameHandler> Frames<'_, 'b, H> {
             return Ok(());
         }
         if !unpacking.parser.is_between_frames() {
-            return Err(StreamError::Protocol("a frame in the middle of a compressed one"));
+            return Err(StreamError::Protocol("a frame inside a compressed frame"));
         }
         self.handler.start(header)
     }
@@ -431,7 +431,9 @@ fn unpacked(
     while let Some(piece) = parser.next(&mut plain)? {
         match piece {
             Piece::Start(header) if !header.kind.may_be_packed() || header.sure > 0 => {
-                return Err(StreamError::Protocol("a frame among compressed ones that can't be one of them"));
+                return Err(StreamError::Protocol(
+                    "a frame that may not be compressed among compressed frames",
+                ));
             }
             Piece::Start(header) => {
                 if matches!(header.kind, FrameKind::Batch | FrameKind::Data) {

@@ -148,7 +148,7 @@ fn hear_go(tls: &mut Tls, channel: &mut impl Read, incoming: &mut Vec<u8>) -> io
 fn read_some(channel: &mut impl Read, incoming: &mut Vec<u8>) -> io::Result<()> {
     let start = incoming.len();
     if start > 4 * FLIGHT {
-        return Err(invalid("a handshake without an end"));
+        return Err(invalid("a handshake that doesn't end"));
     }
     incoming.resize(start + FLIGHT, 0);
     let read = channel.read(&mut incoming[start..]);

@@ -68,7 +68,7 @@ pub fn whole_record(incoming: &[u8]) -> io::Result<Option<usize>> {
     let Some((header, rest)) = incoming.split_first_chunk::<RECORD_HEADER>() else { return Ok(None) };
     let length = usize::from(u16::from_be_bytes([header[3], header[4]]));
     if ContentType::from(header[0]) != ContentType::ApplicationData || length > LARGEST {
-        return Err(invalid("no TLS record"));
+        return Err(invalid("malformed TLS records"));
     }
     Ok((rest.len() >= length).then_some(RECORD_HEADER + length))
 }
@@ -137,7 +137,7 @@ impl Tls {
     /// # Errors
     /// If the record was changed on its way, or isn't allowed at this point.
     pub fn open<'a>(&mut self, record: &'a mut [u8]) -> io::Result<OpenedRecord<'a>> {
-        let contents = record.get_mut(RECORD_HEADER..).ok_or_else(|| invalid("no TLS record"))?;
+        let contents = record.get_mut(RECORD_HEADER..).ok_or_else(|| invalid("malformed TLS records"))?;
         let message =
             InboundOpaqueMessage::new(ContentType::ApplicationData, ProtocolVersion::TLSv1_2, contents);
         let message = self.opening.decrypt(message, self.opened).map_err(broken)?;
@@ -227,7 +227,9 @@ fn parts(secrets: ConnectionTrafficSecrets) -> Result<(AeadKey, Iv), Error> {
         Secrets::Aes128Gcm { key, iv }
         | Secrets::Aes256Gcm { key, iv }
         | Secrets::Chacha20Poly1305 { key, iv } => Ok((key, iv)),
-        _ => Err(Error::General("a cipher without a record layer was agreed on".into())),
+        _ => {
+            Err(Error::General("the ends agreed on a cipher that this program can't use for records".into()))
+        }
     }
 }
 

@@ -27,7 +27,11 @@ impl RecordSealer {
             Secrets::Aes128Gcm { key, iv } => (&AES_128_GCM, key, iv),
             Secrets::Aes256Gcm { key, iv } => (&AES_256_GCM, key, iv),
             Secrets::Chacha20Poly1305 { key, iv } => (&CHACHA20_POLY1305, key, iv),
-            _ => return Err(Error::General("a cipher without a record layer was agreed on".into())),
+            _ => {
+                return Err(Error::General(
+                    "the ends agreed on a cipher that this program can't use for records".into(),
+                ));
+            }
         };
         Ok(Self { key: unbound(cipher, &key)?, iv, next })
     }
@@ -68,5 +72,5 @@ impl RecordSealer {
 
 fn unbound(cipher: &'static aead::Algorithm, key: &AeadKey) -> Result<LessSafeKey, Error> {
     let key = UnboundKey::new(cipher, key.as_ref().get(..cipher.key_len()).unwrap_or_default());
-    key.map(LessSafeKey::new).map_err(|_| Error::General("the agreed key has another length".into()))
+    key.map(LessSafeKey::new).map_err(|_| Error::General("the agreed key has a wrong length".into()))
 }

@@ -70,7 +70,7 @@ fn refused(rules: &[&str], list: &str, safe_links: bool, entry: Entry) -> Option
 fn links_are_refused_where_none_were_asked_for() {
     let judged =
         |no_links, kind| judged(&[], "", Options { no_links, ..Options::default() }, entry("x", kind));
-    assert!(judged(true, link("y")).unwrap().contains("which this command leaves out"));
+    assert!(judged(true, link("y")).unwrap().contains("this command leaves links out"));
     assert_eq!((judged(true, FILE), judged(false, link("y"))), (None, None));
     let follows = Options { copy_links: true, ..Options::default() };
     assert!(self::judged(&[], "", follows, entry("x", link("y"))).unwrap().contains("or follows"));
@@ -90,7 +90,7 @@ fn a_source_is_a_link_only_as_with_rsync() {
         judged.err().map(|refused| refused.to_string())
     };
     assert_eq!(own(true, false), None);
-    assert!(own(false, false).unwrap().contains("a symbolic link as the source itself"));
+    assert!(own(false, false).unwrap().contains("a symbolic link in place of the source"));
     assert!(own(true, true).unwrap().contains("--safe-links"));
 }
 
@@ -112,8 +112,8 @@ fn judged(rules: &[&str], list: &str, options: Options, entry: Entry) -> Option<
 fn a_source_is_what_was_announced() {
     let own = |kind| refused(&[], "", false, entry("", kind));
     assert_eq!(own(Kind::Directory), None);
-    assert!(own(FILE).unwrap().contains("directory that was announced"));
-    assert!(own(link("/etc")).unwrap().contains("a symbolic link as the source itself"));
+    assert!(own(FILE).unwrap().contains("in place of the announced directory"));
+    assert!(own(link("/etc")).unwrap().contains("a symbolic link in place of the source"));
 }
 
 #[test]

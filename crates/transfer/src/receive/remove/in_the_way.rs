@@ -24,7 +24,7 @@ impl Remover<'_> {
         self.shown_below = top_of(place, path);
         let opened = self.open_directory(parent.as_fd(), name);
         let (directory, found) =
-            opened.map_err(|error| format!("looking into the directory in the way failed: {error}"))?;
+            opened.map_err(|error| format!("reading the directory in the way failed: {error}"))?;
         let gone = self.empty_the_way(path, place, &directory, found).and_then(|()| {
             let remove = || rustix::fs::unlinkat(parent, name, AtFlags::REMOVEDIR);
             let removed = if self.sync.dry_run { Ok(()) } else { remove() };
@@ -51,7 +51,11 @@ impl Remover<'_> {
             return Ok(());
         }
         if !self.sync.delete && !self.sync.force {
-            let advice = if self.shared.settings.listed { "remove it there" } else { "--delete removes it" };
+            let advice = if self.shared.settings.listed {
+                "remove that directory"
+            } else {
+                "--delete removes the directory"
+            };
             return Err(format!("{in_the_way}; {advice}"));
         }
         let scope = self.scope_in(path, place, &directory.fd).map_err(|error| unknown(&error))?;
@@ -85,6 +89,6 @@ impl Remover<'_> {
             return Ok(());
         }
         self.take_away(place, parent.as_fd(), name)
-            .map_err(|error| format!("removing what is in the directory's way failed: {error}"))
+            .map_err(|error| format!("removing the entry in the directory's way failed: {error}"))
     }
 }

@@ -250,7 +250,7 @@ impl Assembly {
 
     /// The root hash of the contents that the sender read.
     pub(super) fn digest(&self) -> Result<Digest, StreamError> {
-        let size = self.size().ok_or(StreamError::Protocol("parts of what is no file"))?;
+        let size = self.size().ok_or(StreamError::Protocol("parts of an entry that isn't a file"))?;
         let parts = std::mem::take(&mut *lock(&self.digests));
         digest::join(parts, size)
             .ok_or(StreamError::Protocol("parts of a file whose digests can't be joined"))

@@ -69,7 +69,7 @@ impl ReceiveWorker<'_> {
     pub fn finish_directories(&mut self, touched: &mut Touched) -> Result<(), String> {
         let empty = Spool::new(self.shared.ground.landing.root.top());
         let noted = std::mem::replace(&mut *lock(&self.shared.notes.directories), empty);
-        let unread = |error| format!("reading back what is noted of directories failed: {error}");
+        let unread = |error| format!("reading the list of directories failed: {error}");
         let mut noted = noted.read().map_err(unread)?;
         while let Some((path, notes)) = noted.next().map_err(unread)? {
             let Kept { opened, planned } = notes.into_iter().fold(Kept::default(), Kept::and);

@@ -35,7 +35,7 @@ impl ReceiveWorker<'_> {
         for record in records {
             self.land(record.map_err(|_| StreamError::Protocol("a damaged batch"))?)?;
             if is_peers && ground.landing.root.made_early() - made > MAX_MADE {
-                return Err(StreamError::Protocol("too many directories that come behind what is in them"));
+                return Err(StreamError::Protocol("too many directories that follow their own contents"));
             }
         }
         self.payload = payload;
@@ -55,7 +55,7 @@ impl ReceiveWorker<'_> {
         let landed = match &admitted.entry().kind {
             Kind::Directory => match self.directory(&admitted) {
                 Ok(true) => Ok(()),
-                Ok(false) => return Err(StreamError::Protocol("a directory that came before")),
+                Ok(false) => return Err(StreamError::Protocol("the same directory twice")),
                 Err(error) => Err(error),
             },
             Kind::File { .. } => self.small_file(&admitted, contents, digest),

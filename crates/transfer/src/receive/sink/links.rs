@@ -75,7 +75,7 @@ impl ReceiveWorker<'_> {
     pub fn make_further_names(&mut self, touched: &mut Touched, known: Known<'_>) -> Result<(), String> {
         let empty = Spool::new(self.shared.ground.landing.root.top());
         let noted = std::mem::replace(&mut *lock(&self.shared.notes.further_names), empty);
-        let unread = |error| format!("reading back what is noted of hard links failed: {error}");
+        let unread = |error| format!("reading the list of hard links failed: {error}");
         let mut noted = noted.read().map_err(unread)?;
         while let Some((place, mut names)) = noted.next().map_err(unread)? {
             let Some(name) = names.pop() else { continue };
@@ -122,13 +122,14 @@ impl ReceiveWorker<'_> {
     ) -> Result<(), String> {
         let first = self.first_name(&name.first).ok_or_else(|| {
             let shown = self.shown(&name.first);
-            format!("is a hard link to {}, which this transfer didn't bring", shown.display())
+            format!("is a hard link to {}, which this transfer did not copy", shown.display())
         })?;
         if self.shared.ground.terms.refuses_links_out()
             && self.leads_out_by(self.shared.ground.terms.seen(place, &name.name.1), &first)
         {
             return Err(
-                "is one more name of a link, which leads out of the tree from there (--safe-links)".into()
+                "is a further name of a symbolic link that leads out of the tree from here (--safe-links)"
+                    .into(),
             );
         }
         let made = match self.link(place, &first, touched) {

@@ -202,7 +202,8 @@ impl<'a> ReceiveWorker<'a> {
         let there = self.shared.ground.landing.root.directory(&parent).and_then(|parent| parent.stat(name));
         let is_left = there.is_ok_and(|there| is_left_alone(sync, admitted.entry(), &there));
         if is_left {
-            let message = "is there already and left alone; it came all the same";
+            let message =
+                "is skipped, because it exists at the destination; the far end sent it nevertheless";
             (self.shared.reports.problem)(problem(
                 self.shown(admitted.place()),
                 ProblemKind::Skipped,
@@ -373,7 +374,7 @@ impl<'a> ReceiveWorker<'a> {
         };
         let why = match error {
             Errno::LOOP => "a symbolic link is in the way at the destination".to_owned(),
-            Errno::NOTDIR => "something that is no directory is in the way at the destination".to_owned(),
+            Errno::NOTDIR => "an entry that isn't a directory is in the way at the destination".to_owned(),
             error if is_of_storage(error) => format!("{error}; {OF_A_MOUNT}"),
             error => error.to_string(),
         };
@@ -415,7 +416,7 @@ impl FrameHandler for ReceiveWorker<'_> {
     fn done(&mut self, kind: FrameKind) -> Result<(), StreamError> {
         self.clock.lap(Stage::Cipher);
         if self.shared.settings.dry_run && kind != FrameKind::End {
-            return Err(StreamError::Protocol("data, where nothing is to be written"));
+            return Err(StreamError::Protocol("data in a dry run"));
         }
         match kind {
             FrameKind::Batch => self.batch(),
@@ -424,7 +425,7 @@ impl FrameHandler for ReceiveWorker<'_> {
             FrameKind::Digest if self.awaits_digest() => self.digest(),
             FrameKind::GiveUp => self.give_up(),
             FrameKind::End if self.part.is_some() => {
-                Err(StreamError::Protocol("the end in the middle of a chunk"))
+                Err(StreamError::Protocol("the end of the stream inside a chunk"))
             }
             FrameKind::End => Ok(()),
             FrameKind::Same => self.same(),
@@ -432,7 +433,7 @@ impl FrameHandler for ReceiveWorker<'_> {
             FrameKind::Split => self.split(),
             FrameKind::Copy => self.moved(),
             FrameKind::Digest | FrameKind::Packed | FrameKind::Sealed => {
-                Err(StreamError::Protocol("a frame that wasn't asked for"))
+                Err(StreamError::Protocol("an unexpected frame"))
             }
         }
     }

@@ -50,7 +50,7 @@ struct MovedPiece {
 impl ReceiveWorker<'_> {
     /// Handles a reference to the older version: copies the next bytes of the part from its blocks.
     pub(super) fn moved(&mut self) -> Result<(), StreamError> {
-        let unasked = StreamError::Protocol("a piece of an older version that this end didn't name");
+        let unasked = StreamError::Protocol("a piece of an older version that this end didn't offer");
         let Some(part) = &mut self.part else { return Err(unasked) };
         let (at, left, is_first) = (part.at, part.left(), part.is_untouched());
         let Some(piece) = piece(&self.payload, at).filter(|piece| piece.length <= left) else {
@@ -178,13 +178,13 @@ impl Assembly {
         let (is_head, is_tail) = (!from.is_multiple_of(block), !(from + length).is_multiple_of(block));
         if is_head && !is_first || is_tail && !is_last {
             return Err(StreamError::Protocol(
-                "it names part of a block of an older version that isn't at the edge of the part that it sends",
+                "a part of an older version's block that isn't at the beginning or end of the sent part",
             ));
         }
         let mut edges = lock(&self.edges);
         let fits = (!is_head || edges.add(false, (at, from)))
             && (!is_tail || edges.add(true, (at + length, from + length)));
-        if fits { Ok(is_head || is_tail) } else { Err(StreamError::Protocol("too many pieces of blocks")) }
+        if fits { Ok(is_head || is_tail) } else { Err(StreamError::Protocol("too many partial blocks")) }
     }
 }
 

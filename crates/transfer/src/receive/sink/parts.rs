@@ -36,7 +36,7 @@ use crate::tree::temporary::Temporary;
 /// from the digests of the next run. Chunks for which digests are compared have at least this length.
 pub const BLOCK: u64 = 1 << 20;
 
-pub(super) const STANDS: &str = "data of a file of which only the digest was asked for";
+pub(super) const STANDS: &str = "data of a file of which only the digest was requested";
 
 impl ReceiveWorker<'_> {
     pub(super) fn chunk(&mut self) -> Result<(), StreamError> {
@@ -61,7 +61,7 @@ impl ReceiveWorker<'_> {
         if chunk.offset > 0 {
             let Some(shorter) = shorter.filter(|shorter| shorter.st_size as u64 == chunk.offset) else {
                 return Err(StreamError::Protocol(
-                    "the rest of a file whose beginning this end has not named",
+                    "the rest of a file although this end didn't offer its beginning",
                 ));
             };
             return self.rest_target((chunk.file, chunk.origin), admitted, shorter);
@@ -129,7 +129,7 @@ impl ReceiveWorker<'_> {
         let shared = self.shared;
         if shared.settings.inplace && !keeps_whole_blocks(&chunk) {
             return Err(StreamError::Protocol(
-                "a part that cuts through a block of the file that is written into",
+                "a part that isn't aligned with the blocks of the file, which is updated in place",
             ));
         }
         let mut assemblies = lock(&shared.notes.assemblies);
@@ -140,7 +140,7 @@ impl ReceiveWorker<'_> {
             }
             Standing::GivenUp => return Ok(Target::Dropped),
             Standing::New if assemblies.is_full() => {
-                return Err(StreamError::Protocol("too many files are begun and not finished"));
+                return Err(StreamError::Protocol("more unfinished files than allowed"));
             }
             Standing::New if self.leaves_alone(&admitted) => {
                 assemblies.give_up(chunk.file);
@@ -226,7 +226,7 @@ impl ReceiveWorker<'_> {
 
     pub(super) fn data(&mut self, pieces: &mut [IoSlice<'_>]) -> Result<(), StreamError> {
         let length = total(pieces);
-        let part = self.part.as_mut().ok_or(StreamError::Protocol("data without a chunk"))?;
+        let part = self.part.as_mut().ok_or(StreamError::Protocol("data outside a chunk"))?;
         let start = part.at;
         part.at += length;
         if matches!(part.target, Target::Standing(..)) {
@@ -274,14 +274,14 @@ impl ReceiveWorker<'_> {
         let length = <[u8; 8]>::try_from(self.payload.as_slice()).map(u64::from_le_bytes);
         let length = length.map_err(|_| StreamError::Protocol("a damaged hole"))?;
         if !self.shared.settings.keep.sparse {
-            return Err(StreamError::Protocol("a hole that wasn't asked for"));
+            return Err(StreamError::Protocol("a hole although holes weren't requested"));
         }
-        let part = self.part.as_mut().ok_or(StreamError::Protocol("a hole without a chunk"))?;
+        let part = self.part.as_mut().ok_or(StreamError::Protocol("a hole outside a chunk"))?;
         if matches!(part.target, Target::Standing(..)) {
             return Err(StreamError::Protocol(STANDS));
         }
         if length == 0 || length > part.left() {
-            return Err(StreamError::Protocol("a hole that isn't in its chunk"));
+            return Err(StreamError::Protocol("a hole that extends beyond its chunk"));
         }
         let start = part.at;
         part.at += length;
@@ -331,7 +331,7 @@ impl ReceiveWorker<'_> {
     /// Handles a digest from the sender. A part is finished only after its own digest and, if it has pieces
     /// of an older version, after their digest.
     pub(super) fn digest(&mut self) -> Result<(), StreamError> {
-        let misplaced = StreamError::Protocol("a digest that has no place");
+        let misplaced = StreamError::Protocol("an unexpected digest");
         let Some(part) = self.part.as_ref().filter(|part| part.is_whole()) else { return Err(misplaced) };
         let (due, moved_due) = (self.shared.settings.digests, part.brought.is_some());
         let (digests, []) = self.payload.as_chunks::<32>() else { return Err(misplaced) };
@@ -360,8 +360,9 @@ impl ReceiveWorker<'_> {
             Target::Shared(assembly) => {
                 let offset = part.end - part.length;
                 let is_last = lock(&assembly.parts).add(offset, part.length);
-                let is_last =
-                    is_last.ok_or(StreamError::Protocol("overlapping or too scattered parts of a file"))?;
+                let is_last = is_last.ok_or(StreamError::Protocol(
+                    "overlapping parts of a file, or parts in too many places",
+                ))?;
                 let length = part.length;
                 if let Err(error) = assembly.piece_came(offset, length) {
                     self.part = Some(Part { target: Target::Shared(assembly), ..part });
@@ -410,18 +411,20 @@ impl ReceiveWorker<'_> {
         let Some(temporary) = temporary else { return Ok(()) };
         if !assembly.is_covered() {
             temporary.discard();
-            return Err(StreamError::Protocol("the parts of a file don't add up to it"));
+            return Err(StreamError::Protocol("parts that don't cover the file"));
         }
         if !lock(&assembly.edges).fit() {
             temporary.discard();
-            return Err(StreamError::Protocol("pieces of blocks of an older version that don't fit"));
+            return Err(StreamError::Protocol(
+                "partial blocks of an older version that don't fit each other",
+            ));
         }
         let is_wrong = assembly.is_wrong.load(Ordering::Acquire);
         if is_wrong
             || assembly.basis.as_ref().is_some_and(|basis| basis.has_changed(self.shared.settings.inplace))
         {
             let shown = self.shown(assembly.admitted.place());
-            let message = "was written to by somebody else while it was compared; run it again";
+            let message = "was changed at the destination by another program while it was compared; run the command again";
             (self.shared.reports.problem)(problem(shown, ProblemKind::Failed, message));
             return Ok(());
         }
@@ -470,7 +473,7 @@ impl ReceiveWorker<'_> {
                 lock(&self.shared.notes.assemblies).give_up(number);
             }
             Some(_) => {}
-            None => return Err(StreamError::Protocol("a chunk is given up that was not begun")),
+            None => return Err(StreamError::Protocol("the cancellation of a chunk that wasn't begun")),
         }
         Ok(())
     }

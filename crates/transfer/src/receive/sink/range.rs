@@ -18,12 +18,12 @@ impl ReceiveWorker<'_> {
     /// read.
     pub(super) fn bring_range(&mut self, range: &FileRange) -> Result<Result<u64, Errno>, StreamError> {
         let FileRange { offset, length, .. } = *range;
-        let part = self.part.as_mut().ok_or(StreamError::Protocol("a range without a chunk"))?;
+        let part = self.part.as_mut().ok_or(StreamError::Protocol("a range outside a chunk"))?;
         if matches!(part.target, Target::Standing(..)) {
             return Err(StreamError::Protocol(STANDS));
         }
         if part.at != offset || length > part.left() {
-            return Err(StreamError::Protocol("a range that isn't what follows in its chunk"));
+            return Err(StreamError::Protocol("a range out of order in its chunk"));
         }
         part.at += length;
         let end = offset + length;

@@ -13,7 +13,7 @@ use crate::tree::copying::{CopyError, copy_range};
 impl ReceiveWorker<'_> {
     /// Handles a frame that ends the part here, since other parts bring the rest.
     pub(super) fn split(&mut self) -> Result<(), StreamError> {
-        let damaged = StreamError::Protocol("the end of a chunk that has none there");
+        let damaged = StreamError::Protocol("an early end of a chunk where none is allowed");
         let count = <[u8; 4]>::try_from(self.payload.as_slice()).map(u32::from_le_bytes);
         let (Some(part), Ok(count)) = (&mut self.part, count) else { return Err(damaged) };
         let is_inside = !part.is_untouched() && !part.is_whole();

@@ -9,8 +9,7 @@ use crate::receive::reception::Reception;
 use crate::tree::root::Directory;
 
 /// The advice for an error of the storage of a mount below the destination.
-pub const OF_A_MOUNT: &str = "it is in a mount of its own below the destination: make room there or make it \
-                              writable, or leave it out";
+pub const OF_A_MOUNT: &str = "the entry is on another file system that is mounted below the destination: free space there or make that file system writable, or leave the entry out";
 
 impl Reception<'_> {
     /// True if `error` at `place` means that nothing more can be written anywhere, since the destination's

@@ -17,10 +17,8 @@ use crate::receive::divided::{
 };
 use crate::receive::journal::bits;
 
-const CHANGED: &str =
-    "has changed since the plan was made, and is divided: nothing of it is copied; plan again";
-const UNLOCKED: &str = "another transfer may be bringing the same pieces of it: the destination's journal can't be locked; run it again, or \
-                        plan with --whole-files if its file system has no locks";
+const CHANGED: &str = "is a divided file that has changed since the plan was made; not copied; plan again";
+const UNLOCKED: &str = "another transfer may be copying the same pieces of this file, because the destination's journal can't be locked; run the task again, or plan with --whole-files if the destination's file system has no locks";
 
 impl Comparer<'_, '_> {
     /// The answer for a divided file; `None` if the file isn't divided, or if the whole file is already in
@@ -100,12 +98,11 @@ impl Comparer<'_, '_> {
 fn why(error: Errno) -> String {
     match error {
         Errno::NOENT => {
-            "the pieces of it that were copied are gone from the destination; plan again".to_owned()
+            "the file's copied pieces have been removed from the destination; plan again".to_owned()
         }
-        Errno::STALE => "the file of its pieces at the destination isn't this transfer's; remove it with \
-                         'linerate clean', and plan again"
+        Errno::STALE => "the file with its pieces at the destination belongs to another transfer; remove that file with 'linerate clean', and plan again"
             .to_owned(),
-        Errno::BUSY => "somebody is removing the pieces of it at the destination; run it again".to_owned(),
-        error => format!("opening the file of its pieces at the destination failed: {error}"),
+        Errno::BUSY => "another program is removing the file's pieces from the destination; run the task again".to_owned(),
+        error => format!("opening the file with its pieces at the destination failed: {error}"),
     }
 }

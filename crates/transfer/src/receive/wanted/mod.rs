@@ -128,7 +128,7 @@ impl<'a, 'b> Comparer<'a, 'b> {
         self.tell_of_made_top();
         for (offered, _room) in offers {
             if offered.len() > MAX_OFFERS {
-                return Err(breach("an offer of too many entries"));
+                return Err(breach("it offers too many entries at once"));
             }
             // All names are checked together before any system call, since the data that the check needs
             // would leave the processor's cache between system calls.
@@ -232,7 +232,8 @@ impl<'a, 'b> Comparer<'a, 'b> {
 
     fn keep_name(&mut self, entry: &Entry) -> Result<Want, TransferError> {
         let place = self.shared.ground.landing.place(entry);
-        let place = place.ok_or_else(|| breach("a name that doesn't fit what was announced"))?;
+        let place =
+            place.ok_or_else(|| breach("it names an entry that doesn't belong to an announced source"))?;
         self.remember(&place, NameOf::Other)?;
         if self.rules.sync.into {
             self.count(entry, &Want::LeftAlone, self.rules.sync.dry_run);
@@ -262,7 +263,7 @@ impl<'a, 'b> Comparer<'a, 'b> {
     /// Remembers an offered name, so that the entry isn't deleted.
     fn remember(&mut self, place: &RelPath, name: NameOf) -> Result<(), TransferError> {
         if self.sync.is_some_and(|sync| sync.delete) && !self.names.add(place, name) {
-            return Err(breach("more entries than can be remembered for --delete"));
+            return Err(breach("it offers more entries than --delete can remember"));
         }
         Ok(())
     }
@@ -318,8 +319,9 @@ impl<'a, 'b> Comparer<'a, 'b> {
         }
         let is_it = origin == Origin { inode: there.stat.st_ino, ctime: ctime(&there.stat) };
         if is_it {
-            let only = if there.stat.st_nlink > 1 { "perhaps by another name" } else { "and the only one" };
-            self.tell(admitted.place(), format!("is the source's file itself, {only}, and stays there"));
+            let only =
+                if there.stat.st_nlink > 1 { "perhaps by another name" } else { "under its only name" };
+            self.tell(admitted.place(), format!("is the source's file itself, {only}, and is not removed"));
         }
         is_it
     }

@@ -303,7 +303,7 @@ fn load(file: Option<&File>, offset: u64, length: usize) -> io::Result<Gathered>
 
 /// The problem that entries of the log are lost, so nothing that depends on them is complete.
 fn lost(error: &io::Error) -> Problem {
-    let message = format!("what the scan has found can't be read back: {error}");
+    let message = format!("the entries that the scan found can't be read back: {error}");
     problem(std::env::temp_dir(), ProblemKind::Failed, message)
 }
 

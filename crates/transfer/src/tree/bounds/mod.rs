@@ -110,7 +110,7 @@ fn below(written: &[u8]) -> Result<Vec<u8>, TransferError> {
     };
     if path.split(|&byte| byte == b'/').any(|part| part == b"..") {
         return Err(TransferError::Arguments(format!(
-            "'{}' goes up by '..', which is refused here: {BY_WHOM}",
+            "'{}' goes up by '..', which isn't allowed: {BY_WHOM}",
             printable(written)
         )));
     }

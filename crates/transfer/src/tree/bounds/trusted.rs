@@ -30,9 +30,7 @@ pub fn open_trusted(path: &Path) -> io::Result<File> {
         Err(Stop::System(_)) if !opened.is_file() => Ok(file),
         Ok(None) if opened.is_dir() => Ok(file),
         Err(stop @ Stop::Strange { .. }) => Err(stop.into()),
-        _ => Err(io::Error::other(
-            "something else has taken its place while it was opened: run the command again",
-        )),
+        _ => Err(io::Error::other("another file replaced it while it was opened: run the command again")),
     }
 }
 

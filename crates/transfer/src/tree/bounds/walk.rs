@@ -55,16 +55,12 @@ pub(crate) enum Stop {
     System(#[from] Errno),
     /// The path contains a link that another user may change.
     #[error(
-        "the symbolic link {} belongs to {owner}, who can have it lead anywhere at any time: name the directory that is meant \
-         by a path without it, or make the link your own or root's (chown -h)",
+        "the symbolic link {} belongs to {owner}, who can change its target at any time: name the directory by a path without this link, or make the link your own or root's (chown -h)",
         shown(link)
     )]
     Strange { link: PathBuf, owner: String },
     /// The path contains a link that leads out of the bounds.
-    #[error(
-        "the symbolic link {} leads out of the directory that may be reached here: {BY_WHOM}",
-        shown(link)
-    )]
+    #[error("the symbolic link {} leads out of the allowed directory: {BY_WHOM}", shown(link))]
     Outside { link: PathBuf },
 }
 

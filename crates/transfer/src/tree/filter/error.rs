@@ -36,15 +36,14 @@ pub enum FilterError {
     /// Merge files include each other more than [`MAX_NESTED`] levels deep, or more than [`MAX_READ`] files
     /// are read for one directory's merge file.
     #[error(
-        "reading the filter rules in {file} failed: merge-file include depth limit: merge files name each \
-         other more than {MAX_NESTED} deep, or one in a directory names more than {MAX_READ}"
+        "reading the filter rules in {file} failed: merge-file include depth limit: merge files are nested more than {MAX_NESTED} deep, or a merge file in a directory names more than {MAX_READ} files"
     )]
     Nested {
         /// The file that was to be read when the limit was exceeded.
         file: String,
     },
     /// The rules exceed a limit.
-    #[error("too much to filter by: {0}; put patterns together with wildcards")]
+    #[error("the filter rules are too many or too long: {0}; combine patterns by wildcards")]
     Rules(#[from] BadRules),
 }
 

@@ -31,8 +31,7 @@ pub enum FilesFromError {
     },
     /// The list has more than [`MAX_LISTED`] paths, or takes more than [`MAX_LISTED_MIB`].
     #[error(
-        "the list of files has more than {MAX_LISTED} paths, or takes more than {MAX_LISTED_MIB} MiB; send the tree, or lists one \
-         after another"
+        "the list of files has more than {MAX_LISTED} paths, or more than {MAX_LISTED_MIB} MiB; send the whole tree, or divide the list and run the command for each part"
     )]
     TooMany,
 }

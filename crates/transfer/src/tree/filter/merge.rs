@@ -36,7 +36,9 @@ pub fn merge_file(fd: impl AsFd, name: &OsStr) -> io::Result<Option<Vec<u8>>> {
         Err(Errno::NOENT | Errno::NXIO | Errno::NODEV) => return Ok(None),
         // If a link were ignored, entries that the user wants to protect could be sent or deleted.
         Err(Errno::LOOP) => {
-            return Err(io::Error::other("it is a symbolic link; make it a file, or name another"));
+            return Err(io::Error::other(
+                "it is a symbolic link; replace the link by a file, or name another file",
+            ));
         }
         Err(error) => return Err(error.into()),
     };

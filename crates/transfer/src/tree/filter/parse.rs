@@ -48,7 +48,7 @@ pub(super) enum Said {
 pub enum BadRule {
     /// The rule doesn't begin with a rule's name.
     #[error(
-        "no filter rule begins like this; it takes '- PATTERN', '+ PATTERN', '. FILE', ': FILE', '!' and the like"
+        "no filter rule begins like this; write '- PATTERN', '+ PATTERN', '. FILE', ': FILE', '!' or another rule of rsync"
     )]
     Unknown,
     /// A letter after the rule's name isn't a modifier, or isn't allowed for this rule.
@@ -58,10 +58,12 @@ pub enum BadRule {
     #[error("the pattern or file name of the filter rule is missing")]
     Missing,
     /// Text follows after `!`.
-    #[error("'!' clears the rules and takes nothing behind it")]
+    #[error("nothing may follow the rule '!', which clears the rules")]
     Trailing,
     /// A rule in a merge file names a side, although the merge file itself already has one.
-    #[error("the rule says for which side it is, which its merge file has said for all")]
+    #[error(
+        "the rule names a side (sender or receiver), but its merge file already names one for all its rules"
+    )]
     SideTwice,
     /// The pattern is longer than [`MAX_PATTERN`], or has a zero byte.
     #[error("the pattern is longer than {MAX_PATTERN} bytes or has a zero byte")]
@@ -71,7 +73,7 @@ pub enum BadRule {
     TooMany,
     /// The modifier `x` is used in a per-directory merge file.
     #[error(
-        "a rule for the names of extended attributes ('x') stands on the command line, or in a file that it names, not in a directory's"
+        "a rule for extended attributes ('x') must be on the command line or in a file that the command line names, not in a file of a directory"
     )]
     Xattr,
     /// A per-directory merge file includes a file in another directory.

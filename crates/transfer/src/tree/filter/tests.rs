@@ -151,7 +151,7 @@ fn a_bad_merge_file_is_an_error_that_shows_none_of_it() {
         (".r", ". ../../etc/shadow", "same directory"),
         (".r", ". .r", "deep"),
         (".r", ". absent", "No such file|entity not found"),
-        (".s", "H x", "for which side"),
+        (".s", "H x", "names a side"),
     ] {
         let error = entered(&top, "d", &[(file, text)]).expect_err(text).to_string();
         let found = why.trim_start_matches('/').split('|').any(|why| error.contains(why));

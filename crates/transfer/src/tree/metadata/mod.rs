@@ -60,7 +60,7 @@ pub fn unasked(kind: &Kind, extra: Option<&Extra>, keep: &Keep) -> Option<&'stat
         Kind::HardLink { .. } => keep.hard_links,
     };
     if !asked {
-        return Some("an entry of a kind that wasn't asked for");
+        return Some("an entry of a kind that wasn't requested");
     }
     extra.and_then(|extra| unasked_extra(extra, keep))
 }
@@ -71,7 +71,7 @@ fn unasked_extra(extra: &Extra, keep: &Keep) -> Option<&'static str> {
         && (extra.acl.is_empty() && extra.default_acl.is_empty() || keep.acls)
         && (!extra.linked || keep.hard_links);
     if !asked {
-        return Some("metadata that wasn't asked for");
+        return Some("metadata that wasn't requested");
     }
     if extra.acl.len() > MAX_ACL || extra.default_acl.len() > MAX_ACL {
         return Some("an ACL with too many entries");
@@ -87,7 +87,7 @@ fn unasked_extra(extra: &Extra, keep: &Keep) -> Option<&'static str> {
     let mut named =
         |name: &[u8]| is_name(name) && !name.starts_with(b"system.") && seen.insert(name.to_vec());
     let all_named = extra.xattrs.iter().all(|(name, _)| named(name));
-    (!all_named).then_some("an extended attribute without a name of its own")
+    (!all_named).then_some("an extended attribute with an invalid or repeated name")
 }
 
 /// True for a valid attribute name: a namespace, a dot, and at least one more byte (xattr(7)).

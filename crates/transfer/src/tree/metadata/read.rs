@@ -154,7 +154,9 @@ impl Reader {
             return Ok(());
         }
         if !self.has_proc {
-            return Err("its extended attributes can't be read: /proc isn't mounted here".into());
+            return Err(
+                "its extended attributes can't be read, because /proc isn't mounted on this host".into()
+            );
         }
         let mut names = std::mem::take(&mut self.names);
         let read = self.list(&mut names, at).and_then(|length| {
@@ -168,7 +170,7 @@ impl Reader {
         let count = extra.xattrs.len();
         if size > MAX_XATTRS || count > MAX_XATTR_COUNT {
             extra.xattrs.clear();
-            return Err(format!("its {count} extended attributes are {size} bytes, more than can be sent"));
+            return Err(format!("its {count} extended attributes have {size} bytes, more than can be sent"));
         }
         Ok(())
     }

@@ -186,7 +186,7 @@ impl MetadataWriter {
         lost.set(Mode::SUID, self.keep.owner && uid != wanted_uid);
         lost.set(Mode::SGID, self.keep.group && gid != wanted_gid);
         if !self.is_root && mode.is_some_and(|mode| mode.intersects(lost)) {
-            note("setuid or setgid bit, which is another's,", Err(Errno::PERM));
+            note("setuid or setgid bit, which would apply to another owner,", Err(Errno::PERM));
         }
         mode.map(|mode| mode & !lost)
     }

@@ -28,5 +28,5 @@ pub fn link_target(at: At<'_>, fakes: bool) -> Result<Vec<u8>, Errno> {
 
 /// The message that a file isn't sent because its attribute of `--fake-super` is invalid.
 pub fn stands_for_nothing() -> String {
-    format!("can't be read with --fake-super: its attribute {STAT} isn't one that rsync writes")
+    format!("can't be read with --fake-super: its attribute {STAT} doesn't have rsync's format")
 }

@@ -35,7 +35,7 @@ impl<T: Taker> ScanWalk<'_, '_, T> {
                     );
                 }
                 (Err(error), _) => {
-                    self.fail(source, &listed.path, "finding what the list of files names", error)
+                    self.fail(source, &listed.path, "finding an entry of the list of files", error)
                 }
             }
         }
@@ -48,7 +48,7 @@ impl<T: Taker> ScanWalk<'_, '_, T> {
     pub(super) fn leads_nowhere(&self, source: usize, path: &RelPath, error: Errno) {
         match error {
             Errno::NOENT => {
-                let why = "is a symbolic link that leads nowhere; nothing is sent".to_owned();
+                let why = "is a symbolic link whose target doesn't exist; nothing is sent".to_owned();
                 self.tell(source, path, ProblemKind::Failed, why);
             }
             error => self.fail(source, path, "following the symbolic link", error),
