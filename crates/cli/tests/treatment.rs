@@ -6,6 +6,8 @@
 mod guests;
 #[path = "treatment/host.rs"]
 mod host;
+#[path = "treatment/lost.rs"]
+mod lost;
 #[path = "treatment/odd.rs"]
 mod odd;
 #[path = "support/mod.rs"]

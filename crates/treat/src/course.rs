@@ -120,6 +120,18 @@ pub fn take_back(
     controls: &mut dyn Controls,
     taker: TakenBy,
 ) -> Result<Vec<(usize, WayBack)>, String> {
+    let (ends, noted) = restore_all(journal, controls, taker);
+    let is_whole = ends.iter().all(|(_, end)| *end == WayBack::Restored);
+    noted.map_err(|why| if is_whole { format!("{why}; the settings are as before") } else { why })?;
+    Ok(ends)
+}
+
+/// Does the same, and gives the result of each step also if the journal can't be written.
+pub fn restore_all(
+    journal: &mut TreatmentJournal,
+    controls: &mut dyn Controls,
+    taker: TakenBy,
+) -> (Vec<(usize, WayBack)>, Result<(), String>) {
     let ends = settled(journal, &mut MovedControls::of(journal, controls), taker);
     let mut noted = Ok(());
     for (step, end) in &ends {
@@ -129,9 +141,10 @@ pub fn take_back(
         };
         noted = noted.and(journal.note(event));
     }
-    noted.and(journal.note(TreatmentEvent::TakenBack { by: taker.name().into() }))?;
+    let noted = noted.and(journal.note(TreatmentEvent::TakenBack { by: taker.name().into() }));
     // A refused step had its former value already.
-    Ok(ends.into_iter().filter(|(step, end)| *end != WayBack::Restored || journal.was_made(*step)).collect())
+    let is_told = |(step, end): &(usize, WayBack)| *end != WayBack::Restored || journal.was_made(*step);
+    (ends.into_iter().filter(is_told).collect(), noted)
 }
 
 /// Notes that a restart of the host undid the treatment.
@@ -154,14 +167,17 @@ pub fn outstanding(journal: &TreatmentJournal) -> Vec<usize> {
     }
     let is_by_restart =
         |event: &TreatmentEvent| matches!(event, TreatmentEvent::TakenBack { by } if by == RESTART);
-    // A restart undid everything, without an event for each step.
-    if journal.events.iter().any(|stamped| is_by_restart(&stamped.event)) {
+    // A restart undid everything, without an event for each step, unless files were found later that keep some.
+    let is_any_kept = kept.as_ref().is_some_and(|kept| !kept.is_empty());
+    if !is_any_kept && journal.events.iter().any(|stamped| is_by_restart(&stamped.event)) {
         return Vec::new();
     }
     let last = |step: usize| {
         journal.events.iter().rev().find_map(|stamped| match &stamped.event {
             TreatmentEvent::Restored { step: of } if *of == step => Some(true),
             TreatmentEvent::Left { step: of, .. } if *of == step => Some(false),
+            // It was set again at the start of the host, by files that couldn't be removed before.
+            TreatmentEvent::Forgotten if kept.is_some() => Some(false),
             _ => None,
         })
     };

@@ -11,7 +11,7 @@ use linerate_sys::netns::new_session;
 use rustix::process::{PidfdFlags, Signal, getppid, pidfd_open, pidfd_send_signal};
 
 use crate::Controls;
-use crate::course::{TakenBy, WayBack, take_back};
+use crate::course::{TakenBy, WayBack, restore_all};
 use crate::journal::{Shelf, TreatmentEvent, TreatmentJournal};
 use crate::surroundings::uptime;
 
@@ -74,15 +74,18 @@ pub fn stand(shelf: &Shelf, id: &str, starter: i32, controls: &mut dyn Controls)
     if !journal.is_open() {
         return Ok(());
     }
-    // A port that is just being reset may refuse for a moment.
+    // A port that is just being reset may refuse for a moment, and a disk may be full for a moment.
+    let mut noted = Ok(());
     for _ in 0..TRIES {
-        let ends = take_back(&mut journal, controls, TakenBy::Switch)?;
-        if ends.iter().all(|(_, end)| *end == WayBack::Restored) {
+        let (ends, written) = restore_all(&mut journal, controls, TakenBy::Switch);
+        let is_whole = written.is_ok() && ends.iter().all(|(_, end)| *end == WayBack::Restored);
+        noted = written;
+        if is_whole {
             break;
         }
         sleep(AGAIN);
     }
-    Ok(())
+    noted
 }
 
 /// The process of a treatment's switch, if it still waits.

@@ -3,8 +3,9 @@
 
 mod shelf;
 
-use std::fs::File;
+use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use linerate_doctor::remedy::Setting;
@@ -21,6 +22,9 @@ pub const FORM: u32 = 1;
 /// The most bytes of a journal that are read.
 const MOST: u64 = 16 << 20;
 
+/// A file beside the journal that says the same as [`TreatmentEvent::Confirmed`]: a journal that is damaged later can't hide it.
+const CONFIRMED: &str = "confirmed";
+
 /// One treatment's journal.
 #[derive(Debug)]
 pub struct TreatmentJournal {
@@ -33,6 +37,10 @@ pub struct TreatmentJournal {
     /// Lines that couldn't be read.
     unread: usize,
     file: File,
+    /// Its directory.
+    place: PathBuf,
+    /// True if the file beside it says that it is confirmed.
+    is_marked: bool,
 }
 
 /// The first line of a journal.
@@ -184,7 +192,7 @@ pub enum TreatmentStanding {
 }
 
 impl TreatmentJournal {
-    fn read(id: &str, mut file: File) -> io::Result<Self> {
+    fn read(id: &str, place: &Path, mut file: File) -> io::Result<Self> {
         let mut text = Vec::new();
         (&mut file).take(MOST).read_to_end(&mut text)?;
         let mut lines = text.split(|byte| *byte == b'\n');
@@ -203,7 +211,8 @@ impl TreatmentJournal {
                 Err(_) => unread += 1,
             }
         }
-        Ok(Self { id: id.into(), head, events, unread, file })
+        let is_marked = place.join(CONFIRMED).exists();
+        Ok(Self { id: id.into(), head, events, unread, file, place: place.into(), is_marked })
     }
 
     /// Adds an event. When this returns, it is on stable storage.
@@ -213,10 +222,28 @@ impl TreatmentJournal {
     pub fn note(&mut self, event: TreatmentEvent) -> Result<(), String> {
         let stamped = Stamped { at: uptime(), event };
         // An empty line ends a line that was cut off.
+        let before = self.file.metadata().map(|found| found.len());
         let written = line(&stamped).and_then(|line| self.file.write_all(&[b"\n", &line[..]].concat()));
         let written = written.and_then(|()| self.file.sync_data());
-        written.map_err(|error| format!("writing the journal of {}: {error}", self.id))?;
+        if let Err(error) = written {
+            // Part of a line, as a full disk leaves it, isn't damage. If it stays, the next line begins anew.
+            let _ = before.and_then(|length| self.file.set_len(length));
+            return Err(format!("writing the journal of {}: {error}", self.id));
+        }
         self.events.push(stamped);
+        Ok(())
+    }
+
+    /// Notes that the user has confirmed the treatment. Its switch sees that by the journal, or by a file beside it.
+    ///
+    /// # Errors
+    /// A sentence; then it isn't confirmed.
+    pub fn confirm(&mut self) -> Result<(), String> {
+        if self.events.iter().all(|stamped| stamped.event != TreatmentEvent::Confirmed) {
+            self.note(TreatmentEvent::Confirmed)?;
+        }
+        // The journal says it already.
+        self.is_marked |= mark(&self.place).is_ok();
         Ok(())
     }
 
@@ -226,9 +253,10 @@ impl TreatmentJournal {
     /// If it can't be read.
     pub fn refresh(&mut self) -> io::Result<()> {
         use std::io::Seek;
+        self.is_marked |= self.place.join(CONFIRMED).exists();
         let mut file = self.file.try_clone()?;
         file.rewind()?;
-        let found = Self::read(&self.id, file)?;
+        let found = Self::read(&self.id, &self.place, file)?;
         let new: Vec<_> = found.events.into_iter().filter(|event| !self.events.contains(event)).collect();
         self.events.extend(new);
         self.events.sort_by_key(|stamped| stamped.at);
@@ -252,7 +280,7 @@ impl TreatmentJournal {
             |wanted: fn(&TreatmentEvent) -> bool| self.events.iter().any(|stamped| wanted(&stamped.event));
         if has(|event| matches!(event, TreatmentEvent::TakenBack { .. })) {
             TreatmentStanding::TakenBack
-        } else if has(|event| *event == TreatmentEvent::Confirmed) {
+        } else if self.is_marked || has(|event| *event == TreatmentEvent::Confirmed) {
             TreatmentStanding::Confirmed
         } else if has(|event| *event == TreatmentEvent::Applied) {
             TreatmentStanding::Unconfirmed
@@ -381,6 +409,12 @@ impl TreatmentJournal {
             _ => None,
         })
     }
+}
+
+fn mark(place: &Path) -> io::Result<()> {
+    let path = place.join(CONFIRMED);
+    OpenOptions::new().create(true).truncate(false).write(true).mode(0o600).open(path)?.sync_all()?;
+    File::open(place)?.sync_all()
 }
 
 fn line(value: &impl Serialize) -> io::Result<Vec<u8>> {

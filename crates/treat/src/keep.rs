@@ -102,8 +102,28 @@ impl System {
             files: keeping.files.clone(),
             system: Some(self.0.clone()),
         })?;
-        self.write(shelf)?;
+        if let Err(why) = self.write(shelf, None) {
+            // What was written is removed, as far as that is possible.
+            return Err(self.forget(shelf, journal).err().unwrap_or(why));
+        }
         Ok(keeping)
+    }
+
+    /// Notes that a treatment is kept, if our files have it and its journal has lost that. Only a confirmed treatment is kept.
+    ///
+    /// # Errors
+    /// A sentence if the journal can't be written.
+    pub fn recall(&self, journal: &mut TreatmentJournal) -> Result<(), String> {
+        if !journal.ever_kept().is_empty() || !self.names(&journal.id) {
+            return Ok(());
+        }
+        let texts = self.files().map(|path| fs::read_to_string(path).unwrap_or_default());
+        let is_there = |step: &usize| {
+            kept_line(journal, *step).is_some_and(|line| texts.iter().any(|text| text.contains(&line)))
+        };
+        let steps: Vec<_> = (0..journal.head.steps.len()).filter(is_there).collect();
+        journal.confirm()?;
+        journal.note(TreatmentEvent::Kept { steps, files: Vec::new(), system: Some(self.0.clone()) })
     }
 
     /// Removes a treatment from our files, here and where the journal says that it was kept. `shelf` is locked.
@@ -116,10 +136,13 @@ impl System {
             systems.push(self.clone());
         }
         systems.retain(|system| system.names(&journal.id));
-        if !journal.kept().is_empty() || !systems.is_empty() {
-            journal.note(TreatmentEvent::Forgotten)?;
+        // A file that can't be written keeps no other from being written.
+        let written = systems.iter().map(|system| system.write(shelf, Some(&journal.id)));
+        written.fold(Ok(()), Result::and)?;
+        if journal.kept().is_empty() && systems.is_empty() {
+            return Ok(());
         }
-        systems.iter().try_for_each(|system| system.write(shelf))
+        journal.note(TreatmentEvent::Forgotten)
     }
 
     /// True if one of our files has settings of this treatment. A damaged journal may not say so.
@@ -147,26 +170,24 @@ impl System {
         Ok(())
     }
 
-    /// Writes all files from all treatments that are kept.
-    fn write(&self, shelf: &Shelf) -> Result<(), String> {
+    /// Writes all files from all treatments that are kept, except one.
+    fn write(&self, shelf: &Shelf, except: Option<&str>) -> Result<(), String> {
         let (mut sysctls, mut commands, mut ports) = (String::new(), String::new(), Vec::new());
         let is_here = |journal: &TreatmentJournal| {
             let systems = journal.systems();
             systems.is_empty() || systems.contains(&self.0.as_path())
         };
         let is_confirmed = |journal: &TreatmentJournal| journal.standing() == TreatmentStanding::Confirmed;
-        for journal in shelf.all().0.iter().filter(|journal| is_confirmed(journal) && is_here(journal)) {
+        let is_kept = |journal: &TreatmentJournal| {
+            Some(journal.id.as_str()) != except && is_confirmed(journal) && is_here(journal)
+        };
+        for journal in shelf.all().0.iter().filter(|journal| is_kept(journal)) {
             for step in journal.kept() {
-                let planned = journal.head.steps.get(*step).zip(journal.holds(*step));
-                let Some((planned, value)) = planned else { continue };
-                match &planned.setting {
-                    Setting::Sysctl { key } => sysctls += &format!("# {}\n{key} = {value}\n", journal.id),
+                let Some(line) = kept_line(journal, *step) else { continue };
+                match &journal.head.steps[*step].setting {
+                    Setting::Sysctl { .. } => sysctls += &line,
                     setting => {
-                        commands += &format!(
-                            "# {}\nExecStart=-/bin/sh -c {}\n",
-                            journal.id,
-                            quoted(&setting.command(value))
-                        );
+                        commands += &line;
                         ports.extend(setting.port().map(device));
                     }
                 }
@@ -225,6 +246,18 @@ impl System {
             let _ = reload.arg("daemon-reload").stdout(Stdio::null()).stderr(Stdio::null()).status();
         }
     }
+}
+
+/// The lines of our files that keep a step: the treatment's name, and what sets the value.
+fn kept_line(journal: &TreatmentJournal, step: usize) -> Option<String> {
+    let planned = journal.head.steps.get(step)?;
+    // Of a damaged journal, the plan is left.
+    let value = journal.holds(step).unwrap_or(&planned.new);
+    let line = match &planned.setting {
+        Setting::Sysctl { key } => format!("{key} = {value}"),
+        setting => format!("ExecStart=-/bin/sh -c {}", quoted(&setting.command(value))),
+    };
+    Some(format!("# {}\n{line}\n", journal.id))
 }
 
 /// The last part of the name of a port's device unit.
@@ -371,6 +404,37 @@ mod tests {
         assert!(journal.kept().is_empty() && root.join(SYSCTLS).join(OWN_SYSCTLS).exists());
         system.forget(&shelf, &mut journal).unwrap();
         assert!(!root.join(SYSCTLS).join(OWN_SYSCTLS).exists());
+    }
+
+    /// A restart has set again what the files hold: also if the journal lost that, or they couldn't be removed before.
+    #[test]
+    fn what_files_set_at_a_start_is_restored_afterwards() {
+        for is_lost in [true, false] {
+            let directory = tempfile::tempdir().unwrap();
+            let (root, state) = (directory.path().join("root"), directory.path().join("state"));
+            let (system, shelf) = (System::below(&root), Shelf::open(&state).unwrap());
+            let sack = step(sysctl("net.ipv4.tcp_sack"), "0", "1");
+            let (mut journal, mut host) =
+                confirmed(&shelf, vec![sack, step(Setting::IrqAffinity { irq: 24 }, "0-3", "1")]);
+            system.keep(&shelf, &mut journal, &PresentPorts::default()).unwrap();
+            let applied = host.values.clone();
+            if !is_lost {
+                take_back(&mut journal, &mut host, TakenBy::User).unwrap();
+            }
+            let file = state.join(&journal.id).join("journal.jsonl");
+            let text = fs::read_to_string(&file).unwrap().replace(&journal.head.place.boot, "another");
+            let is_there = |line: &&str| !is_lost || !line.contains("\"event\":\"kept\"");
+            fs::write(&file, text.lines().filter(is_there).collect::<Vec<_>>().join("\n") + "\n").unwrap();
+            host.values = applied;
+            let mut journal = shelf.journal(&journal.id).unwrap();
+            system.recall(&mut journal).unwrap();
+            system.forget(&shelf, &mut journal).unwrap();
+            let ends = take_back(&mut journal, &mut host, TakenBy::User).unwrap();
+            assert_eq!(ends, [(0, crate::course::WayBack::Restored)], "{is_lost}");
+            assert_eq!(host.values[&sysctl("net.ipv4.tcp_sack")], "0");
+            assert!(!root.join(SYSCTLS).join(OWN_SYSCTLS).exists());
+            assert_eq!(take_back(&mut journal, &mut host, TakenBy::User).unwrap(), []);
+        }
     }
 
     /// systemd gives the line to a shell, and so does this.

@@ -261,7 +261,7 @@ impl DoctorArgs {
 
     fn asked(&self) -> Vec<Result<NamedHost, Failure>> {
         if self.hosts.is_empty() || self.hosts.iter().any(|name| name == HERE) {
-            treatment::sweep(&self.treatment.state);
+            treatment::sweep(&self.treatment);
         }
         if self.hosts.is_empty() {
             return vec![host(OsStr::new(HERE), &self.places())];

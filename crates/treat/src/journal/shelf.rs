@@ -22,6 +22,8 @@ pub const USUAL: &str = "/var/lib/linerate/doctor";
 
 const FILE: &str = "journal.jsonl";
 const LOCK: &str = "lock";
+/// The beginning of the name of a journal's directory while it is made.
+const NEW: &str = ".new-";
 /// Letters of an identifier: no two look alike, and they form no words.
 const LETTERS: &[u8] = b"23456789bcdfghjkmnpqrstvwxz";
 const LENGTH: usize = 6;
@@ -137,12 +139,17 @@ impl Shelf {
         };
         let id = self.free_id();
         let made = self.make(&id, &head);
+        if made.is_err() {
+            self.remove_unfinished();
+        }
         made.map_err(|error| format!("writing the journal in {}: {error}", self.0.display()))?;
         self.journal(&id)
     }
 
-    /// Removes the journals of treatments that were undone completely long ago.
+    /// Removes the journals of treatments that were undone completely long ago, and those whose making was cut off. The
+    /// directory is locked.
     pub fn tidy(&self) {
+        self.remove_unfinished();
         let is_old = |journal: &TreatmentJournal| today().saturating_sub(journal.head.begun) > OLD;
         let is_done = |journal: &TreatmentJournal| {
             journal.standing() == TreatmentStanding::TakenBack && outstanding(journal).is_empty()
@@ -153,9 +160,17 @@ impl Shelf {
         }
     }
 
+    fn remove_unfinished(&self) {
+        let entries = fs::read_dir(&self.0).into_iter().flatten().flatten();
+        for entry in entries.filter(|entry| entry.file_name().to_string_lossy().starts_with(NEW)) {
+            // It holds nothing, and does no harm if it stays.
+            let _ = fs::remove_dir_all(entry.path());
+        }
+    }
+
     /// Writes a new journal. Its directory gets the name `id` only once the journal is complete.
     fn make(&self, id: &str, head: &JournalHead) -> io::Result<()> {
-        let (new, place) = (self.0.join(format!(".new-{id}")), self.0.join(id));
+        let (new, place) = (self.0.join(format!("{NEW}{id}")), self.0.join(id));
         DirBuilder::new().mode(0o700).create(&new)?;
         let mut file = OpenOptions::new().create_new(true).write(true).mode(0o600).open(new.join(FILE))?;
         file.write_all(&line(head)?)?;
@@ -183,7 +198,7 @@ impl Shelf {
         let path = self.file_of(id)?;
         let failed = |error: io::Error| format!("reading {}: {error}", path.display());
         let file = OpenOptions::new().read(true).append(true).open(&path).map_err(failed)?;
-        TreatmentJournal::read(id, file).map_err(failed)
+        TreatmentJournal::read(id, &self.0.join(id), file).map_err(failed)
     }
 
     fn file_of(&self, id: &str) -> Result<PathBuf, String> {

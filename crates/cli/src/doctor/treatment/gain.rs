@@ -64,7 +64,7 @@ pub fn run(args: &DoctorArgs, from: &OsStr, to: &OsStr) -> Result<Code, Failure>
     if !args.treatment.plan {
         here::needs_root()?;
     }
-    here::sweep(&args.treatment.state);
+    here::sweep(&args.treatment);
     let report = path::examine(from, to, args.need(), &args.places())?;
     let plans = [near_plan(args, &report.findings), far_plan(args, other, &report.findings)?];
     if args.treatment.plan {

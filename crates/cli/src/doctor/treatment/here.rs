@@ -4,7 +4,7 @@ use linerate_doctor::{Host, examine_host, ordered};
 use linerate_host::Facts;
 use linerate_host::facts::usual_paths;
 use linerate_treat::course::{self, StepFate, TakenBy, WayBack};
-use linerate_treat::journal::{Shelf, TreatmentEvent, TreatmentJournal, TreatmentStanding, UnreadJournal};
+use linerate_treat::journal::{Shelf, TreatmentJournal, TreatmentStanding, UnreadJournal};
 use linerate_treat::keep::System;
 use linerate_treat::plan::{Allowed, LeftOut, TreatmentPlan};
 use linerate_treat::port::PresentPorts;
@@ -15,7 +15,8 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 use std::process::Command;
-use std::time::Duration;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
 
 use super::far;
 use super::{
@@ -29,6 +30,8 @@ use crate::facts::HERE;
 
 /// The time that another run may take to change settings.
 const PATIENCE: Duration = Duration::from_secs(20);
+/// The time in which a switch sees a confirmation; usually it needs a tenth of a second.
+const SEEN: Duration = Duration::from_secs(10);
 /// Milliseconds after a switch's deadline before another run undoes the changes in its place.
 const GRACE: u64 = 2000;
 /// The most bytes of a plan.
@@ -40,7 +43,7 @@ pub fn plan(args: &DoctorArgs) -> Result<PlanReport, Failure> {
     if !wanted.plan {
         needs_root()?;
     }
-    sweep(&wanted.state);
+    sweep(wanted);
     let plan = match &wanted.from_plan {
         Some(file) => TreatmentPlan::again(read(file, OsStr::new(HERE))?.steps, &mut LiveControls),
         None => TreatmentPlan::of(&findings(args), &allowed(wanted), &mut LiveControls),
@@ -145,8 +148,14 @@ fn applied_steps(
     let mut fates = Vec::new();
     let done = course::apply(&mut journal, &mut LiveControls, &mut |_, fate| fates.push(fate.clone()));
     if let Err(why) = done {
-        let _ = course::take_back(&mut journal, &mut LiveControls, TakenBy::InsistingUser);
-        return Err(Failure::failed(format!("{why}; the changes made so far were undone")));
+        let (ends, _) = course::restore_all(&mut journal, &mut LiveControls, TakenBy::InsistingUser);
+        let is_whole = ends.iter().all(|(_, end)| *end == WayBack::Restored);
+        let end = if is_whole {
+            "the changes made so far were undone"
+        } else {
+            "--undo undoes the changes made so far"
+        };
+        return Err(Failure::failed(format!("{}: {why}; {end}", journal.id)));
     }
     Ok((journal, fates))
 }
@@ -192,13 +201,21 @@ fn step_report((step, fate): (linerate_treat::journal::PlannedStep, StepFate)) -
 pub fn confirm(wanted: &TreatmentArgs, id: &str) -> Result<Code, Failure> {
     needs_root()?;
     let shelf = Shelf::having(&wanted.state, id).map_err(Failure::failed)?;
-    let _lock = shelf.lock(PATIENCE).map_err(|why| Failure(why, Code::Busy))?;
+    let lock = shelf.lock(PATIENCE).map_err(|why| Failure(why, Code::Busy))?;
     let mut journal = journal_of(&shelf, id)?;
     let refused = |why: String| Err(Failure::failed(format!("{id} can't be confirmed: {why}")));
     match journal.standing() {
         TreatmentStanding::Unconfirmed => {}
-        TreatmentStanding::Confirmed => return Ok(Code::Done),
+        TreatmentStanding::Confirmed => {
+            journal.confirm().map_err(Failure::failed)?;
+            return Ok(Code::Done);
+        }
         TreatmentStanding::TakenBack => return refused("it was taken back already".into()),
+        TreatmentStanding::Applying if journal.is_damaged() => {
+            return refused(
+                "its journal is damaged, and doesn't say that it was whole; --undo takes it back".into(),
+            );
+        }
         TreatmentStanding::Applying => {
             return refused("it was cut off before it was whole; --undo takes it back".into());
         }
@@ -209,12 +226,35 @@ pub fn confirm(wanted: &TreatmentArgs, id: &str) -> Result<Code, Failure> {
     if !wanted.force && !Entrance::here().is_other(&journal.head.entrance) {
         return refused("this is the login that made it, which proves nothing: log in anew".into());
     }
-    journal.note(TreatmentEvent::Confirmed).map_err(Failure::failed)?;
+    journal.confirm().map_err(Failure::failed)?;
+    // At its deadline the switch waits for the lock.
+    drop(lock);
+    await_switch(&shelf, id)?;
     say!(
         "{id} is confirmed: it holds until the host restarts; {} takes it back",
         wanted.command("--undo", id)
     );
     Ok(Code::Done)
+}
+
+/// Waits until the switch has seen the confirmation: before, it may still undo the changes.
+fn await_switch(shelf: &Shelf, id: &str) -> Result<(), Failure> {
+    let until = Instant::now() + SEEN;
+    while let Some(pid) = dead_mans_switch::running(id) {
+        if Instant::now() > until {
+            let message = format!(
+                "{id} is confirmed, but its switch (process {pid}) doesn't end, and may undo the changes nevertheless"
+            );
+            return Err(Failure::failed(message));
+        }
+        sleep(Duration::from_millis(20));
+    }
+    match journal_of(shelf, id)?.standing() {
+        TreatmentStanding::TakenBack => {
+            Err(Failure::failed(format!("{id} can't be confirmed: its switch has just taken it back")))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Keeps a confirmed treatment after a restart.
@@ -231,6 +271,11 @@ pub fn persist(wanted: &TreatmentArgs, id: &str) -> Result<PersistReport, Failur
         return Err(Failure::failed(format!(
             "{id} isn't confirmed: {} comes first",
             wanted.command("--confirm", id)
+        )));
+    }
+    if journal.is_of_earlier_start() && journal.kept().is_empty() {
+        return Err(Failure::failed(format!(
+            "the host has restarted since, which took {id} back: apply it again"
         )));
     }
     let ports = PresentPorts::of(&journal, &mut LiveControls);
@@ -260,12 +305,20 @@ pub fn undo(wanted: &TreatmentArgs, id: &str) -> Result<UndoReport, Failure> {
     let _lock = shelf.lock(PATIENCE).map_err(|why| Failure(why, Code::Busy))?;
     let mut journal = journal_of(&shelf, id)?;
     tell_damage(&journal);
-    System::below(&wanted.system).forget(&shelf, &mut journal).map_err(Failure::failed)?;
+    let system = System::below(&wanted.system);
+    let recalled = system.recall(&mut journal);
+    // The settings are restored also if a file stays.
+    let forgotten = recalled.and(system.forget(&shelf, &mut journal)).map_err(|why| {
+        let end = format!(
+            "which would set {id} again when the host starts: run --undo {id} again when it can be written"
+        );
+        Failure::failed(format!("{why}, {end}"))
+    });
     if journal.is_of_earlier_start() && journal.ever_kept().is_empty() {
         if journal.standing() != TreatmentStanding::TakenBack {
             course::ended_by_restart(&mut journal).map_err(Failure::failed)?;
         }
-        return Ok(undo_report(&journal, Vec::new()));
+        return forgotten.map(|()| undo_report(&journal, Vec::new()));
     }
     // After a restart the namespace has another name.
     let may_be_here = is_here(&journal) || journal.is_of_earlier_start() && !is_apart();
@@ -278,7 +331,7 @@ pub fn undo(wanted: &TreatmentArgs, id: &str) -> Result<UndoReport, Failure> {
     }
     let taker = if wanted.force { TakenBy::InsistingUser } else { TakenBy::User };
     let ends = course::take_back(&mut journal, &mut LiveControls, taker).map_err(Failure::failed)?;
-    Ok(undo_report(&journal, ends))
+    forgotten.map(|()| undo_report(&journal, ends))
 }
 
 /// Says that a journal is damaged, unless nothing depends on it any more.
@@ -320,7 +373,7 @@ fn undo_report(journal: &TreatmentJournal, ends: Vec<(usize, WayBack)>) -> UndoR
 /// All treatments of this host.
 pub fn applied(wanted: &TreatmentArgs) -> Result<AppliedReport, Failure> {
     needs_root()?;
-    let swept = sweep(&wanted.state);
+    let swept = sweep(wanted);
     let (journals, unread) = Shelf::existing(&wanted.state).map(|shelf| shelf.all()).unwrap_or_default();
     journals.iter().filter(|journal| !swept.contains(&journal.id)).for_each(tell_damage);
     let names = |journal: &TreatmentJournal, steps: &[usize]| {
@@ -363,36 +416,45 @@ fn changed(journal: &TreatmentJournal, step: usize) -> Option<StepReport> {
     Some(StepReport { step, holds: Some(holds.into()), refused: None })
 }
 
-/// Undoes treatments that nobody confirmed in time, if the process that should have done so is gone. Returns these.
-pub fn sweep(state: &Path) -> Vec<String> {
-    let Some(shelf) = Shelf::existing(state) else { return Vec::new() };
-    let is_due = |journal: &TreatmentJournal| {
-        journal.is_open()
-            && (journal.is_of_earlier_start() || is_here(journal) && uptime() > journal.deadline() + GRACE)
-    };
+/// Undoes treatments that nobody confirmed in time, if the process that should have done so is gone, and notes which ones a restart
+/// has undone. Returns these.
+pub fn sweep(wanted: &TreatmentArgs) -> Vec<String> {
+    let Some(shelf) = Shelf::existing(&wanted.state) else { return Vec::new() };
+    let is_over = |journal: &TreatmentJournal| journal.is_open() && uptime() > journal.deadline() + GRACE;
+    let is_due = |journal: &TreatmentJournal| is_past(journal) || is_here(journal) && is_over(journal);
     let due: Vec<String> = shelf.all().0.into_iter().filter(is_due).map(|journal| journal.id).collect();
     for id in &due {
-        if let Err(why) = sweep_one(&shelf, id) {
+        if let Err(why) = sweep_one(wanted, &shelf, id) {
             tell!("linerate: {id} wasn't confirmed, and can't be taken back: {why}");
         }
     }
     due
 }
 
-fn sweep_one(shelf: &Shelf, id: &str) -> Result<(), String> {
+/// True if a restart of the host has undone it, as far as its journal says.
+fn is_past(journal: &TreatmentJournal) -> bool {
+    journal.is_of_earlier_start()
+        && journal.standing() != TreatmentStanding::TakenBack
+        && journal.ever_kept().is_empty()
+}
+
+fn sweep_one(wanted: &TreatmentArgs, shelf: &Shelf, id: &str) -> Result<(), String> {
     let _lock = shelf.lock(PATIENCE)?;
     let mut journal = shelf.journal(id)?;
+    System::below(&wanted.system).recall(&mut journal)?;
+    if is_past(&journal) {
+        return course::ended_by_restart(&mut journal);
+    }
     if !journal.is_open() {
         return Ok(());
     }
-    if journal.is_of_earlier_start() {
-        return course::ended_by_restart(&mut journal);
-    }
     tell_damage(&journal);
+    let why =
+        if journal.is_damaged() { "has lost whether it was confirmed" } else { "wasn't confirmed in time" };
     let ends = course::take_back(&mut journal, &mut LiveControls, TakenBy::NextRun)?;
     let restored = ends.iter().filter(|(_, end)| *end == WayBack::Restored).count();
     let restored = super::show::counted(restored, "setting");
-    tell!("linerate: {id} wasn't confirmed in time, and was taken back now: {restored}");
+    tell!("linerate: {id} {why}, and was taken back now: {restored}");
     for (step, end) in ends {
         if let WayBack::Left(why) = end {
             tell!("linerate: {} couldn't be restored: {why}", journal.head.steps[step].setting);

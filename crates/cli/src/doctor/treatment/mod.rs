@@ -235,8 +235,8 @@ pub fn hint(findings: &[Finding], hosts: &[OsString], path: &[OsString], reach: 
 }
 
 /// Undoes treatments of this host that nobody confirmed in time.
-pub fn sweep(state: &Path) {
-    here::sweep(state);
+pub fn sweep(wanted: &TreatmentArgs) {
+    here::sweep(wanted);
 }
 
 /// Carries out the request on each host, one after the other.
