@@ -146,6 +146,9 @@ pub enum TreatmentEvent {
         /// The directory that holds these files instead of `/`; `None` in journals of earlier versions.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         system: Option<PathBuf>,
+        /// True if the files find ports by their permanent addresses; those of earlier versions go by names.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        by_address: bool,
     },
     /// No step is kept after a restart any more.
     Forgotten,
@@ -322,6 +325,15 @@ impl TreatmentJournal {
             _ => None,
         });
         last.unwrap_or_default()
+    }
+
+    /// True if the files that keep steps find ports by their permanent addresses, and not by their names.
+    pub fn goes_by_address(&self) -> bool {
+        let last = self.events.iter().rev().find_map(|stamped| match stamped.event {
+            TreatmentEvent::Kept { by_address, .. } => Some(by_address),
+            _ => None,
+        });
+        last.unwrap_or(false)
     }
 
     /// The directories whose files may hold the steps: those of all `--persist`, also of one whose files were rewritten since.

@@ -20,6 +20,8 @@ const MARK: &str =
 const SYSCTLS: &str = "etc/sysctl.d";
 const UNITS: &str = "etc/systemd/system";
 const UNIT: &str = "linerate-doctor.service";
+/// Directories of programs, below the root.
+const PROGRAMS: [&str; 4] = ["usr/sbin", "usr/bin", "sbin", "bin"];
 const WANTS: &str = "etc/systemd/system/multi-user.target.wants";
 
 /// The steps of a treatment that are kept after a restart, and those that aren't.
@@ -65,7 +67,7 @@ impl System {
         }
     }
 
-    /// Keeps a confirmed treatment, without ports that have other names by now. `shelf` is locked.
+    /// Keeps a confirmed treatment, without ports that couldn't be found after a restart. `shelf` is locked.
     ///
     /// # Errors
     /// A sentence if the journal or a file can't be written, or a file that isn't ours has one of our names.
@@ -82,7 +84,8 @@ impl System {
         for step in 0..journal.head.steps.len() {
             let Some(_) = journal.holds(step) else { continue };
             let setting = &journal.head.steps[step].setting;
-            match ports.check_name(setting).and_then(|()| self.place(setting, &owners)) {
+            let is_found = ports.check_kept(setting).and_then(|()| self.check_finder(journal, setting));
+            match is_found.and_then(|()| self.place(setting, &owners)) {
                 Ok(file) => {
                     keeping.kept.push(step);
                     keeping.files.push(file);
@@ -101,6 +104,7 @@ impl System {
             steps: keeping.kept.clone(),
             files: keeping.files.clone(),
             system: Some(self.0.clone()),
+            by_address: true,
         })?;
         if let Err(why) = self.write(shelf, None) {
             // What was written is removed, as far as that is possible.
@@ -118,12 +122,27 @@ impl System {
             return Ok(());
         }
         let texts = self.files().map(|path| fs::read_to_string(path).unwrap_or_default());
-        let is_there = |step: &usize| {
-            kept_line(journal, *step).is_some_and(|line| texts.iter().any(|text| text.contains(&line)))
+        let is_there = |step: usize, by_address| {
+            let line = kept_line(journal, step, by_address);
+            line.is_some_and(|line| texts.iter().any(|text| text.contains(&line)))
         };
-        let steps: Vec<_> = (0..journal.head.steps.len()).filter(is_there).collect();
+        let all = 0..journal.head.steps.len();
+        let steps: Vec<_> =
+            all.clone().filter(|step| is_there(*step, true) || is_there(*step, false)).collect();
+        // Lines without a port are the same either way.
+        let by_address = !all.into_iter().any(|step| is_there(step, false) && !is_there(step, true));
         journal.confirm()?;
-        journal.note(TreatmentEvent::Kept { steps, files: Vec::new(), system: Some(self.0.clone()) })
+        let (files, system) = (Vec::new(), Some(self.0.clone()));
+        journal.note(TreatmentEvent::Kept { steps, files, system, by_address })
+    }
+
+    /// Checks that the host has the program by which our unit finds a port.
+    fn check_finder(&self, journal: &TreatmentJournal, setting: &Setting) -> Result<(), String> {
+        let is_there = || PROGRAMS.iter().any(|directory| self.0.join(directory).join("ethtool").exists());
+        if self.0 == Path::new("/") && address(journal, setting).is_some() && !is_there() {
+            return Err("this host has no ethtool, by which the port would be found at its start".into());
+        }
+        Ok(())
     }
 
     /// Removes a treatment from our files, here and where the journal says that it was kept. `shelf` is locked.
@@ -183,7 +202,7 @@ impl System {
         };
         for journal in shelf.all().0.iter().filter(|journal| is_kept(journal)) {
             for step in journal.kept() {
-                let Some(line) = kept_line(journal, *step) else { continue };
+                let Some(line) = kept_line(journal, *step, journal.goes_by_address()) else { continue };
                 match &journal.head.steps[*step].setting {
                     Setting::Sysctl { .. } => sysctls += &line,
                     setting => {
@@ -249,15 +268,36 @@ impl System {
 }
 
 /// The lines of our files that keep a step: the treatment's name, and what sets the value.
-fn kept_line(journal: &TreatmentJournal, step: usize) -> Option<String> {
+fn kept_line(journal: &TreatmentJournal, step: usize, by_address: bool) -> Option<String> {
     let planned = journal.head.steps.get(step)?;
     // Of a damaged journal, the plan is left.
     let value = journal.holds(step).unwrap_or(&planned.new);
     let line = match &planned.setting {
         Setting::Sysctl { key } => format!("{key} = {value}"),
-        setting => format!("ExecStart=-/bin/sh -c {}", quoted(&setting.command(value))),
+        setting => {
+            let address = address(journal, setting).filter(|_| by_address);
+            let command = match address {
+                Some(mac) => of_address(mac, &setting.clone().of_port("\"$p\"").command(value)),
+                None => setting.command(value),
+            };
+            format!("ExecStart=-/bin/sh -c {}", quoted(&command))
+        }
     };
     Some(format!("# {}\n{line}\n", journal.id))
+}
+
+/// The permanent address of a setting's port, if it has one.
+fn address<'a>(journal: &'a TreatmentJournal, setting: &Setting) -> Option<&'a str> {
+    let port = journal.head.ports.iter().find(|port| setting.port() == Some(&port.name))?;
+    let is_address = |mac: &&str| mac.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b':');
+    port.mac.as_deref().filter(is_address)
+}
+
+/// A command for the port with this permanent address, whatever its name is: the command has `$p` for it.
+fn of_address(mac: &str, command: &str) -> String {
+    format!(
+        "for d in /sys/class/net/*; do p=${{d##*/}}; case \"$(ethtool -P \"$p\" 2>/dev/null)\" in *\" {mac}\") {command};; esac; done"
+    )
 }
 
 /// The last part of the name of a port's device unit.
@@ -459,6 +499,46 @@ mod tests {
         for cpu in 0..2 {
             assert_eq!(fs::read_to_string(file(cpu)).unwrap(), "performance\n", "{line}");
         }
+    }
+
+    /// By the card's address, the unit finds a port that has another name after a restart.
+    #[test]
+    fn a_port_is_found_by_its_address_at_the_next_start() {
+        let directory = tempfile::tempdir().unwrap();
+        let (root, shelf) =
+            (directory.path().join("root"), Shelf::open(&directory.path().join("state")).unwrap());
+        fs::create_dir_all(root.join(UNITS)).unwrap();
+        let file = |port: &str| root.join(format!("sys/class/net/{port}/queues/rx-0/rps_cpus"));
+        for port in ["d0", "d1", "w0"] {
+            fs::create_dir_all(file(port).parent().unwrap()).unwrap();
+            fs::write(file(port), "0\n").unwrap();
+        }
+        let steps = vec![step(Setting::Rps { port: "d0".into(), queue: 0 }, "0", "f")];
+        let mac = Some("52:54:00:00:00:0a".to_owned());
+        let ports = vec![crate::port::PortIdentity { name: "d0".into(), index: 3, mac }];
+        let mut host = Pretended { ports, ..Pretended::of(&steps) };
+        let mut journal = shelf.begin(steps, 60, &mut host).unwrap();
+        apply(&mut journal, &mut host, &mut |_, _| {}).unwrap();
+        journal.confirm().unwrap();
+        let present = PresentPorts::of(&journal, &mut host);
+        let keeping = System::below(&root).keep(&shelf, &mut journal, &present).unwrap();
+        assert_eq!((keeping.kept, keeping.left), (vec![0], vec![]));
+        let unit = fs::read_to_string(root.join(UNITS).join(UNIT)).unwrap();
+        let word = unit.lines().find_map(|line| line.strip_prefix("ExecStart=-/bin/sh -c \"")).unwrap();
+        let line =
+            word.strip_suffix('"').unwrap().replace("$$", "$").replace("%%", "%").replace("\\\"", "\"");
+        let ethtool = "ethtool() { case $2 in w0) m=0a;; d0) m=1a;; *) m=;; esac; echo Permanent address: 52:54:00:00:00:$m; }";
+        let line = format!("{ethtool}\n{}", line.replace("/sys/", &format!("{}/sys/", root.display())));
+        assert!(Command::new("sh").args(["-c", &line]).status().unwrap().success(), "{line}");
+        let values = ["d0", "d1", "w0"].map(|port| fs::read_to_string(file(port)).unwrap());
+        assert_eq!(values, ["0\n", "0\n", "f\n"], "{line}");
+        // What a damaged journal has lost is known by the same lines.
+        let place = shelf.path().join(&journal.id).join("journal.jsonl");
+        let text = fs::read_to_string(&place).unwrap().replace("\"event\":\"kept\"", "\u{1}");
+        fs::write(&place, text).unwrap();
+        let mut journal = shelf.journal(&journal.id).unwrap();
+        System::below(&root).recall(&mut journal).unwrap();
+        assert_eq!((journal.kept(), journal.goes_by_address()), (&[0][..], true));
     }
 
     #[test]

@@ -18,30 +18,51 @@ pub struct PortIdentity {
     pub mac: Option<String>,
 }
 
+/// What a port is found by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Trace {
+    /// Its index, during one start of the host.
+    Index,
+    /// Its permanent address, as our files find it at each start; its name if it has none.
+    Address,
+    /// Its name, as files of earlier versions find it.
+    Name,
+}
+
 impl PortIdentity {
     /// This port's present name among all ports.
     ///
     /// # Errors
     /// A sentence's end, if it isn't there any more.
-    fn found(&self, all: &[Self], has_restarted: bool) -> Result<String, String> {
-        let is_of_index = |port: &&Self| !has_restarted && port.index == self.index && !self.is_unlike(port);
+    fn found(&self, all: &[Self], trace: Trace) -> Result<String, String> {
+        let is_of_index =
+            |port: &&Self| trace == Trace::Index && port.index == self.index && !self.is_unlike(port);
         if let Some(port) = all.iter().find(is_of_index) {
             return Ok(port.name.clone());
         }
-        // A driver may have made it anew.
-        let of_address = || all.iter().filter(|port| self.mac.is_some() && port.mac == self.mac);
-        if of_address().any(|port| port.name == self.name) {
+        let is_of_address = |port: &&Self| self.mac.is_some() && port.mac == self.mac;
+        let is_of_name = |port: &&Self| port.name == self.name;
+        let is_found = match trace {
+            // A driver may have made it anew.
+            Trace::Index => all.iter().any(|port| is_of_address(&port) && is_of_name(&port)),
+            Trace::Address if self.mac.is_some() => {
+                let mut others = all.iter().filter(is_of_address);
+                if let (Some(only), None) = (others.next(), others.next()) {
+                    return Ok(only.name.clone());
+                }
+                false
+            }
+            Trace::Address | Trace::Name => all.iter().any(|port| is_of_name(&port)),
+        };
+        if is_found {
             return Ok(self.name.clone());
         }
-        if !has_restarted {
-            return Err(format!("the port {} is gone: nothing to restore", self.name));
-        }
-        let mut others = of_address();
-        match (others.next(), others.next()) {
-            (Some(only), None) => Ok(only.name.clone()),
-            // What is kept is set by the name at each start.
-            _ => Ok(self.name.clone()),
-        }
+        Err(format!("the port {} is gone: nothing to restore", self.name))
+    }
+
+    /// True if no other port has its permanent address.
+    fn is_alone(&self, all: &[Self]) -> bool {
+        all.iter().filter(|port| self.mac.is_some() && port.mac == self.mac).count() < 2
     }
 
     fn is_unlike(&self, other: &Self) -> bool {
@@ -90,9 +111,18 @@ fn renamed(setting: &Setting, name: &str) -> Setting {
     setting.clone().of_port(name)
 }
 
-/// A journal's ports by their present names.
+/// A journal's ports, as they are now.
 #[derive(Clone, Debug, Default)]
-pub struct PresentPorts(Vec<(String, Result<String, String>)>);
+pub struct PresentPorts(Vec<PresentPort>);
+
+#[derive(Clone, Debug)]
+struct PresentPort {
+    was: PortIdentity,
+    /// Its present name, or why it has none.
+    now: Result<String, String>,
+    /// True if no other port has its permanent address.
+    is_alone: bool,
+}
 
 impl PresentPorts {
     /// The ports of a journal. One of an earlier version has none: then all names count.
@@ -101,12 +131,23 @@ impl PresentPorts {
         if then.is_empty() {
             return Self(Vec::new());
         }
-        let (all, has_restarted) = (controls.ports(), journal.is_of_earlier_start());
-        let found = |port: &PortIdentity| match &all {
-            Ok(all) => port.found(all, has_restarted),
-            Err(why) => Err(why.clone()),
+        let trace = match (journal.is_of_earlier_start(), journal.goes_by_address()) {
+            (false, _) => Trace::Index,
+            (true, true) => Trace::Address,
+            (true, false) => Trace::Name,
         };
-        Self(then.iter().map(|port| (port.name.clone(), found(port))).collect())
+        let all = controls.ports();
+        let found = |port: &PortIdentity| PresentPort {
+            was: port.clone(),
+            now: all.as_ref().map_err(Clone::clone).and_then(|all| port.found(all, trace)),
+            is_alone: all.as_ref().is_ok_and(|all| port.is_alone(all)),
+        };
+        Self(then.iter().map(found).collect())
+    }
+
+    fn port(&self, setting: &Setting) -> Option<&PresentPort> {
+        let name = port_of(setting)?;
+        self.0.iter().find(|port| port.was.name == name)
     }
 
     /// The setting by its port's present name.
@@ -114,10 +155,9 @@ impl PresentPorts {
     /// # Errors
     /// A sentence's end, if the port isn't there any more.
     pub fn setting(&self, setting: &Setting) -> Result<Setting, String> {
-        let port = port_of(setting);
-        match self.0.iter().find(|(was, _)| Some(was) == port.as_ref()) {
-            Some((_, Ok(name))) => Ok(renamed(setting, name)),
-            Some((_, Err(why))) => Err(why.clone()),
+        match self.port(setting).map(|port| &port.now) {
+            Some(Ok(name)) => Ok(renamed(setting, name)),
+            Some(Err(why)) => Err(why.clone()),
             None => Ok(setting.clone()),
         }
     }
@@ -133,13 +173,28 @@ impl PresentPorts {
         }
     }
 
+    /// Checks that our files find the setting's port again after a restart: by its permanent address, or by its name if it has none.
+    ///
+    /// # Errors
+    /// A sentence's end, if they wouldn't.
+    pub fn check_kept(&self, setting: &Setting) -> Result<(), String> {
+        match self.port(setting).filter(|_| setting.port().is_some()) {
+            Some(PresentPort { now: Err(why), .. }) => Err(why.clone()),
+            Some(PresentPort { was: PortIdentity { mac: Some(mac), .. }, is_alone, .. }) => match is_alone {
+                true => Ok(()),
+                false => Err(format!("another port has its address {mac} too, which a restart may confuse")),
+            },
+            _ => self.check_name(setting),
+        }
+    }
+
     /// The former and the present names of ports that have other names now.
     pub fn renamed(&self) -> impl Iterator<Item = (&str, &str)> {
-        let pair = |(was, is): &'_ (String, Result<String, String>)| is.as_ref().is_ok_and(|is| is != was);
+        let pair = |port: &'_ PresentPort| port.now.as_ref().is_ok_and(|now| *now != port.was.name);
         self.0
             .iter()
             .filter(move |one| pair(one))
-            .filter_map(|(was, is)| Some((&**was, &**is.as_ref().ok()?)))
+            .filter_map(|port| Some((&*port.was.name, &**port.now.as_ref().ok()?)))
     }
 }
 
@@ -199,24 +254,54 @@ mod tests {
     #[test]
     fn a_port_is_found_by_its_index_and_later_by_its_address() {
         let then = port("d0", 7, Some("aa"));
-        let now = |all: &[PortIdentity], has_restarted| then.found(all, has_restarted).ok();
+        let now = |all: &[PortIdentity], trace| then.found(all, trace).ok();
         let moved = [port("d1", 7, Some("aa")), port("d0", 9, Some("bb"))];
-        assert_eq!(now(&moved, false).as_deref(), Some("d1"));
-        assert_eq!(now(&[port("d0", 7, Some("bb"))], false), None, "the index was used again");
-        assert_eq!(now(&[port("d0", 9, Some("aa"))], false).as_deref(), Some("d0"), "a driver's new start");
-        assert_eq!(now(&[port("d0", 9, None)], false), None);
+        assert_eq!(now(&moved, Trace::Index).as_deref(), Some("d1"));
+        assert_eq!(now(&[port("d0", 7, Some("bb"))], Trace::Index), None, "the index was used again");
+        let anew = [port("d0", 9, Some("aa"))];
+        assert_eq!(now(&anew, Trace::Index).as_deref(), Some("d0"), "a driver's new start");
+        assert_eq!(now(&[port("d0", 9, None)], Trace::Index), None);
         // After a restart the index says nothing.
         let restarted = [port("d0", 7, Some("bb")), port("d2", 3, Some("aa"))];
-        assert_eq!(now(&restarted, true).as_deref(), Some("d2"));
-        assert_eq!(now(&restarted[..1], true).as_deref(), Some("d0"), "another card in its place");
-        assert_eq!(port("v0", 7, None).found(&[port("v1", 7, None)], true), Ok("v0".into()));
+        assert_eq!(now(&restarted, Trace::Address).as_deref(), Some("d2"));
+        assert_eq!(now(&restarted[..1], Trace::Address), None, "another card in its place");
+        assert_eq!(now(&[restarted.as_slice(), &anew].concat(), Trace::Address), None, "one of two");
+        // Files of earlier versions have set the port with the name.
+        assert_eq!(now(&restarted, Trace::Name).as_deref(), Some("d0"));
+        let (virtual_port, others) = (port("v0", 7, None), [port("v1", 7, None), port("v0", 9, None)]);
+        assert_eq!(virtual_port.found(&others, Trace::Address), Ok("v0".into()));
+        assert!(virtual_port.found(&others[..1], Trace::Address).is_err());
+    }
+
+    #[test]
+    fn a_port_is_kept_by_what_a_restart_leaves() {
+        let present =
+            |was: PortIdentity, name: &str, is_alone| PresentPort { was, now: Ok(name.into()), is_alone };
+        let ports = PresentPorts(vec![
+            present(port("d0", 7, Some("aa")), "d1", true),
+            present(port("d5", 8, Some("bb")), "d5", false),
+            present(port("v0", 9, None), "v0", true),
+            present(port("v5", 9, None), "v6", true),
+        ]);
+        let why = |port: &str| ports.check_kept(&Setting::Mtu { port: port.into() }).err();
+        assert_eq!((why("d0"), why("v0")), (None, None));
+        assert_eq!(
+            why("d5").as_deref(),
+            Some("another port has its address bb too, which a restart may confuse")
+        );
+        assert_eq!(why("v5").as_deref(), Some("its port has another name now: it is v6's MTU"));
     }
 
     #[test]
     fn a_sysctl_of_a_port_has_its_name() {
         let setting = |key: &str| Setting::Sysctl { key: key.into() };
+        let present = |name: &str, now: Result<String, String>| PresentPort {
+            was: port(name, 1, None),
+            now,
+            is_alone: true,
+        };
         let ports =
-            PresentPorts(vec![("d.0".into(), Ok("d.1".into())), ("gone".into(), Err("it is gone".into()))]);
+            PresentPorts(vec![present("d.0", Ok("d.1".into())), present("gone", Err("it is gone".into()))]);
         let now = |key| ports.setting(&setting(key));
         assert_eq!(now("net.ipv6.conf.d/0.mtu"), Ok(setting("net.ipv6.conf.d/1.mtu")));
         assert_eq!(now("net.ipv4.tcp_rmem"), Ok(setting("net.ipv4.tcp_rmem")));

@@ -136,7 +136,9 @@ fn after_a_restart_only_what_was_kept_is_restored() {
     let mut host = Pretended::of(&steps());
     let (mut journal, _) = applied(&shelf, &mut host);
     journal.note(TreatmentEvent::Confirmed).unwrap();
-    journal.note(TreatmentEvent::Kept { steps: vec![1], files: Vec::new(), system: None }).unwrap();
+    journal
+        .note(TreatmentEvent::Kept { steps: vec![1], files: Vec::new(), system: None, by_address: false })
+        .unwrap();
     let path = shelf.path().join(&journal.id).join("journal.jsonl");
     let text = std::fs::read_to_string(&path).unwrap();
     std::fs::write(&path, text.replace(&journal.head.place.boot, "another")).unwrap();

@@ -1,5 +1,6 @@
 //! Plans and treatments for people.
 
+use linerate_doctor::remedy::Setting;
 use linerate_treat::journal::{PlannedStep, TreatmentStanding};
 use linerate_treat::plan::{LeftOut, reasons};
 use linerate_wire::path::printable;
@@ -9,6 +10,10 @@ use std::io::{self, IsTerminal};
 use super::{AppliedReport, PersistReport, PlanReport, StepReport, TreatmentReport, UndoReport};
 use crate::common::failure::Failure;
 use crate::doctor::brief::{FEW, kind};
+
+/// The reach of the printed commands.
+const OF_THIS_START: &str = "\nThe commands that undo name ports and interrupts as they are now: they hold until the host restarts or a port gets\n\
+                             another name. linerate doctor --undo finds ports also then.";
 
 /// The changes that would be made, and those that wouldn't.
 pub fn plan(plan: &PlanReport) -> String {
@@ -23,11 +28,19 @@ pub fn plan(plan: &PlanReport) -> String {
         }
         number += alike.len();
     }
+    if plan.steps.iter().any(|step| is_of_this_start(&step.setting)) {
+        line(&mut out, OF_THIS_START);
+    }
     left(&mut out, &plan.left);
     if !plan.advice.is_empty() {
         line(&mut out, &format!("\nto be done by you: {}", plan.advice.join(", ")));
     }
     out.trim_end().to_owned()
+}
+
+/// True if the setting's name may belong to something else after a restart of the host.
+fn is_of_this_start(setting: &Setting) -> bool {
+    setting.port().is_some() || matches!(setting, Setting::IrqAffinity { .. })
 }
 
 /// True if two steps change the same of two interrupts or queues.
@@ -52,7 +65,7 @@ fn show_many(out: &mut String, number: usize, steps: &[PlannedStep]) {
     for step in steps {
         row(out, "new", &format!("{}: {} -> {}", step.setting, step.before, step.new));
     }
-    show_rest(out, first, "linerate doctor --undo; --json has the commands");
+    show_rest(out, first, "linerate doctor --undo");
 }
 
 fn show_rest(out: &mut String, step: &PlannedStep, undo: &str) {
@@ -229,7 +242,6 @@ fn line(out: &mut String, text: &str) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use linerate_doctor::remedy::Setting;
 
     fn step(setting: Setting) -> PlannedStep {
         PlannedStep {
@@ -249,6 +261,20 @@ mod tests {
         let text = plan(&PlanReport::of(linerate_treat::plan::TreatmentPlan { steps, ..Default::default() }));
         assert!(text.contains("\n2-17. 16 interrupts  [x]\n"), "{text}");
         assert!(text.contains("new   the processors of interrupt 39: 0-3 -> 1\n"), "{text}");
-        assert_eq!(text.lines().count(), 27, "a line each: {text}");
+        assert_eq!(text.lines().count(), 30, "a line each: {text}");
+    }
+
+    #[test]
+    fn commands_that_name_a_port_hold_for_this_start() {
+        let of = |setting: Setting| {
+            let steps = vec![step(setting)];
+            plan(&PlanReport::of(linerate_treat::plan::TreatmentPlan { steps, ..Default::default() }))
+        };
+        let text = of(Setting::Mtu { port: "eth0".into() });
+        assert!(
+            text.contains("undo  ip link set eth0 mtu") && text.contains("until the host restarts or a port"),
+            "{text}"
+        );
+        assert!(!of(Setting::Governor).contains("or a port"));
     }
 }
