@@ -62,6 +62,12 @@ pub enum Setting {
         /// The port.
         port: String,
     },
+    /// The kind of the disciplines that the kernel has attached to a port by itself, and their quantum, which the kernel takes from the
+    /// port's MTU when it makes them: `fq_codel 1514`.
+    Quantum {
+        /// The port.
+        port: String,
+    },
     /// The receive queue of each slot of a port's RSS table: `equal 4` if they take turns, else numbers.
     Rss {
         /// The port.
@@ -180,9 +186,14 @@ impl Setting {
     pub fn is_proposed(&self) -> bool {
         match self {
             Self::Sysctl { key } => proposed::SYSCTLS.contains(&key.as_str()),
-            Self::Tunable { .. } => false,
+            Self::Tunable { .. } | Self::Quantum { .. } => false,
             _ => true,
         }
+    }
+
+    /// True if only the kernel sets it, as a side effect of other settings.
+    pub fn is_derived(&self) -> bool {
+        matches!(self, Self::Quantum { .. })
     }
 
     /// The port that it belongs to.
@@ -193,6 +204,7 @@ impl Setting {
             | Self::Coalescing { port }
             | Self::Feature { port, .. }
             | Self::Qdisc { port }
+            | Self::Quantum { port }
             | Self::Rss { port }
             | Self::Rps { port, .. }
             | Self::Xps { port, .. }
@@ -210,6 +222,7 @@ impl Setting {
             | Self::Coalescing { port }
             | Self::Feature { port, .. }
             | Self::Qdisc { port }
+            | Self::Quantum { port }
             | Self::Rss { port }
             | Self::Rps { port, .. }
             | Self::Xps { port, .. }
@@ -310,6 +323,7 @@ impl fmt::Display for Setting {
             Self::Coalescing { port } => write!(f, "{port}'s coalescing"),
             Self::Feature { port, feature } => write!(f, "{port}'s {feature}"),
             Self::Qdisc { port } => write!(f, "{port}'s root qdisc"),
+            Self::Quantum { port } => write!(f, "the quantum of {port}'s qdiscs"),
             Self::Rss { port } => write!(f, "{port}'s RSS table"),
             Self::Rps { port, queue } => write!(f, "rps_cpus of {port}'s queue {queue}"),
             Self::Xps { port, queue } => write!(f, "xps_cpus of {port}'s queue {queue}"),

@@ -44,10 +44,19 @@ pub fn restore(controls: &mut dyn Controls, all: &[Beside]) -> Result<(), String
 
 fn differing(controls: &mut dyn Controls, all: &[Beside]) -> Vec<String> {
     let back = |one: &Beside| {
+        if one.setting.is_derived() && !is_of_kind(controls, one) {
+            return None;
+        }
         let why = course::restore(controls, &one.setting, &one.value).err()?;
         Some(format!("{} was {} before: {why}", one.setting, one.value))
     };
     all.iter().filter_map(back).collect()
+}
+
+/// True if the kernel has made of the same kind what only the kernel sets: what somebody has chosen instead has values of its own.
+fn is_of_kind(controls: &mut dyn Controls, one: &Beside) -> bool {
+    let kind = |value: &str| value.split_whitespace().next().map(str::to_owned);
+    controls.read(&one.setting).is_ok_and(|now| kind(&now) == kind(&one.value))
 }
 
 fn told(differing: Vec<String>) -> Result<(), String> {
@@ -73,7 +82,7 @@ pub fn of_step(
         return found;
     }
     for Beside { setting, value } in journal.beside(step) {
-        let after = journal.beside_after(step, setting).filter(|_| is_careful);
+        let after = journal.beside_after(step, setting).filter(|_| is_careful && !setting.is_derived());
         let is_steps = journal.head.steps.iter().any(|step| step.setting == *setting);
         match controls.read(setting).ok().zip(after) {
             Some((now, after))

@@ -4,12 +4,15 @@ use linerate_doctor::remedy::Setting;
 
 use crate::Controls;
 use crate::beside;
-use crate::journal::{PlannedStep, TreatmentEvent, TreatmentJournal, TreatmentStanding};
+use crate::journal::{PlannedStep, Shelf, TreatmentEvent, TreatmentJournal, TreatmentStanding};
 use crate::port::{MovedControls, PresentPorts};
+use crate::surroundings::Whereabouts;
 
 /// The most times that the settings are restored: restoring one may change another, as the number of queues
 /// changes their masks.
 const ROUNDS: usize = 3;
+/// The reason why a setting is left to somebody else.
+pub const OTHERS: &str = "which somebody else has set since then";
 /// A cause of [`TreatmentEvent::TakenBack`].
 const RESTART: &str = "restart";
 
@@ -132,7 +135,11 @@ pub fn restore_all(
     controls: &mut dyn Controls,
     taker: TakenBy,
 ) -> (Vec<(usize, WayBack)>, Result<(), String>) {
-    let ends = settled(journal, &mut MovedControls::of(journal, controls), taker);
+    // What an undoing that was cut off has changed by the way isn't somebody else's.
+    let is_careful = taker == TakenBy::User && !journal.is_half_taken_back();
+    // The settings are restored also without a journal.
+    let _ = journal.note(TreatmentEvent::TakingBack);
+    let ends = settled(journal, &mut MovedControls::of(journal, controls), taker, is_careful);
     let mut noted = Ok(());
     for (step, end) in &ends {
         let event = match end {
@@ -145,6 +152,34 @@ pub fn restore_all(
     // A refused step had its former value already.
     let is_told = |(step, end): &(usize, WayBack)| *end != WayBack::Restored || journal.was_made(*step);
     (ends.into_iter().filter(is_told).collect(), noted)
+}
+
+/// Undoes what earlier ends have left because the treatment `of` had changed it since, or something that it follows from: now that
+/// treatment is undone. Returns the identifiers of those that are undone completely now. The shelf is locked.
+pub fn catch_up(shelf: &Shelf, of: &TreatmentJournal, controls: &mut dyn Controls) -> Vec<String> {
+    let is_related = |setting: &Setting| {
+        let is_it =
+            |other: &Setting| other == setting || other.port().is_some() && other.port() == setting.port();
+        of.head.steps.iter().any(|step| is_it(&step.setting))
+    };
+    let is_left = |journal: &TreatmentJournal| {
+        let steps = outstanding(journal);
+        let is_alike = |place: &Whereabouts| {
+            place.is_same(&of.head.place) || journal.is_of_earlier_start() && of.is_of_earlier_start()
+        };
+        journal.id != of.id
+            && journal.standing() == TreatmentStanding::TakenBack
+            && is_alike(&journal.head.place)
+            && steps.iter().any(|step| is_related(&journal.head.steps[*step].setting))
+    };
+    let mut done = Vec::new();
+    for mut journal in shelf.all().0.into_iter().rev().filter(is_left) {
+        let (ends, _) = restore_all(&mut journal, controls, TakenBy::User);
+        if ends.iter().all(|(_, end)| *end == WayBack::Restored) {
+            done.push(journal.id);
+        }
+    }
+    done
 }
 
 /// Notes that a restart of the host undid the treatment.
@@ -188,10 +223,11 @@ fn settled(
     journal: &TreatmentJournal,
     controls: &mut MovedControls<'_>,
     taker: TakenBy,
+    is_careful: bool,
 ) -> Vec<(usize, WayBack)> {
     let steps = in_order_back(journal, [unseen(journal, controls), outstanding(journal)].concat());
     let beside: Vec<_> =
-        steps.iter().map(|step| beside::of_step(journal, controls, *step, taker == TakenBy::User)).collect();
+        steps.iter().map(|step| beside::of_step(journal, controls, *step, is_careful)).collect();
     let mut ends: Vec<(usize, WayBack)> = Vec::new();
     for _ in 0..ROUNDS {
         let before = ends;
@@ -247,7 +283,7 @@ fn give_back(
                 && !planned.setting.is_same(&now, before) =>
         {
             let who = match journal.holds(step) {
-                Some(_) => "which somebody else has set since then",
+                Some(_) => OTHERS,
                 None => "and the journal is damaged where it says who set it",
             };
             return WayBack::Left(format!("it is {now}, {who}; --force restores {before}"));

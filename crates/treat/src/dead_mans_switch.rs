@@ -11,7 +11,7 @@ use linerate_sys::netns::new_session;
 use rustix::process::{PidfdFlags, Signal, getppid, pidfd_open, pidfd_send_signal};
 
 use crate::Controls;
-use crate::course::{TakenBy, WayBack, restore_all};
+use crate::course::{TakenBy, WayBack, catch_up, restore_all};
 use crate::journal::{Shelf, TreatmentEvent, TreatmentJournal};
 use crate::surroundings::uptime;
 
@@ -85,6 +85,7 @@ pub fn stand(shelf: &Shelf, id: &str, starter: i32, controls: &mut dyn Controls)
         }
         sleep(AGAIN);
     }
+    catch_up(shelf, &journal, controls);
     noted
 }
 

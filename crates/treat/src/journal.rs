@@ -152,6 +152,8 @@ pub enum TreatmentEvent {
     },
     /// No step is kept after a restart any more.
     Forgotten,
+    /// The changes are about to be undone: from now on the settings beside a step may change.
+    TakingBack,
     /// A step's former value was set again, or already held.
     Restored {
         /// The step.
@@ -302,7 +304,8 @@ impl TreatmentJournal {
         let is_step = |event: &TreatmentEvent| {
             !matches!(
                 event,
-                TreatmentEvent::Restored { .. }
+                TreatmentEvent::TakingBack
+                    | TreatmentEvent::Restored { .. }
                     | TreatmentEvent::Left { .. }
                     | TreatmentEvent::TakenBack { .. }
             )
@@ -315,6 +318,16 @@ impl TreatmentJournal {
     /// True if the host has restarted since.
     pub fn is_of_earlier_start(&self) -> bool {
         self.head.place.boot != Whereabouts::here().boot
+    }
+
+    /// True if an undoing began and never ended: then the settings beside a step may have changed by it.
+    pub fn is_half_taken_back(&self) -> bool {
+        let last = self.events.iter().rev().find_map(|stamped| match stamped.event {
+            TreatmentEvent::TakingBack => Some(true),
+            TreatmentEvent::TakenBack { .. } => Some(false),
+            _ => None,
+        });
+        last.unwrap_or(false)
     }
 
     /// The steps that are kept after a restart.

@@ -207,6 +207,7 @@ fn order(setting: &Setting) -> u8 {
         // The kernel takes a discipline's options from the MTU.
         Setting::Mtu { .. } => 1,
         Setting::Qdisc { .. }
+        | Setting::Quantum { .. }
         | Setting::Feature { .. }
         | Setting::Coalescing { .. }
         | Setting::Ring { .. } => 2,

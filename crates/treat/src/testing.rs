@@ -25,6 +25,8 @@ pub struct Pretended {
     pub impossible: BTreeMap<Setting, String>,
     /// Settings that a change of another one sets to a value by the way: the cause, the setting, the value.
     pub reset: Vec<(Setting, Setting, String)>,
+    /// True if eth0's discipline has a quantum, as the kernel makes it.
+    pub quantum: bool,
     /// Its ports.
     pub ports: Vec<PortIdentity>,
 }
@@ -39,6 +41,25 @@ impl Pretended {
     pub fn of(steps: &[PlannedStep]) -> Self {
         let values = steps.iter().map(|step| (step.setting.clone(), step.before.clone())).collect();
         Self { values, ..Self::default() }
+    }
+
+    /// A discipline that somebody has chosen has no quantum of the kernel's.
+    fn make_quantum(&mut self, port: &str) {
+        let [mtu, qdisc, quantum] = [
+            Setting::Mtu { port: port.into() },
+            Setting::Qdisc { port: port.into() },
+            Setting::Quantum { port: port.into() },
+        ];
+        let mtu: u32 = self.values[&mtu].parse().unwrap();
+        match self.values[&qdisc].as_str() {
+            "fq_codel" => drop(self.values.insert(quantum, format!("fq_codel {}", mtu + 14))),
+            _ => drop(self.values.remove(&quantum)),
+        }
+    }
+
+    fn remade(&mut self, setting: &Setting, value: &str) -> bool {
+        self.make_quantum(setting.port().unwrap_or_default());
+        self.values.get(setting).is_some_and(|now| now == value)
     }
 
     fn live_on(&mut self) {
@@ -63,10 +84,19 @@ impl Controls for Pretended {
         if is_refused || self.refused.as_ref() == Some(setting) {
             return Err("Invalid argument".into());
         }
+        if self.quantum && setting.is_derived() && !self.remade(setting, value) {
+            return Err("the kernel takes it from the MTU".into());
+        }
         let rounded = self.rounded.take_if(|(of, _)| of == setting).map(|(_, value)| value);
         self.values.insert(setting.clone(), rounded.unwrap_or_else(|| value.to_owned()));
-        for (_, beside, value) in self.reset.iter().filter(|(cause, ..)| cause == setting) {
+        let is_reset = |(cause, beside, _): &&(Setting, Setting, String)| {
+            cause == setting && !(self.quantum && beside.is_derived())
+        };
+        for (_, beside, value) in self.reset.iter().filter(is_reset) {
             self.values.insert(beside.clone(), value.clone());
+        }
+        if self.quantum && matches!(setting, Setting::Qdisc { .. }) {
+            self.make_quantum(setting.port().unwrap_or_default());
         }
         // Death comes after the change and before its journal, too.
         self.live_on();

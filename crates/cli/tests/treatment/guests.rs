@@ -171,3 +171,40 @@ fn a_discipline_has_the_quantum_of_the_former_mtu_again() {
         "{run}"
     );
 }
+
+/// The kernel makes its own discipline by the present MTU, whichever of two treatments has set that.
+#[test]
+fn two_treatments_of_a_port_are_undone_in_any_order() {
+    if !has_guests() {
+        return;
+    }
+    let directory = support::directory("linerate-treat-");
+    let step = |kind: &str, before: &str, new: &str| json!({"checks": ["x"], "setting": {"kind": kind, "port": "eth0"}, "before": before, "new": new});
+    planned(directory.path(), "mtu", &[step("mtu", "1500", "9000")]);
+    planned(directory.path(), "qdisc", &[step("qdisc", "fq_codel", "fq")]);
+    let script = format!(
+        "set -e; g() {{ ssh -F $LINERATE_LAB_SSH_CONFIG g0 \"$@\"; }}; p={}
+         g 'sysctl -qw net.core.default_qdisc=fq_codel; tc qdisc replace dev eth0 root pfifo; tc qdisc del dev eth0 root'
+         for n in mtu qdisc; do g \"cat > /tmp/$n\" < $p/$n; done
+         look() {{ echo $(g 'cat /sys/class/net/eth0/mtu; tc qdisc show dev eth0' | tr -s ' \\n' ' ' | grep -o '^[0-9]*\\|qdisc [a-z_]*\\| quantum [0-9]*'); }}
+         apply() {{ g {PROGRAM} doctor --apply --yes --json --state /tmp/state --from-plan /tmp/$1 | grep -o '\"id\":\"[a-z0-9]*' | cut -d'\"' -f4 > $p/$1.id
+             g {PROGRAM} doctor --confirm $(cat $p/$1.id) --force --state /tmp/state >&2; }}
+         undo() {{ g {PROGRAM} doctor --undo $(cat $p/$1.id) --state /tmp/state > $p/told 2>&1 || echo code $?; cat $p/told >&2; grep -o 'the kernel takes it.*\\|what was left.*too' $p/told | sed \"s/$(cat $p/qdisc.id)/ID/\" || true; }}
+         look; apply mtu; apply qdisc; look; undo qdisc; look; undo mtu; look
+         apply mtu; apply qdisc; undo mtu; undo qdisc; look",
+        directory.path().display()
+    );
+    let run = in_guest(1, &script);
+    let before = "1500 qdisc fq_codel quantum 1514";
+    let expected = [
+        before,
+        "9000 qdisc fq quantum 18028",
+        "code 3",
+        "the kernel takes it from the port's MTU, which is 9000 now",
+        "9000 qdisc fq_codel quantum 9014",
+        "what was left of ID is taken back now, too",
+        before,
+        before,
+    ];
+    assert_eq!(run.out.lines().collect::<Vec<_>>(), expected, "{run}");
+}

@@ -44,6 +44,9 @@ impl Setting {
                 format!("tc qdisc replace dev {port} root handle {}: mq", handle(value))
             }
             Self::Qdisc { port } => format!("tc qdisc replace dev {port} root {}", word(value)),
+            Self::Quantum { port } => {
+                format!("tc qdisc replace dev {port} root pfifo && tc qdisc del dev {port} root")
+            }
             Self::Rss { port } => format!("ethtool -X {port} {}", shares(value)),
             Self::Mtu { port } => format!("ip link set {port} mtu {}", self.part(value)),
             Self::Governor => governors(value),

@@ -273,6 +273,79 @@ fn what_stays_changed_by_the_way_is_said() {
     assert_eq!(host.values, before);
 }
 
+/// What an undoing that was cut off has reset by the way isn't somebody else's.
+#[test]
+fn an_undoing_that_was_cut_off_is_finished_by_the_next() {
+    let mut cut = 0;
+    for deaths in 0..60 {
+        let (_directory, shelf) = shelf();
+        let mut host = resetting(&[(0, "3"), (1, "c")]);
+        let before = host.values.clone();
+        let (journal, _) = applied(&shelf, &mut host);
+        // The masks that the step resets are set by the doctor's user.
+        for queue in 0..2 {
+            let xps = Setting::Xps { port: "eth0".into(), queue };
+            host.reset.push((
+                Setting::Channels { port: "eth0".into(), queues: Queues::Combined },
+                xps,
+                "0".into(),
+            ));
+        }
+        host.dies_after = Some(deaths);
+        let died = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            take_back(&mut shelf.journal(&journal.id).unwrap(), &mut host, TakenBy::User)
+        }));
+        cut += usize::from(died.is_err());
+        host.dies_after = None;
+        let ends = take_back(&mut shelf.journal(&journal.id).unwrap(), &mut host, TakenBy::User).unwrap();
+        assert!(ends.iter().all(|(_, end)| *end == WayBack::Restored), "after {deaths}: {ends:?}");
+        assert_eq!(host.values, before, "after {deaths}");
+    }
+    assert!(cut > 10, "{cut}");
+}
+
+/// A second treatment of the same settings, and of what follows from those of the first.
+#[test]
+fn two_treatments_are_undone_in_any_order() {
+    let quantum = || Setting::Quantum { port: "eth0".into() };
+    let (mtu, qdisc) = (Setting::Mtu { port: "eth0".into() }, Setting::Qdisc { port: "eth0".into() });
+    let step = |setting: &Setting, before: &str, new: &str| PlannedStep {
+        setting: setting.clone(),
+        before: before.into(),
+        new: new.into(),
+        ..steps()[0].clone()
+    };
+    let ecn = sysctl("net.ipv4.tcp_ecn");
+    let first = vec![step(&ecn, "0", "1"), step(&mtu, "1500", "9000")];
+    let second = vec![step(&ecn, "1", "2"), step(&qdisc, "fq_codel", "fq")];
+    for order in [[0, 1], [1, 0]] {
+        let (_directory, shelf) = shelf();
+        let mut host = Pretended::of(&[first[0].clone(), first[1].clone(), second[1].clone()]);
+        host.values.insert(quantum(), "fq_codel 1514".into());
+        host.reset
+            .extend([(mtu.clone(), quantum(), String::new()), (qdisc.clone(), quantum(), String::new())]);
+        host.quantum = true;
+        let before = host.values.clone();
+        let mut ids = Vec::new();
+        for steps in [&first, &second] {
+            let mut journal = shelf.begin(steps.clone(), 60, &mut host).unwrap();
+            apply(&mut journal, &mut host, &mut |_, _| {}).unwrap();
+            journal.confirm().unwrap();
+            ids.push(journal.id);
+        }
+        let mut undo = |at: usize| {
+            let mut journal = shelf.journal(&ids[at]).unwrap();
+            let ends = take_back(&mut journal, &mut host, TakenBy::User).unwrap();
+            (ends, catch_up(&shelf, &journal, &mut host))
+        };
+        let (ends, others) = undo(order[0]);
+        assert!(others.is_empty() && ends.iter().any(|(_, end)| *end != WayBack::Restored), "{ends:?}");
+        let (ends, others) = undo(order[1]);
+        assert!(ends.iter().all(|(_, end)| *end == WayBack::Restored), "{ends:?}");
+        assert_eq!((others, &host.values), (vec![ids[order[0]].clone()], &before), "{order:?}");
+    }
+}
+
 #[test]
 fn a_plan_that_is_out_of_date_changes_nothing() {
     let (_directory, shelf) = shelf();

@@ -29,6 +29,7 @@ impl Controls for LiveControls {
             Setting::Feature { port, feature } => ports::feature(port, feature),
             Setting::Rss { port } => ports::rss(port),
             Setting::Qdisc { port } => queueing::root(port).map(|root| root.kind),
+            Setting::Quantum { port } => queueing::quantum(port),
             Setting::Governor => files::governors(),
             _ => files::read(&file(setting)?),
         }
@@ -43,6 +44,7 @@ impl Controls for LiveControls {
             Setting::Feature { port, feature } => ports::set_feature(port, feature, value),
             Setting::Rss { port } => ports::set_rss(port, value),
             Setting::Qdisc { port } => queueing::set_root(port, value),
+            Setting::Quantum { port } => queueing::set_quantum(port, value),
             Setting::Governor => files::set_governors(value),
             _ => files::write(&file(setting)?, value),
         }
@@ -62,10 +64,14 @@ impl Controls for LiveControls {
                 [vec![Setting::Rss { port: port.clone() }], ports::masks(port)].concat()
             }
             Setting::Governor => files::tunables(Path::new(TUNABLES)),
-            Setting::Mtu { port } => vec![Setting::Sysctl {
-                // In a sysctl's name the dots of a port are slashes.
-                key: format!("net.ipv6.conf.{}.mtu", port.replace('.', "/")),
-            }],
+            Setting::Mtu { port } => vec![
+                Setting::Sysctl {
+                    // In a sysctl's name the dots of a port are slashes.
+                    key: format!("net.ipv6.conf.{}.mtu", port.replace('.', "/")),
+                },
+                Setting::Quantum { port: port.clone() },
+            ],
+            Setting::Qdisc { port } => vec![Setting::Quantum { port: port.clone() }],
             Setting::Sysctl { key } if key == CONTROL => {
                 vec![Setting::Sysctl { key: "net.ipv4.tcp_allowed_congestion_control".into() }]
             }

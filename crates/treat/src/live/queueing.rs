@@ -5,7 +5,7 @@ use std::fs;
 use std::io;
 use std::os::fd::OwnedFd;
 
-use linerate_host::netlink::{attribute, attributes, error, message, number, request};
+use linerate_host::netlink::{attribute, attributes, error, find, message, number, request};
 use rustix::net::{
     AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, netdevice, recv, send, socket_with,
 };
@@ -21,16 +21,22 @@ const GET_LINK: u16 = 18;
 const NEW_QDISC: u16 = 36;
 const DEL_QDISC: u16 = 37;
 const GET_QDISC: u16 = 38;
-/// TC_H_ROOT, TC_H_INGRESS, TCA_KIND and IFLA_MAX_MTU.
+/// TC_H_ROOT, TC_H_INGRESS, TCA_KIND, TCA_OPTIONS and IFLA_MAX_MTU.
 const ROOT: u32 = 0xffff_ffff;
 const INGRESS: u32 = 0xffff_fff1;
 const KIND: u16 = 1;
+const OPTIONS: u16 = 2;
 const MAX_MTU: u16 = 51;
 
 /// The beginning of the name of a root discipline with queues.
 const QUEUES: &str = "mq ";
 /// A discipline that every kernel has. When it is removed, the kernel attaches its default.
 const ANY: &str = "pfifo";
+
+/// The disciplines whose quantum comes from the MTU: the kind, the option's number, the packets of the largest size in it.
+const QUANTA: [(&str, u16, u32); 3] = [("fq_codel", 6, 1), ("fq", 3, 2), ("fq_pie", 7, 1)];
+/// The bytes of Ethernet's header.
+const HEADER: u32 = 14;
 
 /// A virtual port's discipline, whatever the default is.
 const NONE: &str = "noqueue";
@@ -42,23 +48,29 @@ pub struct RootQdisc {
     pub kind: String,
     /// 0 if the kernel attached it by itself: then removing a later one brings it back.
     handle: u32,
+    /// The quantum of it, or of all disciplines below it, if the kernel attached them by itself.
+    quantum: Option<u32>,
 }
 
 /// The root discipline of a port. With several queues it is `mq KIND` if the kernel has given each the same
 /// kind.
 pub fn root(port: &str) -> Result<RootQdisc, String> {
     let index = index(port)?;
-    let (mut found, mut below) = (None, BTreeSet::new());
+    let (mut found, mut below, mut quanta) = (None, BTreeSet::new(), BTreeSet::new());
     talk(&request(GET_QDISC, DUMP, &[0; 20]), |inside| {
         let parent = number(inside, 12, 4).unwrap_or(0) as u32;
         let kind = attributes(inside.get(20..).unwrap_or_default()).find(|(kind, _)| *kind == KIND);
         let Some((_, kind)) = kind.filter(|_| number(inside, 4, 4) == Some(index.into())) else { return };
         let kind = String::from_utf8_lossy(kind).trim_end_matches('\0').to_owned();
         let handle = number(inside, 8, 4).unwrap_or(0) as u32;
+        let quantum = option_quantum(&kind, inside.get(20..).unwrap_or_default()).filter(|_| handle == 0);
         match parent {
-            ROOT => found = Some(RootQdisc { kind, handle }),
+            ROOT => found = Some(RootQdisc { kind, handle, quantum }),
             INGRESS => {}
-            _ => drop(below.insert((kind, handle))),
+            _ => {
+                quanta.insert(quantum);
+                below.insert((kind, handle));
+            }
         }
     })
     .map_err(failed)?;
@@ -66,10 +78,48 @@ pub fn root(port: &str) -> Result<RootQdisc, String> {
     let below: Vec<_> = below.into_iter().collect();
     match below.as_slice() {
         [(kind, 0)] if root.kind == "mq" && root.handle == 0 => {
-            Ok(RootQdisc { kind: format!("mq {kind}"), ..root })
+            let quantum = quanta.first().copied().flatten().filter(|_| quanta.len() == 1);
+            Ok(RootQdisc { kind: format!("mq {kind}"), quantum, ..root })
         }
         _ => Ok(root),
     }
+}
+
+/// The quantum among the attributes of a discipline of this kind.
+fn option_quantum(kind: &str, inside: &[u8]) -> Option<u32> {
+    let (_, option, _) = QUANTA.iter().find(|(name, ..)| *name == kind)?;
+    let value = find(find(inside, OPTIONS)?, *option)?;
+    number(value, 0, 4).and_then(|quantum| quantum.try_into().ok())
+}
+
+/// The kind and the quantum of the disciplines that the kernel has attached by itself.
+pub fn quantum(port: &str) -> Result<String, String> {
+    let root = root(port)?;
+    match root.quantum {
+        Some(quantum) => Ok(format!("{} {quantum}", root.kind.trim_start_matches(QUEUES))),
+        None => Err("the kernel has attached no discipline with a quantum".into()),
+    }
+}
+
+/// Lets the kernel make its disciplines anew, if that gives them this quantum.
+pub fn set_quantum(port: &str, value: &str) -> Result<(), String> {
+    let mtu = super::files::read(&format!("/sys/class/net/{port}/mtu"))?;
+    let why = || format!("the kernel takes it from the port's MTU, which is {mtu} now");
+    let now = root(port)?;
+    let usual = usual_quantum(now.kind.trim_start_matches(QUEUES), &mtu);
+    if now.handle != 0 || now.quantum.is_none() || now.quantum == usual || !comes_back(&now.kind) {
+        return Err(why());
+    }
+    let tcmsg = tcmsg(index(port)?);
+    attach(&tcmsg, ANY)?;
+    talk(&request(DEL_QDISC, ACK, &tcmsg), |_| {}).map_err(failed)?;
+    if quantum(port)? == value { Ok(()) } else { Err(why()) }
+}
+
+/// The quantum that the kernel gives a discipline for this MTU, at an Ethernet port.
+fn usual_quantum(kind: &str, mtu: &str) -> Option<u32> {
+    let (.., packets) = QUANTA.iter().find(|(name, ..)| *name == kind)?;
+    mtu.parse::<u32>().ok()?.checked_add(HEADER)?.checked_mul(*packets)
 }
 
 /// Attaches a discipline with its usual options. The kernel's own discipline comes back when the other is removed, and
@@ -236,5 +286,18 @@ mod tests {
         assert!(!root("lo").unwrap().kind.is_empty());
         assert!(root("no-such-port").is_err_and(|why| why.contains("no port")));
         assert!(can_mtu("lo", "1500").is_ok() && !has_module("sch_there_is_none"));
+    }
+
+    #[test]
+    fn a_quantum_is_read_from_the_options() {
+        let options = attribute(
+            OPTIONS | 0x8000,
+            &[attribute(1, &[1; 4]), attribute(6, &1514_u32.to_ne_bytes())].concat(),
+        );
+        let inside = [attribute(KIND, b"fq_codel\0"), options].concat();
+        assert_eq!(option_quantum("fq_codel", &inside), usual_quantum("fq_codel", "1500"));
+        assert_eq!((option_quantum("fq", &inside), option_quantum("pfifo_fast", &inside)), (None, None));
+        assert_eq!((usual_quantum("fq", "9000"), usual_quantum("pfifo", "9000")), (Some(18_028), None));
+        assert!(quantum("lo").is_err() && set_quantum("lo", "fq_codel 1514").is_err());
     }
 }

@@ -4,7 +4,7 @@ use linerate_doctor::{Host, examine_host, ordered};
 use linerate_host::Facts;
 use linerate_host::facts::usual_paths;
 use linerate_treat::course::{self, StepFate, TakenBy, WayBack};
-use linerate_treat::journal::{Shelf, TreatmentJournal, TreatmentStanding, UnreadJournal};
+use linerate_treat::journal::{PlannedStep, Shelf, TreatmentJournal, TreatmentStanding, UnreadJournal};
 use linerate_treat::keep::System;
 use linerate_treat::plan::{Allowed, LeftOut, TreatmentPlan};
 use linerate_treat::port::PresentPorts;
@@ -331,7 +331,36 @@ pub fn undo(wanted: &TreatmentArgs, id: &str) -> Result<UndoReport, Failure> {
     }
     let taker = if wanted.force { TakenBy::InsistingUser } else { TakenBy::User };
     let ends = course::take_back(&mut journal, &mut LiveControls, taker).map_err(Failure::failed)?;
+    tell_others(&shelf, &journal);
+    let ends = ends.into_iter().map(|(step, end)| (step, named(&shelf, &journal, step, end))).collect();
     forgotten.map(|()| undo_report(&journal, ends))
+}
+
+/// Undoes and names what earlier ends had to leave to this treatment.
+fn tell_others(shelf: &Shelf, journal: &TreatmentJournal) {
+    for id in course::catch_up(shelf, journal, &mut LiveControls) {
+        tell!("linerate: what was left of {id} is taken back now, too");
+    }
+}
+
+/// The end of a step, with the name of the later treatment that has changed its setting since.
+fn named(shelf: &Shelf, journal: &TreatmentJournal, step: usize, end: WayBack) -> WayBack {
+    let setting = &journal.head.steps[step].setting;
+    let has_it = |other: &TreatmentJournal| {
+        let is_it = |(at, step): (usize, &PlannedStep)| step.setting == *setting && other.holds(at).is_some();
+        let is_made = other.is_open() || other.standing() == TreatmentStanding::Confirmed;
+        other.id != journal.id && is_made && other.head.steps.iter().enumerate().any(is_it)
+    };
+    match end {
+        WayBack::Left(why) if why.contains(course::OTHERS) => {
+            let later = shelf.all().0.into_iter().rev().find(has_it);
+            let by = |later: TreatmentJournal| {
+                format!("{0} has changed it since then: --undo {0} restores it for both", later.id)
+            };
+            WayBack::Left(later.map_or(why, by))
+        }
+        end => end,
+    }
 }
 
 /// Says that a journal is damaged, unless nothing depends on it any more.
@@ -452,6 +481,7 @@ fn sweep_one(wanted: &TreatmentArgs, shelf: &Shelf, id: &str) -> Result<(), Stri
     let why =
         if journal.is_damaged() { "has lost whether it was confirmed" } else { "wasn't confirmed in time" };
     let ends = course::take_back(&mut journal, &mut LiveControls, TakenBy::NextRun)?;
+    tell_others(shelf, &journal);
     let restored = ends.iter().filter(|(_, end)| *end == WayBack::Restored).count();
     let restored = super::show::counted(restored, "setting");
     tell!("linerate: {id} {why}, and was taken back now: {restored}");
