@@ -10,6 +10,8 @@ mod host;
 mod lost;
 #[path = "treatment/odd.rs"]
 mod odd;
+#[path = "treatment/restart.rs"]
+mod restart;
 #[path = "support/mod.rs"]
 mod support;
 

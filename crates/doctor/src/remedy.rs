@@ -4,6 +4,7 @@
 //! that lowers a number, takes a link down, is about swap, or needs a person.
 
 mod command;
+mod judged;
 mod proposed;
 
 use std::collections::BTreeSet;
@@ -146,11 +147,18 @@ pub struct Remedy {
 }
 
 impl Remedy {
-    /// A change of the host at which a check looks; `None` if nothing would change, or a number would fall.
+    /// A change of the host at which a check looks; `None` if nothing would change, a number would fall, or the value isn't one of
+    /// those that checks may propose.
     pub fn of(setting: Setting, now: impl fmt::Display, new: impl fmt::Display) -> Option<Self> {
         let (now, new) = (now.to_string(), new.to_string());
         let is_better = !setting.is_same(&now, &new) && !setting.lowers(&now, &new);
-        is_better.then(|| Self { host: String::new(), setting, now, new })
+        // The check has looked at the memory.
+        (is_better && setting.judge(&now, &new, None).is_ok()).then(|| Self {
+            host: String::new(),
+            setting,
+            now,
+            new,
+        })
     }
 
     /// A change of a sysctl; `None` also if it isn't one of those that checks may propose.

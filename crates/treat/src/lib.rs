@@ -59,6 +59,11 @@ pub trait Controls {
     /// The reason why not, as the end of a sentence.
     fn look(&mut self, setting: &Setting, new: &str) -> Result<(), String>;
 
+    /// The host's memory in bytes, if it is known.
+    fn memory(&mut self) -> Option<u64> {
+        None
+    }
+
     /// All ports of this network namespace.
     ///
     /// # Errors

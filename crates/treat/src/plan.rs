@@ -95,7 +95,14 @@ impl TreatmentPlan {
     /// The plan of earlier planned steps, checked against the host. A setting that has changed since is left out; a step without a
     /// value before can't show that.
     pub fn again(steps: Vec<PlannedStep>, controls: &mut dyn Controls) -> Self {
-        let mut plan = Self { steps: steps.clone(), ..Self::default() }.looked(controls);
+        let (mut plan, mut once) = (Self::default(), Vec::<PlannedStep>::new());
+        for step in steps {
+            match once.iter().any(|other| other.setting == step.setting) {
+                true => plan.leave(&step.checks.join(", "), &step.setting, "the plan has it twice"),
+                false => once.push(step),
+            }
+        }
+        let (mut plan, steps) = (Self { steps: once.clone(), ..plan }.looked(controls), once);
         for step in std::mem::take(&mut plan.steps) {
             let was = steps.iter().find(|was| was.setting == step.setting).map(|was| was.before.as_str());
             match was.filter(|was| !was.is_empty() && !step.setting.holds(&step.before, was)) {
@@ -106,7 +113,10 @@ impl TreatmentPlan {
                 None if !step.setting.is_proposed() => {
                     plan.leave(&step.checks.join(", "), &step.setting, "no check proposes to change it");
                 }
-                None => plan.steps.push(step),
+                None => match step.setting.judge(&step.before, &step.new, controls.memory()) {
+                    Ok(()) => plan.steps.push(step),
+                    Err(why) => plan.leave(&step.checks.join(", "), &step.setting, why),
+                },
             }
         }
         plan.steps.sort_by_key(|step| order(&step.setting));
@@ -309,6 +319,38 @@ mod tests {
         let plan = TreatmentPlan::again(steps.clone(), &mut Pretended::of(&steps));
         assert_eq!(plan.steps, steps[1..]);
         assert_eq!(plan.left[0].why, "no check proposes to change it");
+    }
+
+    #[test]
+    fn a_plan_s_values_are_judged_as_proposals_are() {
+        let step = |setting: Setting, before: &str, new: &str| PlannedStep {
+            checks: vec!["x".into()],
+            setting,
+            before: before.into(),
+            new: new.into(),
+            owner: None,
+            kept: None,
+        };
+        let rmem = |new: &str| step(sysctl("net.ipv4.tcp_rmem"), "4096 131072 6291456", new);
+        let sack = |new: &str| step(sysctl("net.ipv4.tcp_sack"), "0", new);
+        let why = |steps: Vec<PlannedStep>| {
+            let plan = TreatmentPlan::again(steps.clone(), &mut Pretended::of(&steps));
+            let left: Vec<_> =
+                plan.left.iter().map(|left| format!("{}: {}", left.setting, left.why)).collect();
+            (plan.steps.len(), left.join("; "))
+        };
+        assert_eq!(why(vec![rmem("4096 131072 16777216"), sack("1")]), (2, String::new()));
+        // Of a host with more memory: the one that is made up has 1 GiB.
+        let large = why(vec![rmem("4096 131072 1073741824")]);
+        assert!(large.0 == 0 && large.1.contains("net.ipv4.tcp_rmem: 1073741824 is too large"), "{large:?}");
+        let odd = why(vec![sack("7"), rmem("4096 131072 64M")]);
+        assert!(
+            odd.0 == 0
+                && odd.1.contains("tcp_sack: \"7\" isn't among")
+                && odd.1.contains("\"64M\" is no number"),
+            "{odd:?}"
+        );
+        assert_eq!(why(vec![sack("1"), sack("1")]), (1, "net.ipv4.tcp_sack: the plan has it twice".into()));
     }
 
     #[test]

@@ -115,6 +115,10 @@ impl Controls for Pretended {
         self.impossible.get(setting).map_or(Ok(()), |why| Err(why.clone()))
     }
 
+    fn memory(&mut self) -> Option<u64> {
+        Some(1 << 30)
+    }
+
     fn ports(&mut self) -> Result<Vec<PortIdentity>, String> {
         Ok(self.ports.clone())
     }

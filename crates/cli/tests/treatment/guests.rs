@@ -49,7 +49,7 @@ fn a_virtual_machine_is_treated_and_is_as_before() {
 }
 
 /// Runs a script beside a virtual machine with the name g0.
-fn in_guest(queues: u32, script: &str) -> support::Run {
+pub fn in_guest(queues: u32, script: &str) -> support::Run {
     let mut command = Command::new(PROGRAM);
     command.args(["lab", "run", "--guests", "1", "--guest-kind", "qemu"]);
     let guest = format!("vcpus=2,queues={queues},rss=on,memory=1GiB");
@@ -57,7 +57,7 @@ fn in_guest(queues: u32, script: &str) -> support::Run {
     Running::start(command).end_within(4 * support::PATIENCE).exits(0)
 }
 
-fn has_guests() -> bool {
+pub fn has_guests() -> bool {
     if !is_root("guests") {
         return false;
     }
@@ -158,9 +158,9 @@ fn a_discipline_has_the_quantum_of_the_former_mtu_again() {
          undo() {{ g {PROGRAM} doctor --undo $(grep -o '\"id\":\"[a-z0-9]*' $p/told | cut -d'\"' -f4) --state /tmp/state >&2; }}
          look; apply first; look; undo; look; apply last; look; undo; look
          apply last --confirm-within=1; sleep 5; look
-         apply last --confirm-within=4
+         apply last --confirm-within=10
          g 'kill -9 $(grep -ho pid.:[0-9]* $(ls -t /tmp/state/*/journal.jsonl | head -n 1) | cut -d: -f2)'
-         sleep 8; g {PROGRAM} doctor --applied --state /tmp/state >&2; look",
+         sleep 14; g {PROGRAM} doctor --applied --state /tmp/state >&2; look",
         directory.path().display()
     );
     let run = in_guest(1, &script);

@@ -211,6 +211,38 @@ fn a_plan_is_for_its_host_and_for_what_checks_propose() {
 }
 
 #[test]
+fn a_plan_s_values_are_those_that_checks_propose() {
+    let Some(host) = Ill::host() else { return };
+    let before = host.settings();
+    let sysctl = |key: &str| json!({"kind": "sysctl", "key": format!("net.ipv4.{key}")});
+    let steps = [
+        (json!({"kind": "quantum", "port": "v0"}), "", "fq_codel 9014", "no discipline with a quantum"),
+        // A kernel without it says so first.
+        (json!({"kind": "qdisc", "port": "v0"}), "noqueue", "tbf", "tbf"),
+        (sysctl("tcp_rmem"), "4096 131072 262144", "4096 131072 0x7000000", "\"0x7000000\" is no number"),
+        (sysctl("tcp_wmem"), "4096 16384 262144", "4096 16384 2147483648", "2147483648 is too large"),
+        (sysctl("tcp_sack"), "0", "3", "\"3\" isn't among the values"),
+        (sysctl("tcp_window_scaling"), "0", "1\n", "isn't among the values"),
+        (json!({"kind": "mtu", "port": "v0"}), "1500", "9217", "9217 is too large"),
+        (json!({"kind": "rps", "port": "v0", "queue": 0}), "0", "x", "\"x\" names no processors"),
+        (sysctl("tcp_moderate_rcvbuf"), "0", "1", ""),
+    ];
+    let list: Vec<Value> =
+        steps.iter().map(|(setting, now, new, _)| step(setting.clone(), now, new)).collect();
+    let file = planned(host.directory.path(), "values.json", &list);
+    let told = host.json(&["--apply", "--yes", "--from-plan", file.to_str().unwrap()]);
+    let left: Vec<_> =
+        told["left"].as_array().unwrap().iter().map(|left| left["why"].as_str().unwrap()).collect();
+    assert_eq!((left.len(), told["steps"].as_array().unwrap().len()), (steps.len() - 1, 1), "{told}");
+    for ((.., part), why) in steps.iter().zip(&left) {
+        assert!(why.contains(part), "{part}: {why}");
+    }
+    assert_eq!(host.differing(&before).len(), 1, "{:?}", host.differing(&before));
+    host.doctor(&["--undo", told["id"].as_str().unwrap()]).end().exits(0);
+    assert_eq!(host.differing(&before), Vec::<String>::new());
+}
+
+#[test]
 fn wrong_names_and_rates_are_refused_with_what_may_be_meant() {
     for option in ["--only", "--skip"] {
         let mut command = Command::new(PROGRAM);

@@ -21,6 +21,61 @@ fn what_changes_nothing_or_lowers_a_number_is_no_remedy() {
 }
 
 #[test]
+fn a_value_is_judged_as_a_proposal_is() {
+    let port = || "eth0".to_owned();
+    let memory = Some(8_u64 << 30);
+    let why =
+        |setting: &Setting, now: &str, new: &str| setting.judge(now, new, memory).err().unwrap_or_default();
+    let (rmem, wmem) = (sysctl("net.ipv4.tcp_rmem"), sysctl("net.core.wmem_max"));
+    let of_v = |feature: &str| Setting::Feature { port: port(), feature: feature.into() };
+    let (xps, coalescing) = (Setting::Xps { port: port(), queue: 0 }, Setting::Coalescing { port: port() });
+    for (setting, now, new) in [
+        (&rmem, "4096 131072 6291456", "4096 131072 33554432"),
+        (&wmem, "212992", "1073741824"),
+        (&sysctl("net.ipv4.tcp_mem"), "93333 124445 186666", "93333 200000 300000"),
+        (&sysctl("net.ipv4.tcp_ecn"), "0", "2"),
+        (&of_v("rx-gro"), "off", "on"),
+        (&Setting::Qdisc { port: port() }, "mq pfifo_fast", "mq fq"),
+        (&xps, "00000001", "3"),
+        (&Setting::IrqAffinity { irq: 24 }, "0-3", "1"),
+        (&coalescing, "adaptive-rx off rx-usecs 3", "rx-usecs 50"),
+        (&Setting::Mtu { port: port() }, "1500", "9000"),
+    ] {
+        assert_eq!(why(setting, now, new), "", "{setting}: {new}");
+    }
+    for (setting, now, new, part) in [
+        (&rmem, "4096 131072 6291456", "4096 131072 0x7fffffff", "is no number"),
+        (&rmem, "4096 131072 6291456", "4096 131072 +33554432", "is no number"),
+        (&rmem, "4096 131072 6291456", "4096 131072", "it has 3 numbers"),
+        (&rmem, "4096 131072 6291456", "8192 131072 33554432", "only its last number"),
+        (&rmem, "4096 131072 6291456", "4096 131072 2147483648", "1073741824 at most here"),
+        (&wmem, "212992", "1073741825", "1073741824 at most here"),
+        (&sysctl("net.ipv4.tcp_mem"), "1 2 3", "1 9 8", "ascending"),
+        (&sysctl("net.core.somaxconn"), "128", "1000000", "8192 at most"),
+        (&sysctl("net.ipv4.tcp_sack"), "0", "2", "isn't among the values"),
+        (&sysctl("net.core.default_qdisc"), "pfifo_fast", "plug", "isn't among the disciplines"),
+        (&sysctl("net.ipv4.tcp_congestion_control"), "reno", "bbr; reboot", "is no name"),
+        (&of_v("loopback"), "off", "on", "isn't among the features"),
+        (&Setting::Qdisc { port: port() }, "pfifo_fast", "blackhole", "isn't among the disciplines"),
+        (&Setting::Governor, "performance", "powersave", "isn't among the governors"),
+        (&xps, "3", "4", "takes processors away"),
+        (&xps, "3", "0", "names no processors"),
+        (&coalescing, "rx-usecs 3", "rx-usecs 100000", "250 at most"),
+        (&coalescing, "rx-usecs 3", "rx-usecs", "names and values"),
+        (&Setting::Rss { port: port() }, "equal 2", "equal x", "is no number"),
+        (&Setting::Mtu { port: port() }, "1500", "65535", "9216 at most"),
+        (&Setting::Ring { port: port(), way: RingWay::Rx }, "512", "4k", "is no number"),
+    ] {
+        let told = why(setting, now, new);
+        assert!(told.contains(part), "{setting}: {new}: {told}");
+    }
+    // Every sysctl that checks may propose has its rule.
+    for key in proposed::SYSCTLS {
+        assert!(sysctl(key).judge("1", "1 2 3 4 x", None).is_err(), "{key}");
+    }
+}
+
+#[test]
 fn several_changes_become_one_command() {
     let queue = |queue| Remedy::of(Setting::Rps { port: "eth0".into(), queue }, 0, "f").unwrap();
     let ring = |way| Remedy::of(Setting::Ring { port: "eth0".into(), way }, 512, 4096).unwrap();

@@ -1,0 +1,163 @@
+//! Judges new values by the rules of what checks propose: a plan's file is read by the same rules.
+
+use super::Setting;
+
+/// The most that the kernel takes for most numbers: an `int`.
+const MOST: u64 = i32::MAX as u64;
+/// The largest packets of usual switches.
+const LARGEST_MTU: u64 = 9216;
+/// The longest delay of interrupts that is proposed, in microseconds.
+const LONGEST_DELAY: u64 = 250;
+/// The most queues that an RSS table can name.
+const MOST_QUEUES: u64 = u16::MAX as u64;
+/// One buffer, queue or table may have this part of the memory.
+const OF_MEMORY: u64 = 8;
+
+/// Sysctls that are on or off, and the value that is proposed.
+const SWITCHES: [(&str, &str); 7] = [
+    ("net.ipv4.tcp_ecn", "2"),
+    ("net.ipv4.tcp_moderate_rcvbuf", "1"),
+    ("net.ipv4.tcp_mtu_probing", "1"),
+    ("net.ipv4.tcp_no_metrics_save", "1"),
+    ("net.ipv4.tcp_sack", "1"),
+    ("net.ipv4.tcp_timestamps", "1"),
+    ("net.ipv4.tcp_window_scaling", "1"),
+];
+/// Sysctls of numbers: the most of the last one, the bytes that each unit takes of the memory (0: none worth naming), and how many
+/// numbers before the last one stay as they are.
+const NUMBERS: [(&str, u64, u64, usize); 12] = [
+    ("net.core.netdev_budget", MOST, 0, 0),
+    ("net.core.netdev_budget_usecs", MOST, 0, 0),
+    ("net.core.netdev_max_backlog", MOST, 4096, 0),
+    ("net.core.optmem_max", 1 << 20, 1, 0),
+    ("net.core.rmem_max", MOST, 1, 0),
+    ("net.core.somaxconn", 8192, 0, 0),
+    ("net.core.wmem_max", MOST, 1, 0),
+    ("net.ipv4.tcp_max_syn_backlog", 8192, 0, 0),
+    // Pages: half of the memory.
+    ("net.ipv4.tcp_mem", u64::MAX, 1024, 1),
+    ("net.ipv4.tcp_rmem", MOST, 1, 2),
+    ("net.ipv4.tcp_wmem", MOST, 1, 2),
+    ("net.netfilter.nf_conntrack_max", MOST, 320, 0),
+];
+/// The features that are switched on.
+const FEATURES: [&str; 6] = [
+    "rx-checksum",
+    "rx-gro",
+    "rx-vlan-hw-parse",
+    "tx-checksum-ip-generic",
+    "tx-tcp-segmentation",
+    "tx-vlan-hw-insert",
+];
+/// Disciplines that share a port without options; others may stop it.
+const DISCIPLINES: [&str; 6] = ["cake", "fq", "fq_codel", "fq_pie", "pfifo_fast", "sfq"];
+
+impl Setting {
+    /// Checks that a new value is one that a check may propose for a host with this memory, in bytes: its form, its bounds, and that it
+    /// takes nothing away.
+    ///
+    /// # Errors
+    /// The reason, as the end of a sentence.
+    pub fn judge(&self, now: &str, new: &str, memory: Option<u64>) -> Result<(), String> {
+        match self {
+            Self::Sysctl { key } => sysctl(key, now, new, memory),
+            Self::Ring { .. } | Self::Channels { .. } => number(new, MOST).map(drop),
+            Self::Mtu { .. } => number(new, LARGEST_MTU).map(drop),
+            Self::Feature { feature, .. } => {
+                among(feature, &FEATURES, "features")?;
+                among(new, &["on"], "values")
+            }
+            Self::Qdisc { .. } => among(new.strip_prefix("mq ").unwrap_or(new), &DISCIPLINES, "disciplines"),
+            Self::Governor => among(new, &["performance"], "governors"),
+            Self::Coalescing { .. } => coalescing(new),
+            Self::Rss { .. } => slots(new),
+            Self::Rps { .. } | Self::Xps { .. } | Self::IrqAffinity { .. } => self.judge_processors(now, new),
+            Self::Tunable { .. } | Self::Quantum { .. } => Err("no check proposes to change it".into()),
+        }
+    }
+
+    fn judge_processors(&self, now: &str, new: &str) -> Result<(), String> {
+        let Some(wanted) = self.processors(new).filter(|wanted| !wanted.is_empty()) else {
+            return Err(format!("{new:?} names no processors"));
+        };
+        // Interrupts move to other processors; queues get more.
+        let is_moved = matches!(self, Self::IrqAffinity { .. });
+        match self.processors(now).filter(|now| !is_moved && !now.is_subset(&wanted)) {
+            Some(_) => Err(format!("{new} takes processors away that {now} names")),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Other sysctls aren't proposed at all.
+fn sysctl(key: &str, now: &str, new: &str, memory: Option<u64>) -> Result<(), String> {
+    if let Some((_, value)) = SWITCHES.iter().find(|(name, _)| *name == key) {
+        return among(new, &[value], "values");
+    }
+    if let Some((_, most, each, fixed)) = NUMBERS.iter().find(|(name, ..)| *name == key) {
+        let bears = memory.filter(|_| *each > 0).map_or(u64::MAX, |total| total / OF_MEMORY / each);
+        return numbers(now, new, (*most).min(bears), *fixed);
+    }
+    match key {
+        "net.core.default_qdisc" => among(new, &DISCIPLINES, "disciplines"),
+        "net.ipv4.tcp_congestion_control" => name(new),
+        _ => Ok(()),
+    }
+}
+
+fn numbers(now: &str, new: &str, most: u64, fixed: usize) -> Result<(), String> {
+    let (now, new): (Vec<_>, Vec<_>) = (now.split_whitespace().collect(), new.split_whitespace().collect());
+    if now.len() != new.len() {
+        return Err(format!("it has {} numbers, and {:?} are {}", now.len(), new.join(" "), new.len()));
+    }
+    if now.iter().zip(&new).take(fixed).any(|(now, new)| now != new) {
+        return Err(format!("only its last number is raised, and {:?} has others before it", new.join(" ")));
+    }
+    let values = new.iter().skip(fixed).map(|one| number(one, most)).collect::<Result<Vec<_>, _>>()?;
+    if values.is_sorted() { Ok(()) } else { Err(format!("{:?} isn't in ascending order", new.join(" "))) }
+}
+
+fn number(text: &str, most: u64) -> Result<u64, String> {
+    let value = text.parse().ok().filter(|_| text.bytes().all(|byte| byte.is_ascii_digit()));
+    match value {
+        Some(value) if value <= most => Ok(value),
+        Some(value) => Err(format!("{value} is too large: checks propose {most} at most here")),
+        None => Err(format!("{text:?} is no number")),
+    }
+}
+
+fn among(text: &str, all: &[&str], what: &str) -> Result<(), String> {
+    if all.contains(&text) {
+        return Ok(());
+    }
+    Err(format!("{text:?} isn't among the {what} that checks may propose: {}", all.join(", ")))
+}
+
+fn name(text: &str) -> Result<(), String> {
+    let is_name = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_';
+    let is_one = !text.is_empty() && text.bytes().all(is_name);
+    if is_one { Ok(()) } else { Err(format!("{text:?} is no name")) }
+}
+
+fn coalescing(new: &str) -> Result<(), String> {
+    let words: Vec<_> = new.split_whitespace().collect();
+    if words.is_empty() || words.len() % 2 == 1 {
+        return Err(format!("{new:?} isn't made of names and values"));
+    }
+    words.chunks_exact(2).try_for_each(|pair| match pair[0] {
+        "adaptive-rx" => among(pair[1], &["on"], "values"),
+        "rx-usecs" => number(pair[1], LONGEST_DELAY).map(drop),
+        other => among(other, &["adaptive-rx", "rx-usecs"], "names"),
+    })
+}
+
+fn slots(new: &str) -> Result<(), String> {
+    if let Some(queues) = new.strip_prefix("equal ") {
+        return number(queues, MOST_QUEUES).map(drop);
+    }
+    let mut words = new.split_whitespace().peekable();
+    if words.peek().is_none() {
+        return Err("it names no queues".into());
+    }
+    words.try_for_each(|word| number(word, MOST_QUEUES).map(drop))
+}
