@@ -4,7 +4,7 @@ use linerate_doctor::remedy::Setting;
 
 use crate::Controls;
 use crate::beside;
-use crate::journal::{PlannedStep, Shelf, TreatmentEvent, TreatmentJournal, TreatmentStanding};
+use crate::journal::{PlannedStep, RESTART, Shelf, TreatmentEvent, TreatmentJournal, TreatmentStanding};
 use crate::port::{MovedControls, PresentPorts};
 use crate::surroundings::Whereabouts;
 
@@ -13,8 +13,6 @@ use crate::surroundings::Whereabouts;
 const ROUNDS: usize = 3;
 /// The reason why a setting is left to somebody else.
 pub const OTHERS: &str = "which somebody else has set since then";
-/// A cause of [`TreatmentEvent::TakenBack`].
-const RESTART: &str = "restart";
 
 /// The result of making a step.
 #[derive(Clone, Debug, PartialEq, Eq)]

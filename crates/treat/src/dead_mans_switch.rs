@@ -74,6 +74,7 @@ pub fn stand(shelf: &Shelf, id: &str, starter: i32, controls: &mut dyn Controls)
     if !journal.is_open() {
         return Ok(());
     }
+    shelf.reach_back(&mut journal);
     // A port that is just being reset may refuse for a moment, and a disk may be full for a moment.
     let mut noted = Ok(());
     for _ in 0..TRIES {

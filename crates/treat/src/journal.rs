@@ -3,6 +3,7 @@
 
 mod shelf;
 
+use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
@@ -21,6 +22,9 @@ pub const FORM: u32 = 1;
 
 /// The most bytes of a journal that are read.
 const MOST: u64 = 16 << 20;
+
+/// The cause of [`TreatmentEvent::TakenBack`] by a restart.
+pub(crate) const RESTART: &str = "restart";
 
 /// A file beside the journal that says the same as [`TreatmentEvent::Confirmed`]: a journal that is damaged later can't hide it.
 const CONFIRMED: &str = "confirmed";
@@ -41,6 +45,8 @@ pub struct TreatmentJournal {
     place: PathBuf,
     /// True if the file beside it says that it is confirmed.
     is_marked: bool,
+    /// Values before steps that count instead of those it has noted: see [`Shelf::reach_back`].
+    reached: BTreeMap<usize, String>,
 }
 
 /// The first line of a journal.
@@ -217,7 +223,16 @@ impl TreatmentJournal {
             }
         }
         let is_marked = place.join(CONFIRMED).exists();
-        Ok(Self { id: id.into(), head, events, unread, file, place: place.into(), is_marked })
+        Ok(Self {
+            id: id.into(),
+            head,
+            events,
+            unread,
+            file,
+            place: place.into(),
+            is_marked,
+            reached: BTreeMap::new(),
+        })
     }
 
     /// Adds an event. When this returns, it is on stable storage.
@@ -376,7 +391,21 @@ impl TreatmentJournal {
     /// A step's value before, if it may have been changed. If the events don't have it, the plan does.
     pub fn before(&self, step: usize) -> Option<&str> {
         let planned = || self.head.steps.get(step).filter(|_| self.is_damaged());
-        self.noted(step).or_else(|| planned().map(|planned| planned.before.as_str()))
+        let reached = || self.reached.get(&step).map(String::as_str);
+        self.noted(step)
+            .map(|noted| reached().unwrap_or(noted))
+            .or_else(|| planned().map(|planned| planned.before.as_str()))
+    }
+
+    /// True if this treatment ended while `other` was there, which began later during the same start of the host.
+    fn ended_during(&self, other: &Self) -> bool {
+        let began = other.events.first().map_or(0, |first| first.at);
+        let end = self.events.iter().rev().find_map(|stamped| match &stamped.event {
+            // A restart ends all treatments together.
+            TreatmentEvent::TakenBack { by } => Some(by == RESTART || stamped.at >= began),
+            _ => None,
+        });
+        self.head.place.is_same(&other.head.place) && end.unwrap_or(false)
     }
 
     /// True if it says anything of a step, or may have lost that.

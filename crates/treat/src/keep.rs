@@ -241,7 +241,12 @@ impl System {
     /// Writes a file as a whole, or removes it if it would be empty.
     fn put(&self, directory: &str, name: &str, text: &str) -> Result<(), String> {
         let path = self.0.join(directory).join(name);
-        let done = if text.is_empty() { removed(&path) } else { replaced(&path, &format!("{MARK}\n{text}")) };
+        // A run that was cut off may have left the new file.
+        let done = if text.is_empty() {
+            removed(&new(&path)).and(removed(&path))
+        } else {
+            replaced(&path, &format!("{MARK}\n{text}"))
+        };
         done.map_err(|error| format!("writing {}: {error}", path.display()))
     }
 
@@ -326,10 +331,15 @@ fn removed(path: &Path) -> io::Result<()> {
     }
 }
 
+/// The name of a file until it is whole.
+fn new(path: &Path) -> PathBuf {
+    path.with_extension("linerate-new")
+}
+
 fn replaced(path: &Path, text: &str) -> io::Result<()> {
     let directory = path.parent().ok_or_else(|| io::Error::from(ErrorKind::InvalidInput))?;
     fs::create_dir_all(directory)?;
-    let new = path.with_extension("linerate-new");
+    let new = new(path);
     removed(&new)?;
     let mut file = OpenOptions::new().create_new(true).write(true).mode(0o644).open(&new)?;
     file.write_all(text.as_bytes())?;
@@ -417,6 +427,11 @@ mod tests {
         cut.note(TreatmentEvent::Forgotten).unwrap();
         system.forget(&shelf, &mut cut).unwrap();
         assert!(!root.join(unit).exists() && !root.join(WANTS).join(UNIT).is_symlink());
+        // So does one that was cut off in the middle of a file.
+        system.keep(&shelf, &mut second, &PresentPorts::default()).unwrap();
+        fs::write(root.join("etc/sysctl.d/90-linerate.linerate-new"), "half").unwrap();
+        system.forget(&shelf, &mut second).unwrap();
+        assert_eq!(fs::read_dir(root.join("etc/sysctl.d")).unwrap().count(), 0);
         // Somebody else's file is never touched.
         fs::write(root.join(own), "mine\n").unwrap();
         let (mut third, _) = confirmed(&shelf, vec![step(ecn(), "0", "2")]);

@@ -346,6 +346,52 @@ fn two_treatments_are_undone_in_any_order() {
     }
 }
 
+/// What a second treatment found was the first one's value, which is gone when the first one is.
+#[test]
+fn the_value_before_both_treatments_comes_back() {
+    let ecn = sysctl("net.ipv4.tcp_ecn");
+    let step = |before: &str, new: &str| {
+        let (before, new) = (before.into(), new.into());
+        vec![PlannedStep { setting: ecn.clone(), before, new, ..steps()[0].clone() }]
+    };
+    let treat = |shelf: &Shelf, host: &mut Pretended, before: &str, new: &str| {
+        let mut journal = shelf.begin(step(before, new), 60, host).unwrap();
+        apply(&mut journal, host, &mut |_, _| {}).unwrap();
+        journal.confirm().unwrap();
+        std::thread::sleep(Duration::from_millis(5));
+        journal.id
+    };
+    let undo = |shelf: &Shelf, host: &mut Pretended, id: &str| {
+        let mut journal = shelf.journal(id).unwrap();
+        shelf.reach_back(&mut journal);
+        take_back(&mut journal, host, TakenBy::InsistingUser).unwrap();
+        host.values[&ecn].clone()
+    };
+    let mut host = Pretended::of(&step("0", "1"));
+    // The user insists on the first one, although the second one has changed it since.
+    let (_directory, one) = shelf();
+    let (first, second) = (treat(&one, &mut host, "0", "1"), treat(&one, &mut host, "1", "2"));
+    assert_eq!(undo(&one, &mut host, &first), "0");
+    assert_eq!(undo(&one, &mut host, &second), "0");
+    // A value that somebody has set in between isn't the first one's.
+    let first = treat(&one, &mut host, "0", "1");
+    assert_eq!(undo(&one, &mut host, &first), "0");
+    host.values.insert(ecn.clone(), "1".into());
+    let second = treat(&one, &mut host, "1", "2");
+    assert_eq!(undo(&one, &mut host, &second), "1");
+    // A restart has undone the first one, and a file has set the second one again.
+    host.values.insert(ecn.clone(), "0".into());
+    let (_directory, one) = shelf();
+    let (first, second) = (treat(&one, &mut host, "0", "1"), treat(&one, &mut host, "1", "2"));
+    let kept = TreatmentEvent::Kept { steps: vec![0], files: Vec::new(), system: None, by_address: true };
+    one.journal(&second).unwrap().note(kept).unwrap();
+    let boot = one.journal(&first).unwrap().head.place.boot;
+    let mut first = damaged(&one, &first, |text| text.replace(&boot, "another").into_bytes());
+    damaged(&one, &second, |text| text.replace(&boot, "another").into_bytes());
+    ended_by_restart(&mut first).unwrap();
+    assert_eq!(undo(&one, &mut host, &second), "0");
+}
+
 #[test]
 fn a_plan_that_is_out_of_date_changes_nothing() {
     let (_directory, shelf) = shelf();

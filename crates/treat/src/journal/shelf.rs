@@ -201,6 +201,28 @@ impl Shelf {
         TreatmentJournal::read(id, &self.0.join(id), file).map_err(failed)
     }
 
+    /// Lets a treatment restore what was there before earlier treatments of the same settings that have ended since it began: the values
+    /// that it found were theirs.
+    pub fn reach_back(&self, journal: &mut TreatmentJournal) {
+        let all = self.all().0;
+        let earlier =
+            all.iter().take_while(|one| one.id != journal.id).filter(|one| one.ended_during(journal));
+        for one in earlier.collect::<Vec<_>>().into_iter().rev() {
+            for step in 0..journal.head.steps.len() {
+                let setting = &journal.head.steps[step].setting;
+                let found = |at: &usize| one.head.steps[*at].setting == *setting;
+                let value =
+                    (0..one.head.steps.len()).find(found).and_then(|at| one.holds(at).zip(one.before(at)));
+                let now = journal.before(step);
+                if let Some((_, before)) =
+                    value.filter(|(holds, _)| now.is_some_and(|now| setting.is_same(now, holds)))
+                {
+                    journal.reached.insert(step, before.to_owned());
+                }
+            }
+        }
+    }
+
     fn file_of(&self, id: &str) -> Result<PathBuf, String> {
         let path = self.0.join(id).join(FILE);
         match is_id(id) && self.0.join(id).is_dir() {

@@ -112,7 +112,7 @@ impl Controls for LiveControls {
 
     fn memory(&mut self) -> Option<u64> {
         let info = rustix::system::sysinfo();
-        u64::from(info.totalram).checked_mul(info.mem_unit.into())
+        info.totalram.checked_mul(info.mem_unit.into())
     }
 
     fn ports(&mut self) -> Result<Vec<PortIdentity>, String> {

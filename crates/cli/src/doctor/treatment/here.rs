@@ -329,6 +329,7 @@ pub fn undo(wanted: &TreatmentArgs, id: &str) -> Result<UndoReport, Failure> {
         );
         return Err(Failure::failed(message));
     }
+    shelf.reach_back(&mut journal);
     let taker = if wanted.force { TakenBy::InsistingUser } else { TakenBy::User };
     let ends = course::take_back(&mut journal, &mut LiveControls, taker).map_err(Failure::failed)?;
     tell_others(&shelf, &journal);
@@ -480,6 +481,7 @@ fn sweep_one(wanted: &TreatmentArgs, shelf: &Shelf, id: &str) -> Result<(), Stri
     tell_damage(&journal);
     let why =
         if journal.is_damaged() { "has lost whether it was confirmed" } else { "wasn't confirmed in time" };
+    shelf.reach_back(&mut journal);
     let ends = course::take_back(&mut journal, &mut LiveControls, TakenBy::NextRun)?;
     tell_others(shelf, &journal);
     let restored = ends.iter().filter(|(_, end)| *end == WayBack::Restored).count();
