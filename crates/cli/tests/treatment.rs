@@ -428,25 +428,6 @@ fn after_a_restart_only_what_was_kept_is_taken_back() {
     assert!(!own.exists(), "it isn't set at the next start");
 }
 
-#[test]
-fn without_root_it_says_what_to_do() {
-    let Some(host) = Ill::host() else { return };
-    let mut command = Command::new("ip");
-    let script =
-        format!("exec setpriv --reuid 65534 --regid 65534 --clear-groups {PROGRAM} doctor --apply --yes");
-    command.args(["netns", "exec", &host.name, "sh", "-c", &script]);
-    if !linerate_testing::has("setpriv") {
-        return skip("setpriv", "there is no setpriv");
-    }
-    let before = host.settings();
-    let run = Running::start(command).end();
-    // A build below a private directory can't be run by that user at all.
-    if run.code != Some(126) && run.code != Some(127) {
-        run.exits(1).says(&["needs root", "sudo linerate"]);
-    }
-    assert_eq!(host.differing(&before), Vec::<String>::new());
-}
-
 /// On another host, the journal and the switch are on that host.
 #[test]
 fn another_host_is_treated_there() {

@@ -4,6 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use linerate_testing::skip;
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
@@ -252,4 +253,23 @@ fn wrong_names_and_rates_are_refused_with_what_may_be_meant() {
     let mut command = Command::new(PROGRAM);
     command.args(["doctor", "--target", "99999999999999999999gbit"]);
     Running::start(command).end().exits(2).says(&["is too large for a rate"]);
+}
+
+#[test]
+fn without_root_it_says_what_to_do() {
+    let Some(host) = Ill::host() else { return };
+    let mut command = Command::new("ip");
+    let script =
+        format!("exec setpriv --reuid 65534 --regid 65534 --clear-groups {PROGRAM} doctor --apply --yes");
+    command.args(["netns", "exec", &host.name, "sh", "-c", &script]);
+    if !linerate_testing::has("setpriv") {
+        return skip("setpriv", "there is no setpriv");
+    }
+    let before = host.settings();
+    let run = Running::start(command).end();
+    // A build below a private directory can't be run by that user at all.
+    if run.code != Some(126) && run.code != Some(127) {
+        run.exits(1).says(&["needs root", "sudo linerate"]);
+    }
+    assert_eq!(host.differing(&before), Vec::<String>::new());
 }

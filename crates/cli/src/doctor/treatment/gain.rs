@@ -10,7 +10,7 @@ use linerate_treat::plan::{LeftOut, TreatmentPlan};
 use serde::Serialize;
 use std::ffi::OsStr;
 
-use super::{PlanReport, TreatmentReport, confirming, far, here, print, show};
+use super::{PlanReport, TreatmentReport, confirming, far, here, print, show, sweep};
 use crate::common::failure::Failure;
 use crate::doctor::{DoctorArgs, path};
 use crate::exit::Code;
@@ -64,7 +64,7 @@ pub fn run(args: &DoctorArgs, from: &OsStr, to: &OsStr) -> Result<Code, Failure>
     if !args.treatment.plan {
         here::needs_root()?;
     }
-    here::sweep(&args.treatment);
+    sweep::sweep(&args.treatment);
     let report = path::examine(from, to, args.need(), &args.places())?;
     let plans = [near_plan(args, &report.findings), far_plan(args, other, &report.findings)?];
     if args.treatment.plan {

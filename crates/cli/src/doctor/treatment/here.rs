@@ -8,7 +8,7 @@ use linerate_treat::journal::{PlannedStep, Shelf, TreatmentJournal, TreatmentSta
 use linerate_treat::keep::System;
 use linerate_treat::plan::{Allowed, LeftOut, TreatmentPlan};
 use linerate_treat::port::PresentPorts;
-use linerate_treat::surroundings::{Entrance, Whereabouts, is_apart, uptime};
+use linerate_treat::surroundings::{Entrance, Whereabouts, is_apart};
 use linerate_treat::{LiveControls, dead_mans_switch};
 use std::ffi::OsStr;
 use std::fs::File;
@@ -19,6 +19,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use super::far;
+use super::sweep::sweep;
 use super::{
     AppliedReport, AppliedTreatment, PersistReport, PlanReport, StepReport, TreatmentArgs, TreatmentReport,
     UndoReport,
@@ -29,11 +30,9 @@ use crate::exit::Code;
 use crate::facts::HERE;
 
 /// The time that another run may take to change settings.
-const PATIENCE: Duration = Duration::from_secs(20);
+pub const PATIENCE: Duration = Duration::from_secs(20);
 /// The time in which a switch sees a confirmation; usually it needs a tenth of a second.
 const SEEN: Duration = Duration::from_secs(10);
-/// Milliseconds after a switch's deadline before another run undoes the changes in its place.
-const GRACE: u64 = 2000;
 /// The most bytes of a plan.
 const MOST: u64 = 4 << 20;
 
@@ -338,7 +337,7 @@ pub fn undo(wanted: &TreatmentArgs, id: &str) -> Result<UndoReport, Failure> {
 }
 
 /// Undoes and names what earlier ends had to leave to this treatment.
-fn tell_others(shelf: &Shelf, journal: &TreatmentJournal) {
+pub fn tell_others(shelf: &Shelf, journal: &TreatmentJournal) {
     for id in course::catch_up(shelf, journal, &mut LiveControls) {
         tell!("linerate: what was left of {id} is taken back now, too");
     }
@@ -365,7 +364,7 @@ fn named(shelf: &Shelf, journal: &TreatmentJournal, step: usize, end: WayBack) -
 }
 
 /// Says that a journal is damaged, unless nothing depends on it any more.
-fn tell_damage(journal: &TreatmentJournal) {
+pub fn tell_damage(journal: &TreatmentJournal) {
     let is_past =
         journal.standing() == TreatmentStanding::TakenBack && course::outstanding(journal).is_empty();
     if journal.is_damaged() && !is_past {
@@ -446,56 +445,7 @@ fn changed(journal: &TreatmentJournal, step: usize) -> Option<StepReport> {
     Some(StepReport { step, holds: Some(holds.into()), refused: None })
 }
 
-/// Undoes treatments that nobody confirmed in time, if the process that should have done so is gone, and notes which ones a restart
-/// has undone. Returns these.
-pub fn sweep(wanted: &TreatmentArgs) -> Vec<String> {
-    let Some(shelf) = Shelf::existing(&wanted.state) else { return Vec::new() };
-    let is_over = |journal: &TreatmentJournal| journal.is_open() && uptime() > journal.deadline() + GRACE;
-    let is_due = |journal: &TreatmentJournal| is_past(journal) || is_here(journal) && is_over(journal);
-    let due: Vec<String> = shelf.all().0.into_iter().filter(is_due).map(|journal| journal.id).collect();
-    for id in &due {
-        if let Err(why) = sweep_one(wanted, &shelf, id) {
-            tell!("linerate: {id} wasn't confirmed, and can't be taken back: {why}");
-        }
-    }
-    due
-}
-
-/// True if a restart of the host has undone it, as far as its journal says.
-fn is_past(journal: &TreatmentJournal) -> bool {
-    journal.is_of_earlier_start()
-        && journal.standing() != TreatmentStanding::TakenBack
-        && journal.ever_kept().is_empty()
-}
-
-fn sweep_one(wanted: &TreatmentArgs, shelf: &Shelf, id: &str) -> Result<(), String> {
-    let _lock = shelf.lock(PATIENCE)?;
-    let mut journal = shelf.journal(id)?;
-    System::below(&wanted.system).recall(&mut journal)?;
-    if is_past(&journal) {
-        return course::ended_by_restart(&mut journal);
-    }
-    if !journal.is_open() {
-        return Ok(());
-    }
-    tell_damage(&journal);
-    let why =
-        if journal.is_damaged() { "has lost whether it was confirmed" } else { "wasn't confirmed in time" };
-    shelf.reach_back(&mut journal);
-    let ends = course::take_back(&mut journal, &mut LiveControls, TakenBy::NextRun)?;
-    tell_others(shelf, &journal);
-    let restored = ends.iter().filter(|(_, end)| *end == WayBack::Restored).count();
-    let restored = super::show::counted(restored, "setting");
-    tell!("linerate: {id} {why}, and was taken back now: {restored}");
-    for (step, end) in ends {
-        if let WayBack::Left(why) = end {
-            tell!("linerate: {} couldn't be restored: {why}", journal.head.steps[step].setting);
-        }
-    }
-    Ok(())
-}
-
-fn is_here(journal: &TreatmentJournal) -> bool {
+pub fn is_here(journal: &TreatmentJournal) -> bool {
     journal.head.place.is_same(&Whereabouts::here())
 }
 

@@ -4,6 +4,7 @@ mod far;
 mod gain;
 mod here;
 mod show;
+mod sweep;
 
 use clap::Args;
 use clap::builder::NonEmptyStringValueParser;
@@ -236,7 +237,7 @@ pub fn hint(findings: &[Finding], hosts: &[OsString], path: &[OsString], reach: 
 
 /// Undoes treatments of this host that nobody confirmed in time.
 pub fn sweep(wanted: &TreatmentArgs) {
-    here::sweep(wanted);
+    sweep::sweep(wanted);
 }
 
 /// Carries out the request on each host, one after the other.

@@ -1,0 +1,62 @@
+//! Undoes the treatments of this host that nobody confirmed in time, where their switches are gone.
+
+use linerate_treat::LiveControls;
+use linerate_treat::course::{self, TakenBy, WayBack};
+use linerate_treat::journal::{Shelf, TreatmentJournal, TreatmentStanding};
+use linerate_treat::keep::System;
+use linerate_treat::surroundings::uptime;
+
+use super::here::{PATIENCE, is_here, tell_damage, tell_others};
+use super::{TreatmentArgs, show};
+
+/// Milliseconds after a switch's deadline before another run undoes the changes in its place.
+const GRACE: u64 = 2000;
+
+/// Undoes treatments that nobody confirmed in time, if the process that should have done so is gone, and notes which ones a restart
+/// has undone. Returns these.
+pub fn sweep(wanted: &TreatmentArgs) -> Vec<String> {
+    let Some(shelf) = Shelf::existing(&wanted.state) else { return Vec::new() };
+    let is_over = |journal: &TreatmentJournal| journal.is_open() && uptime() > journal.deadline() + GRACE;
+    let is_due = |journal: &TreatmentJournal| is_past(journal) || is_here(journal) && is_over(journal);
+    let due: Vec<String> = shelf.all().0.into_iter().filter(is_due).map(|journal| journal.id).collect();
+    for id in &due {
+        if let Err(why) = sweep_one(wanted, &shelf, id) {
+            tell!("linerate: {id} wasn't confirmed, and can't be taken back: {why}");
+        }
+    }
+    due
+}
+
+/// True if a restart of the host has undone it, as far as its journal says.
+fn is_past(journal: &TreatmentJournal) -> bool {
+    journal.is_of_earlier_start()
+        && journal.standing() != TreatmentStanding::TakenBack
+        && journal.ever_kept().is_empty()
+}
+
+fn sweep_one(wanted: &TreatmentArgs, shelf: &Shelf, id: &str) -> Result<(), String> {
+    let _lock = shelf.lock(PATIENCE)?;
+    let mut journal = shelf.journal(id)?;
+    System::below(&wanted.system).recall(&mut journal)?;
+    if is_past(&journal) {
+        return course::ended_by_restart(&mut journal);
+    }
+    if !journal.is_open() {
+        return Ok(());
+    }
+    tell_damage(&journal);
+    let why =
+        if journal.is_damaged() { "has lost whether it was confirmed" } else { "wasn't confirmed in time" };
+    shelf.reach_back(&mut journal);
+    let ends = course::take_back(&mut journal, &mut LiveControls, TakenBy::NextRun)?;
+    tell_others(shelf, &journal);
+    let restored = ends.iter().filter(|(_, end)| *end == WayBack::Restored).count();
+    let restored = show::counted(restored, "setting");
+    tell!("linerate: {id} {why}, and was taken back now: {restored}");
+    for (step, end) in ends {
+        if let WayBack::Left(why) = end {
+            tell!("linerate: {} couldn't be restored: {why}", journal.head.steps[step].setting);
+        }
+    }
+    Ok(())
+}

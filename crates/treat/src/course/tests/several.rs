@@ -1,0 +1,122 @@
+//! Undoing after an undoing that was cut off, and of several treatments of the same settings.
+
+use super::*;
+
+/// What an undoing that was cut off has reset by the way isn't somebody else's.
+#[test]
+fn an_undoing_that_was_cut_off_is_finished_by_the_next() {
+    let mut cut = 0;
+    for deaths in 0..60 {
+        let (_directory, shelf) = shelf();
+        let mut host = resetting(&[(0, "3"), (1, "c")]);
+        let before = host.values.clone();
+        let (journal, _) = applied(&shelf, &mut host);
+        // The masks that the step resets are set by the doctor's user.
+        for queue in 0..2 {
+            let xps = Setting::Xps { port: "eth0".into(), queue };
+            host.reset.push((
+                Setting::Channels { port: "eth0".into(), queues: Queues::Combined },
+                xps,
+                "0".into(),
+            ));
+        }
+        host.dies_after = Some(deaths);
+        let died = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            take_back(&mut shelf.journal(&journal.id).unwrap(), &mut host, TakenBy::User)
+        }));
+        cut += usize::from(died.is_err());
+        host.dies_after = None;
+        let ends = take_back(&mut shelf.journal(&journal.id).unwrap(), &mut host, TakenBy::User).unwrap();
+        assert!(ends.iter().all(|(_, end)| *end == WayBack::Restored), "after {deaths}: {ends:?}");
+        assert_eq!(host.values, before, "after {deaths}");
+    }
+    assert!(cut > 10, "{cut}");
+}
+
+/// A second treatment of the same settings, and of what follows from those of the first.
+#[test]
+fn two_treatments_are_undone_in_any_order() {
+    let quantum = || Setting::Quantum { port: "eth0".into() };
+    let (mtu, qdisc) = (Setting::Mtu { port: "eth0".into() }, Setting::Qdisc { port: "eth0".into() });
+    let step = |setting: &Setting, before: &str, new: &str| PlannedStep {
+        setting: setting.clone(),
+        before: before.into(),
+        new: new.into(),
+        ..steps()[0].clone()
+    };
+    let ecn = sysctl("net.ipv4.tcp_ecn");
+    let first = vec![step(&ecn, "0", "1"), step(&mtu, "1500", "9000")];
+    let second = vec![step(&ecn, "1", "2"), step(&qdisc, "fq_codel", "fq")];
+    for order in [[0, 1], [1, 0]] {
+        let (_directory, shelf) = shelf();
+        let mut host = Pretended::of(&[first[0].clone(), first[1].clone(), second[1].clone()]);
+        host.values.insert(quantum(), "fq_codel 1514".into());
+        host.reset
+            .extend([(mtu.clone(), quantum(), String::new()), (qdisc.clone(), quantum(), String::new())]);
+        host.quantum = true;
+        let before = host.values.clone();
+        let mut ids = Vec::new();
+        for steps in [&first, &second] {
+            let mut journal = shelf.begin(steps.clone(), 60, &mut host).unwrap();
+            apply(&mut journal, &mut host, &mut |_, _| {}).unwrap();
+            journal.confirm().unwrap();
+            ids.push(journal.id);
+        }
+        let mut undo = |at: usize| {
+            let mut journal = shelf.journal(&ids[at]).unwrap();
+            let ends = take_back(&mut journal, &mut host, TakenBy::User).unwrap();
+            (ends, catch_up(&shelf, &journal, &mut host))
+        };
+        let (ends, others) = undo(order[0]);
+        assert!(others.is_empty() && ends.iter().any(|(_, end)| *end != WayBack::Restored), "{ends:?}");
+        let (ends, others) = undo(order[1]);
+        assert!(ends.iter().all(|(_, end)| *end == WayBack::Restored), "{ends:?}");
+        assert_eq!((others, &host.values), (vec![ids[order[0]].clone()], &before), "{order:?}");
+    }
+}
+
+/// What a second treatment found was the first one's value, which is gone when the first one is.
+#[test]
+fn the_value_before_both_treatments_comes_back() {
+    let ecn = sysctl("net.ipv4.tcp_ecn");
+    let step = |before: &str, new: &str| {
+        let (before, new) = (before.into(), new.into());
+        vec![PlannedStep { setting: ecn.clone(), before, new, ..steps()[0].clone() }]
+    };
+    let treat = |shelf: &Shelf, host: &mut Pretended, before: &str, new: &str| {
+        let mut journal = shelf.begin(step(before, new), 60, host).unwrap();
+        apply(&mut journal, host, &mut |_, _| {}).unwrap();
+        journal.confirm().unwrap();
+        std::thread::sleep(Duration::from_millis(5));
+        journal.id
+    };
+    let undo = |shelf: &Shelf, host: &mut Pretended, id: &str| {
+        let mut journal = shelf.journal(id).unwrap();
+        shelf.reach_back(&mut journal);
+        take_back(&mut journal, host, TakenBy::InsistingUser).unwrap();
+        host.values[&ecn].clone()
+    };
+    let mut host = Pretended::of(&step("0", "1"));
+    // The user insists on the first one, although the second one has changed it since.
+    let (_directory, one) = shelf();
+    let (first, second) = (treat(&one, &mut host, "0", "1"), treat(&one, &mut host, "1", "2"));
+    assert_eq!(undo(&one, &mut host, &first), "0");
+    assert_eq!(undo(&one, &mut host, &second), "0");
+    // A value that somebody has set in between isn't the first one's.
+    let first = treat(&one, &mut host, "0", "1");
+    assert_eq!(undo(&one, &mut host, &first), "0");
+    host.values.insert(ecn.clone(), "1".into());
+    let second = treat(&one, &mut host, "1", "2");
+    assert_eq!(undo(&one, &mut host, &second), "1");
+    // A restart has undone the first one, and a file has set the second one again.
+    host.values.insert(ecn.clone(), "0".into());
+    let (_directory, one) = shelf();
+    let (first, second) = (treat(&one, &mut host, "0", "1"), treat(&one, &mut host, "1", "2"));
+    let kept = TreatmentEvent::Kept { steps: vec![0], files: Vec::new(), system: None, by_address: true };
+    one.journal(&second).unwrap().note(kept).unwrap();
+    let boot = one.journal(&first).unwrap().head.place.boot;
+    let mut first = damaged(&one, &first, |text| text.replace(&boot, "another").into_bytes());
+    damaged(&one, &second, |text| text.replace(&boot, "another").into_bytes());
+    ended_by_restart(&mut first).unwrap();
+    assert_eq!(undo(&one, &mut host, &second), "0");
+}
