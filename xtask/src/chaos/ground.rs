@@ -52,7 +52,8 @@ impl Ground {
             GroundKind::Tmpfs | GroundKind::Small => ground.mount_tmpfs()?,
             GroundKind::Ext4 => ground.mount_image(&["mkfs.ext4", "-q", "-F"])?,
             GroundKind::Xfs => ground.mount_image(&["mkfs.xfs", "-q", "-f"])?,
-            GroundKind::Btrfs => ground.mount_image(&["mkfs.btrfs", "-q", "-f"])?,
+            // So small a file system has one kind of block groups: else contents that were removed leave no room for names.
+            GroundKind::Btrfs => ground.mount_image(&["mkfs.btrfs", "-q", "-f", "--mixed"])?,
             GroundKind::Bindfs => {
                 ground.mount_tmpfs()?;
                 quietly(Command::new("bindfs").arg(&ground.top).arg(&ground.top))?;
