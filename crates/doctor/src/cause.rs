@@ -6,7 +6,7 @@ use crate::limiter::Limiter;
 use crate::{Finding, Path, Severity};
 
 /// The check that reports how fast a path was.
-const RATE: &str = "path-rate";
+pub(crate) const RATE: &str = "path-rate";
 const UNEXPLAINED: &str = "none of the other findings explains it, and the ends can't see the devices between them. Ask the owners of \
     the path about shapers, policers and full lines; linerate stream --streams 8 shows whether more streams help";
 /// A ceiling explains a rate if it isn't above it by more than this factor. A short measurement counts as all of a ceiling from 0.9

@@ -1,7 +1,7 @@
 //! One cause, one finding: of two checks that see the same cause, one names it. What the other finds becomes a sentence of that finding,
 //! or a note.
 
-use crate::cause::{is_against, is_close};
+use crate::cause::{RATE, is_against, is_close};
 use crate::limiter::Limiter;
 use crate::{Finding, Path, Severity};
 
@@ -27,7 +27,7 @@ enum At {
     Host,
     /// At an end of the path, in the measured direction.
     End,
-    /// The same, or between the ends; with a ceiling near the measured rate, if it has one.
+    /// The same, or between the ends; with a ceiling near the measured rate. Without one it explains only a loss.
     Limit,
     /// Between the ends, one of which has the effect.
     Path,
@@ -158,7 +158,7 @@ impl Effect {
             }
             (Host, _) => cause.host == effect.host,
             (End, Some(path)) => !is_against(cause, path),
-            (Limit, Some(path)) => !is_against(cause, path) && is_felt(cause, path),
+            (Limit, Some(path)) => !is_against(cause, path) && is_felt(cause, effect, path),
             (At::Path, Some(path)) => [path.from.name, path.to.name].contains(&effect.host.as_str()),
             (End | Limit | At::Path, None) => false,
         };
@@ -201,8 +201,9 @@ fn spot(finding: &Finding) -> Option<&str> {
     finding.place.as_deref().and_then(|place| place.split(' ').next())
 }
 
-/// True unless the finding's ceiling is far from the measured rate. A window is the limit only if the measurement filled it.
-fn is_felt(cause: &Finding, path: &Path<'_>) -> bool {
+/// True if the finding's ceiling is near the measured rate. A window is the limit only if the measurement filled it. What has no ceiling
+/// may explain a loss, and no rate.
+fn is_felt(cause: &Finding, effect: &Finding, path: &Path<'_>) -> bool {
     let filled = [Limiter::Window, Limiter::SendBuffer].map(Limiter::name);
     match (cause.check, cause.ceiling, path.measured.rate) {
         // The ceilings of the second and the third are those of a near host.
@@ -210,13 +211,14 @@ fn is_felt(cause: &Finding, path: &Path<'_>) -> bool {
             path.measured.limiter.is_some_and(|name| filled.contains(&name))
         }
         (_, Some(ceiling), Some(rate)) => is_close(ceiling, rate),
-        _ => true,
+        (_, Some(_), None) => true,
+        (_, None, _) => effect.check != RATE,
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use linerate_host::facts::{Policers, Qdisc};
+    use linerate_host::facts::{Offload, Policers, Qdisc};
     use linerate_host::{Fact, Facts};
 
     use super::*;
@@ -281,6 +283,38 @@ mod tests {
         assert_eq!(severity(&elsewhere, "path-loss"), Some(Severity::Critical));
         let far = on_path(&shaped, &fixture("stock-10g"), PathMeasurements { rate: Some(0.2e9), ..measured });
         assert_eq!(severity(&far, "path-loss"), Some(Severity::Critical));
+    }
+
+    /// Neither segmentation by the kernel, nor packets sent in turn, nor half duplex says how fast a path is.
+    #[test]
+    fn what_has_no_ceiling_explains_no_rate() {
+        let measured = PathMeasurements {
+            rtt: Some(2e-4),
+            rate: Some(50e6),
+            streams: Some(4),
+            ..PathMeasurements::default()
+        };
+        let unsegmented = edited("stock-10g", "eno1", |port| {
+            let Fact::Known(all) = &mut port.offloads else { panic!("no features") };
+            all.insert("tx-tcp-segmentation".into(), Offload { on: false, fixed: false });
+        });
+        let in_turn = edited("bond-layer2", "bond0", |port| {
+            let Fact::Known(bond) = &mut port.bond else { panic!("no bond") };
+            bond.mode = Fact::Known("balance-rr".into());
+        });
+        let half = edited("stock-10g", "eno1", |port| port.duplex = Fact::Known("half".into()));
+        let each = [
+            (unsegmented, "offload-off", Severity::Minor),
+            (in_turn, "bond-hash", Severity::Minor),
+            (half, "nic-speed", Severity::Major),
+        ];
+        for (facts, check, own) in each {
+            let all = on_path(&facts, &fixture("stock-10g"), measured);
+            assert_eq!(severity(&all, "path-rate"), Some(Severity::Critical), "{check}: {all:#?}");
+            assert_eq!(severity(&all, check), Some(own));
+            let cause = all.iter().find(|finding| finding.check == check).unwrap();
+            assert_eq!((cause.ceiling, cause.loss), (None, None), "{check}");
+        }
     }
 
     /// What a rule may limit is minor; what it was seen to limit is as bad as that.
