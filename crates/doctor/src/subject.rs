@@ -127,6 +127,15 @@ impl<'a> Host<'a> {
         (begins(&port.driver, "ena") || begins(&machine.vendor, "Amazon EC2")).then_some(Cloud::Amazon)
     }
 
+    /// True for a guest: by x86's flag; on other processors, which have no such flag, by the name of its hypervisor.
+    pub(crate) fn is_guest(&self) -> bool {
+        let machine = &self.facts.machine;
+        match &machine.guest {
+            Fact::NotApplicable => machine.hypervisor().known().is_some(),
+            flag => flag.get() == Some(true),
+        }
+    }
+
     /// The rate that the host as a whole needs, in bits a second: the target, or the rate of its fastest port with a
     /// link.
     pub fn rate(&self) -> f64 {

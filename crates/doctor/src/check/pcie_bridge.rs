@@ -16,6 +16,10 @@ pub(super) const CHECK: Check = Check {
 };
 
 fn run(host: &Host<'_>) -> Vec<Finding> {
+    // A hypervisor invents the bridges of its guests, and their links with them.
+    if host.is_guest() {
+        return Vec::new();
+    }
     let found = host.hardware().filter_map(|port| of(port, host.rate_of(port)?));
     once(found, |port| format!("{port} is below the same bridge"))
 }
@@ -74,6 +78,21 @@ mod tests {
         let found = found(&CHECK, &dual);
         assert_eq!(lines(&found), ["pcie-bridge enp5s0 critical 3.28 Gbit/s"]);
         assert_eq!(found[0].evidence[2], "enp6s0 is below the same bridge");
+    }
+
+    /// A root port of QEMU (ioh3420) has one lane of the first generation, whatever is below it.
+    #[test]
+    fn a_guests_bridges_are_no_finding() {
+        let guest = |flag, vendor: &str| {
+            crate::testing::changed("narrow-bridge", |facts| {
+                facts.machine.guest = flag;
+                facts.machine.vendor = linerate_host::Fact::Known(vendor.into());
+            })
+        };
+        use linerate_host::Fact::{Known, NotApplicable};
+        assert!(found(&CHECK, &guest(Known(true), "QEMU")).is_empty());
+        assert!(found(&CHECK, &guest(NotApplicable, "QEMU")).is_empty(), "on Arm");
+        assert_eq!(found(&CHECK, &guest(NotApplicable, "Ampere")).len(), 1);
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use linerate_host::facts::{Pci, Port};
 
+use super::pcie_width::is_within_chip;
 use super::{Check, CheckRun};
 use crate::formula::{gbit, pcie};
 use crate::source::{ESNET_NIC, PCIE};
@@ -27,8 +28,9 @@ fn run(host: &Host<'_>) -> Vec<Finding> {
 }
 
 fn payload(host: &Host<'_>, port: &Port) -> Option<Finding> {
-    let (pci, need) = (port.pci.known()?, host.rate_of(port)?);
-    let set = pci.max_payload.get().filter(|set| *set < BETTER)?;
+    let (pci, need) = (port.pci.known().filter(|_| !is_within_chip(port))?, host.rate_of(port)?);
+    // Linux's vfio shows a guest a payload of its own, and not the card's (commit 523184972b28).
+    let set = pci.max_payload.get().filter(|set| *set < BETTER && !host.is_guest())?;
     let carries = |payload| pcie::effective(pci.link.speed.get()?, pci.link.width.get()?, payload);
     let (now, better) = (carries(set)?.low, carries(BETTER)?.low);
     if now >= need {
@@ -95,6 +97,23 @@ mod tests {
         };
         assert_eq!(with(narrow), ["pcie-payload ens1f0np0 major 19.4 Gbit/s"]);
         assert_eq!(with(|pci| pci.max_read_request = Fact::Known(128)), ["pcie-payload ens1f0np0 minor -"]);
+    }
+
+    #[test]
+    fn a_guests_payload_and_a_link_that_does_not_exist_are_no_finding() {
+        let mut narrow = edited("mlx5-25g-tuned", "ens1f0np0", |port| {
+            let Fact::Known(pci) = &mut port.pci else { panic!("no device") };
+            (pci.max_payload, pci.link.width) = (Fact::Known(128), Fact::Known(3));
+        });
+        assert_eq!(found(&CHECK, &narrow).len(), 1);
+        narrow.machine.guest = Fact::Known(true);
+        assert!(found(&CHECK, &narrow).is_empty());
+        let within = |pci: &mut Pci| {
+            pci.max_payload = Fact::Known(128);
+            (pci.link.speed, pci.link.width) = (Fact::Known(2.5), Fact::Known(1));
+            (pci.link.max_speed, pci.link.max_width) = (Fact::Known(2.5), Fact::Known(1));
+        };
+        assert!(with(within).is_empty(), "within a chip");
     }
 
     #[test]

@@ -4,14 +4,14 @@ use linerate_host::facts::{PciLink, Port};
 
 use super::{Check, CheckRun};
 use crate::formula::{gbit, pcie};
-use crate::source::{FEDEX, PCIE, SYSFS_PCI};
+use crate::source::{FEDEX, I40E, IXGBE, PCIE, SYSFS_PCI};
 use crate::subject::speed;
-use crate::{Finding, Host};
+use crate::{Finding, Host, Severity};
 
 pub(super) const CHECK: Check = Check {
     name: "pcie-width",
     about: "a card in a slot with too few or too slow lanes for its port",
-    sources: &[FEDEX, PCIE, SYSFS_PCI],
+    sources: &[FEDEX, PCIE, SYSFS_PCI, I40E, IXGBE],
     run: CheckRun::Host(run),
 };
 
@@ -21,7 +21,26 @@ fn run(host: &Host<'_>) -> Vec<Finding> {
     let alone = host.hardware().filter(|port| !is_told(port));
     let found = alone.filter_map(|port| Some((card(port)?, of(port, host.rate_of(port)?)?)));
     let each = once(found, |port| format!("{port} shares the slot, and so the finding"));
-    each.into_iter().chain(shared.into_iter().map(|(finding, _)| finding)).collect()
+    let all = each.into_iter().chain(shared.into_iter().map(|(finding, _)| finding));
+    all.map(|finding| if host.is_guest() { seen_by_guest(finding) } else { finding }).collect()
+}
+
+/// What a guest sees of a card's link may be the hypervisor's invention.
+fn seen_by_guest(finding: Finding) -> Finding {
+    finding
+        .at_most(Severity::Note)
+        .evidence("this is a guest: its hypervisor may show it a link that doesn't exist")
+        .fix("look at the card's link on the host below, with lspci -vv")
+}
+
+/// True for a port whose link says nothing. A device within a processor or chipset (Intel's X552, X553, X722) reports one lane of the
+/// first generation, also as its most, though it isn't connected by such a link; i40e and ixgbe don't check it. No card of more than
+/// 1 Gbit/s has so little.
+pub(super) fn is_within_chip(port: &Port) -> bool {
+    let link = port.pci.known().map(|pci| &pci.link);
+    let is_least =
+        link.is_some_and(|link| (link.max_speed.get(), link.max_width.get()) == (Some(2.5), Some(1)));
+    is_least && speed(port).is_none_or(|speed| speed > 1e9)
 }
 
 /// The findings of ports, of which those with the same card or bridge are one: the costliest, with the other ports as evidence.
@@ -44,7 +63,7 @@ pub(super) fn once<'a>(
 }
 
 fn of(port: &Port, need: f64) -> Option<Finding> {
-    let pci = port.pci.known()?;
+    let pci = port.pci.known().filter(|_| !is_within_chip(port))?;
     let (speed, width) = (pci.link.speed.get()?, pci.link.width.get()?);
     let payload = pci.max_payload.get().unwrap_or(pcie::USUAL_PAYLOAD);
     let band = pcie::effective(speed, width, payload)?;
@@ -77,7 +96,7 @@ fn shared<'a>(host: &Host<'a>, bond: &Port) -> Option<(Finding, Vec<&'a str>)> {
     let (here, elsewhere): (Vec<&Port>, Vec<&Port>) =
         slaves.into_iter().partition(|port| card(port).is_some() && card(port) == card(first));
     let sum = |ports: &[&Port]| ports.iter().map(|port| speed(port)).sum::<Option<f64>>();
-    let pci = first.pci.known()?;
+    let pci = first.pci.known().filter(|_| !is_within_chip(first))?;
     let (gigatransfers, width) = (pci.link.speed.get()?, pci.link.width.get()?);
     let payload = pci.max_payload.get().unwrap_or(pcie::USUAL_PAYLOAD);
     let band = pcie::effective(gigatransfers, width, payload)?;
@@ -234,6 +253,49 @@ mod tests {
         assert!(fix(8.0, 4).starts_with("put the card into a slot with 8 lanes;"));
         assert!(fix(2.5, 8).starts_with("put the card into a slot of generation 3, or"));
         assert!(fix(2.5, 4).starts_with("put the card into a slot with 8 lanes of generation 3;"));
+    }
+
+    /// Intel's X722 (8086:37d2) and X553 (8086:15c4), each with what it says of its link.
+    #[test]
+    fn a_device_within_a_chip_has_no_slot() {
+        use linerate_host::Fact::Known;
+        let with = |mbps, max: (f64, u32)| {
+            let host = edited("bare-gen1-x4", "eth2", |port| {
+                let Known(pci) = &mut port.pci else { panic!("no device") };
+                (pci.link.speed, pci.link.width) = (Known(2.5), Known(1));
+                (pci.link.max_speed, pci.link.max_width) = (Known(max.0), Known(max.1));
+                port.speed_mbps = Known(mbps);
+            });
+            lines(&found_for(&CHECK, &host, Need::OfPorts))
+        };
+        assert!(with(10_000, (2.5, 1)).is_empty());
+        assert_eq!(with(10_000, (8.0, 8)), ["pcie-width eth2 critical 1.64 Gbit/s"], "a card in a poor slot");
+        assert_eq!(with(2_500, (5.0, 1)), ["pcie-width eth2 major 1.64 Gbit/s"], "an RTL8125");
+    }
+
+    #[test]
+    fn both_ports_of_a_device_within_a_chip_have_no_slot() {
+        use linerate_host::Fact::Known;
+        let host = ["eth0", "eth1"].into_iter().fold(fixture("bond-layer2"), |mut host, name| {
+            let Known(pci) = &mut port_of(&mut host, name).pci else { panic!("no device") };
+            (pci.link.speed, pci.link.width) = (Known(2.5), Known(1));
+            (pci.link.max_speed, pci.link.max_width) = (Known(2.5), Known(1));
+            host
+        });
+        assert!(found(&CHECK, &host).is_empty());
+    }
+
+    #[test]
+    fn a_guests_link_is_worth_a_look_at_the_host_below() {
+        let guest = crate::testing::changed("bare-gen1-x4", |facts| {
+            facts.machine.guest = linerate_host::Fact::Known(true);
+        });
+        let found = found(&CHECK, &guest);
+        assert_eq!(lines(&found), ["pcie-width eth2 note 6.56 Gbit/s"]);
+        assert!(
+            found[0].fix.as_ref().unwrap().contains("host below") && found[0].loss.is_none(),
+            "{found:?}"
+        );
     }
 
     #[test]
