@@ -2,11 +2,12 @@
 
 use linerate_host::facts::Port;
 
+use super::nic_speed::wanted;
 use super::{Check, CheckRun};
 use crate::formula::gbit;
 use crate::source::{ETHTOOL, SFF_8472};
 use crate::subject::speed;
-use crate::{Finding, Host};
+use crate::{Finding, Host, Need, Severity};
 
 pub(super) const CHECK: Check = Check {
     name: "module-speed",
@@ -16,20 +17,24 @@ pub(super) const CHECK: Check = Check {
 };
 
 fn run(host: &Host<'_>) -> Vec<Finding> {
-    host.hardware().filter_map(of).collect()
+    host.hardware().filter_map(|port| of(host, port)).collect()
 }
 
-/// Finds nothing unless the link has the module's speed, so that a module that names too few standards isn't blamed.
-fn of(port: &Port) -> Option<Finding> {
+/// Finds nothing unless the link has the module's speed, so that a module that names too few standards isn't blamed. A slower module than
+/// the port's costs nothing unless more is needed: a line of 10 Gbit/s in ports for 25 is an ordinary plan.
+fn of(host: &Host<'_>, port: &Port) -> Option<Finding> {
     let module = port.module.known()?;
     let fastest = module.fastest_mbps()? as f64 * 1e6;
     let able = port.modes.known()?.supported.iter().map(|mode| mode.mbps).max()? as f64 * 1e6;
-    if speed(port)? != fastest || able <= fastest {
+    let need = wanted(host, able);
+    if speed(port)? != fastest || need <= fastest {
         return None;
     }
     let standards = module.standards.known()?.join(", ");
     let title = format!("{}'s module carries {}; the port supports {}", port.name, gbit(fastest), gbit(able));
-    let finding = Finding::leaves(fastest, able, title)
+    let is_asked_for = matches!(host.need, Need::Target(_));
+    let finding = Finding::leaves(fastest, need, title)
+        .at_most(if is_asked_for { Severity::Critical } else { Severity::Note })
         .at(&port.name)
         .evidence(format!("the module's standards: {standards}"))
         .fix(format!("plug modules for {} into both ends", gbit(able)));
@@ -41,7 +46,7 @@ mod tests {
     use linerate_host::{Fact, Facts};
 
     use super::*;
-    use crate::testing::{edited, fixture, found, lines};
+    use crate::testing::{edited, fixture, found, found_for, lines};
 
     /// The fibre host with a module of this standard, and a link of this speed.
     fn with(standard: &str, mbps: u64) -> Facts {
@@ -54,8 +59,12 @@ mod tests {
 
     #[test]
     fn a_slow_module_in_a_fast_port_is_found() {
-        let found = found(&CHECK, &with("1000BASE-SX", 1_000));
-        assert_eq!(lines(&found), ["module-speed eno1 critical 1.00 Gbit/s"]);
+        let slow = with("1000BASE-SX", 1_000);
+        let for_target = |target| lines(&found_for(&CHECK, &slow, Need::Target(target)));
+        assert_eq!(for_target(10e9), ["module-speed eno1 critical 1.00 Gbit/s"]);
+        assert_eq!(for_target(1.5e9), ["module-speed eno1 major 1.00 Gbit/s"]);
+        assert!(for_target(1e9).is_empty(), "as fast as asked for");
+        assert_eq!(lines(&found(&CHECK, &slow)), ["module-speed eno1 note 1.00 Gbit/s"]);
     }
 
     #[test]

@@ -8,7 +8,7 @@ use crate::source::{ETHTOOL, FEDEX, STATISTICS};
 use crate::subject::speed;
 use crate::{Finding, Host, Need, Severity};
 
-/// The least speed of all hardware ports of the last twenty years.
+/// The speed that each link has whose both ends and cable are in order, if the port supports it: a switch of less is old.
 const LEAST: f64 = 1e9;
 
 pub(super) const CHECK: Check = Check {
@@ -19,8 +19,9 @@ pub(super) const CHECK: Check = Check {
 };
 
 fn run(host: &Host<'_>) -> Vec<Finding> {
-    let each =
-        host.hardware().flat_map(|port| [half(port), negotiated(host, port).or_else(|| below_both(port))]);
+    let each = host
+        .hardware()
+        .flat_map(|port| [half(port), negotiated(host, port).or_else(|| below_both(host, port))]);
     too_slow(host).into_iter().chain(each.flatten()).collect()
 }
 
@@ -51,27 +52,50 @@ fn half(port: &Port) -> Option<Finding> {
 }
 
 fn negotiated(host: &Host<'_>, port: &Port) -> Option<Finding> {
-    let speed = speed(port).filter(|speed| *speed < LEAST)?;
+    let modes = port.modes.known()?;
+    let able = modes.supported.iter().map(|mode| mode.mbps).max()? as f64 * 1e6;
+    let need = wanted(host, able.min(LEAST));
+    let speed = speed(port).filter(|speed| *speed < need)?;
     let finding =
-        Finding::leaves(speed, LEAST, format!("{} was negotiated down to {}", port.name, gbit(speed)))
-            .at(&port.name)
-            .evidence(
-                "ports of this kind reach at least 1 Gbit/s: \
-         a pair of the cable is broken, or the other end limits the speed",
-            )
-            .fix(format!("replace the cable, then ethtool -s {} autoneg on", port.name));
+        Finding::leaves(speed, need, format!("{} was negotiated down to {}", port.name, gbit(speed)))
+            .at(&port.name);
+    let is_other_ends = modes.best_of_both().is_some_and(|best| best.mbps as f64 * 1e6 <= speed);
+    let finding = if is_other_ends {
+        finding
+            .evidence(format!("the port supports {}, but the other end offers no more", gbit(able)))
+            .fix("connect it to a faster port of the switch")
+    } else {
+        finding
+            .evidence(format!(
+                "the port supports {}: a pair of the cable is broken, or the other end limits the speed",
+                gbit(able)
+            ))
+            .fix(format!("replace the cable, then ethtool -s {} autoneg on", port.name))
+    };
     // If the host has a faster port too, the slow one mostly serves the machine's management.
     let is_fastest = host.fastest().is_none_or(|fastest| fastest <= speed);
     Some(if is_fastest { finding } else { Finding { severity: Severity::Note, ..finding } })
 }
 
-/// Both ends offer more than the link has.
-fn below_both(port: &Port) -> Option<Finding> {
+/// What is needed of a link that could have the speed `able`.
+pub(super) fn wanted(host: &Host<'_>, able: f64) -> f64 {
+    match host.need {
+        Need::Target(target) => able.min(target),
+        Need::OfPorts => able,
+    }
+}
+
+/// Both ends offer more than the link has. Modules and cables may be planned for less than both ends support, but a pair of copper that
+/// is in order bears what both ends offer.
+fn below_both(host: &Host<'_>, port: &Port) -> Option<Finding> {
     let (now, best) = (speed(port)?, port.modes.known()?.best_of_both()?);
     let able = best.mbps as f64 * 1e6;
     let title = format!("{} has {}; both ends support {}", port.name, gbit(now), gbit(able));
-    (now < able).then(|| {
-        Finding::leaves(now, able, title)
+    let is_note = host.need == Need::OfPorts && !best.name.ends_with("BASE-T");
+    let need = wanted(host, able);
+    (now < need).then(|| {
+        Finding::leaves(now, need, title)
+            .at_most(if is_note { Severity::Note } else { Severity::Critical })
             .at(&port.name)
             .evidence(format!("this end supports {}, and the other end offers it", best.name))
             .fix(format!(
@@ -97,12 +121,66 @@ mod tests {
             ["nic-speed - critical 1.00 Gbit/s"]
         );
         let mut beside = fixture("bond-layer2");
-        crate::testing::port_of(&mut beside, "eth1").speed_mbps = Fact::Known(100);
+        let slower = crate::testing::port_of(&mut beside, "eth1");
+        (slower.speed_mbps, slower.modes) = (Fact::Known(100), supporting(&[100, 1000]));
         assert_eq!(lines(&found(&CHECK, &beside)), ["nic-speed eth1 note 100 Mbit/s"]);
         let half = edited("stock-10g", "eno1", |port| port.duplex = Fact::Known("half".into()));
         assert_eq!(lines(&found(&CHECK, &half)), ["nic-speed eno1 major -"]);
-        let slow = edited("e1000e-desktop", "eno1", |port| port.speed_mbps = Fact::Known(100));
-        assert_eq!(lines(&found(&CHECK, &slow)), ["nic-speed eno1 critical 100 Mbit/s"]);
+        assert_eq!(
+            lines(&found(&CHECK, &slow(100, supporting(&[100, 1000])))),
+            ["nic-speed eno1 critical 100 Mbit/s"]
+        );
+    }
+
+    /// Link modes of these speeds in Mbit/s.
+    fn supporting(speeds: &[u64]) -> Fact<LinkModes> {
+        let mode = |mbps: &u64| LinkMode { name: format!("{mbps}BASE-T"), mbps: *mbps };
+        Fact::Known(LinkModes { supported: speeds.iter().map(mode).collect(), ..LinkModes::default() })
+    }
+
+    fn slow(mbps: u64, modes: Fact<LinkModes>) -> linerate_host::Facts {
+        edited("e1000e-desktop", "eno1", |port| (port.speed_mbps, port.modes) = (Fact::Known(mbps), modes))
+    }
+
+    /// A smsc95xx or r8152 of 10/100 Mbit/s; a cdc_ether at the 480 Mbit/s of USB 2, and a cdc_ncm, which report no modes.
+    #[test]
+    fn a_port_is_blamed_only_for_what_it_supports() {
+        assert!(found(&CHECK, &slow(100, supporting(&[10, 100]))).is_empty());
+        assert!(found(&CHECK, &slow(480, supporting(&[]))).is_empty());
+        assert!(found(&CHECK, &slow(425, Fact::NotApplicable)).is_empty());
+        assert_eq!(
+            lines(&found(&CHECK, &slow(10, supporting(&[10, 100])))),
+            ["nic-speed eno1 critical 10.0 Mbit/s"]
+        );
+    }
+
+    #[test]
+    fn a_slow_switch_is_no_broken_cable() {
+        let Fact::Known(mut modes) = supporting(&[10, 100, 1000]) else { panic!("no modes") };
+        let fix = |modes: &LinkModes| {
+            found(&CHECK, &slow(100, Fact::Known(modes.clone()))).remove(0).fix.unwrap_or_default()
+        };
+        assert!(fix(&modes).starts_with("replace the cable"));
+        modes.partner = modes.supported[..2].to_vec();
+        assert!(fix(&modes).starts_with("connect it to a faster port"));
+    }
+
+    /// A link of 10 Gbit/s between ends that offer 25.
+    #[test]
+    fn a_target_that_the_link_reaches_is_enough() {
+        let with = |need| {
+            let host = edited("stock-10g", "eno1", |port| {
+                let modes = vec![LinkMode { name: "25GBASE-SR".into(), mbps: 25_000 }];
+                let both = LinkModes { supported: modes.clone(), partner: modes, ..LinkModes::default() };
+                port.modes = Fact::Known(both);
+            });
+            lines(&found_for(&CHECK, &host, need))
+        };
+        assert!(with(Need::Target(1e9)).is_empty() && with(Need::Target(10e9)).is_empty());
+        assert!(with(Need::Target(25e9)).contains(&"nic-speed eno1 critical 10.0 Gbit/s".into()));
+        assert!(with(Need::Target(14e9)).contains(&"nic-speed eno1 major 10.0 Gbit/s".into()));
+        assert_eq!(with(Need::OfPorts), ["nic-speed eno1 note 10.0 Gbit/s"], "the line may be planned so");
+        assert!(found_for(&CHECK, &slow(100, supporting(&[100, 1000])), Need::Target(100e6)).is_empty());
     }
 
     #[test]
