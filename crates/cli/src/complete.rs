@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use clap::Args;
 use linerate_remote::place::Place;
-use linerate_sys::netns::{die_with_parent, new_session};
+use linerate_sys::child::{die_with_parent, new_session};
 use linerate_wire::path::printable;
 use rustix::process::{Pid, Signal, kill_process_group};
 

@@ -41,8 +41,8 @@ use std::process::ExitCode;
 use common::config::apply;
 use common::failure::Failure;
 use common::log;
-use common::numbers::explained;
 use common::recording::not_begun;
+use common::refused_number::explained;
 use exit::Code;
 use say::{is_lost, note_loss};
 

@@ -8,6 +8,7 @@ use std::sync::mpsc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use linerate_sys::child::{die_with_parent, new_session};
 use linerate_sys::netns;
 use rustix::process::Signal;
 
@@ -71,9 +72,9 @@ impl Child {
 /// the signal `at_the_end`, if there is one.
 pub(crate) fn settle(command: &mut Command, namespace: File, at_the_end: Option<Signal>) {
     netns::enter(command, namespace.into());
-    netns::new_session(command);
+    new_session(command);
     if let Some(signal) = at_the_end {
-        netns::die_with_parent(command, signal);
+        die_with_parent(command, signal);
     }
 }
 

@@ -6,6 +6,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, ExitStatus};
 use std::time::Duration;
 
+use linerate_sys::child::die_with_parent;
 use linerate_sys::netns;
 use rustix::process::{Pid, Signal};
 use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM};
@@ -50,7 +51,7 @@ pub fn run(options: &LabOptions, argv: &[OsString]) -> Result<u8, LabError> {
 
 fn start(lab: &Lab, argv: &[OsString]) -> io::Result<Child> {
     let mut command = lab.place(End::A).command(argv)?;
-    netns::die_with_parent(&mut command, Signal::TERM);
+    die_with_parent(&mut command, Signal::TERM);
     if let Some(host) = lab.description().site_hosts().next() {
         netns::name_host(&mut command, host.name.clone());
     }

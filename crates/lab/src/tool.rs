@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use linerate_sys::netns;
+use linerate_sys::child::die_with_parent;
 use rustix::process::Signal;
 
 use crate::error::LabError;
@@ -86,7 +86,7 @@ pub(crate) fn output_bytes(command: &mut Command) -> Result<Vec<u8>, LabError> {
     let error = |reason| LabError::Command { command: shown, reason };
     // After a kill -9 of this process, `command` must not create anything that the next lab command wouldn't
     // find.
-    netns::die_with_parent(command, Signal::KILL);
+    die_with_parent(command, Signal::KILL);
     match command.output() {
         Err(failed) => Err(error(failed.to_string())),
         Ok(done) if done.status.success() => Ok(done.stdout),

@@ -73,7 +73,7 @@ impl LoadServer {
         self.address
     }
 
-    /// The number of accepted connections.
+    /// The number of connections that the server has accepted since its start, also those that have ended.
     pub fn accepted(&self) -> u64 {
         self.state.accepted.load(Ordering::Relaxed)
     }

@@ -2,6 +2,7 @@
 //! directories. This is the only crate that contains `unsafe`.
 
 mod bound;
+pub mod child;
 pub mod ethtool;
 pub mod limits;
 pub mod local_time;

@@ -1,6 +1,6 @@
-//! Processes and threads in another network namespace, and children that end with their parent.
+//! Processes and threads in another network namespace.
 //!
-//! These functions determine *where* and *how long* a process runs. A process that enters a namespace with
+//! A process that enters a namespace with
 //! these functions keeps the mounts of its parent, so all hosts of a lab see the same files. Therefore the
 //! process's `/sys/class/net` still shows the parent's interfaces. Netlink, ioctl and `/proc/self/net` show
 //! the namespace's interfaces.
@@ -11,7 +11,6 @@ use std::os::unix::process::CommandExt;
 use std::process::Command;
 
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
-use rustix::process::Signal;
 use rustix::thread::{LinkNameSpaceType, UnshareFlags, move_into_link_name_space, unshare_unsafe};
 
 use crate::socket_option::read;
@@ -36,29 +35,6 @@ pub fn enter(command: &mut Command, namespace: OwnedFd) {
     let hook = move || enter_now(namespace.as_fd());
     // SAFETY: between fork and exec the hook makes one system call, setns, on a descriptor that it owns. It
     // neither allocates nor takes a lock, so it is sound even if another thread held one at the fork.
-    unsafe { command.pre_exec(hook) };
-}
-
-/// Makes `command`'s process receive `signal` as soon as the thread that spawned it ends.
-///
-/// The kernel watches the *thread*, not the process (`PR_SET_PDEATHSIG`, prctl(2)). So the thread that spawns
-/// the child must live as long as the child should live. The child's own children don't inherit the setting.
-pub fn die_with_parent(command: &mut Command, signal: Signal) {
-    let parent = rustix::process::getpid();
-    let hook = move || {
-        rustix::process::set_parent_process_death_signal(Some(signal))?;
-        // If the parent ended before the line above, no signal will be sent.
-        if rustix::process::getppid() == Some(parent) { Ok(()) } else { Err(rustix::io::Errno::SRCH.into()) }
-    };
-    // SAFETY: the hook makes two system calls, prctl and getppid, on plain values, and builds an io::Error
-    // from an error number, which does not allocate.
-    unsafe { command.pre_exec(hook) };
-}
-
-/// Makes `command`'s process the leader of a new session, so that Ctrl-C in the terminal doesn't reach it.
-pub fn new_session(command: &mut Command) {
-    let hook = || Ok(rustix::process::setsid().map(drop)?);
-    // SAFETY: the hook makes one system call, setsid, without arguments.
     unsafe { command.pre_exec(hook) };
 }
 
@@ -99,7 +75,10 @@ fn enter_now(namespace: BorrowedFd<'_>) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rustix::process::Signal;
     use std::fs::File;
+
+    use crate::child::{die_with_parent, new_session};
 
     fn own_namespace() -> OwnedFd {
         File::open("/proc/self/ns/net").expect("procfs is mounted").into()

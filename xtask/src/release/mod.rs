@@ -22,6 +22,7 @@ use std::process::Command;
 
 use crate::machine::Machine;
 use crate::{call, dist};
+pub use product::MOST_BROUGHT;
 use product::{InstalledFile, Product};
 
 /// The purpose that is part of the signature, so that the signature can't be used for another purpose

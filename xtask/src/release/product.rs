@@ -34,7 +34,7 @@ const LICENCE: &str = "(Apache-2.0 OR MIT) AND LGPL-2.1-or-later AND GPL-3.0-or-
 /// nobody.
 const NOBODY: &str = "The linerate contributors <linerate@linerate.invalid>";
 /// The greatest number of bytes that may be sent to a new host.
-const MOST_BROUGHT: usize = 5_000_000;
+pub const MOST_BROUGHT: usize = 5_000_000;
 /// The directory of each package's documents, below the prefix.
 const DOCUMENTS: &str = "share/doc";
 /// The changelog's name among the documents.

@@ -3,7 +3,7 @@
 use linerate_sys::local_time::LocalTime;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use crate::common::numbers::whole;
+use crate::common::refused_number::whole;
 
 /// The time that is a number of minutes from now.
 ///

@@ -11,7 +11,7 @@ use super::details::Acting;
 use super::info::INFO_HELP;
 use super::line::Line;
 use super::{checked, details, stop};
-use crate::common::numbers::whole;
+use crate::common::refused_number::whole;
 use crate::modes;
 use crate::sync::selecting::RuleOption;
 use crate::units::{parse_rate, parse_rsync_size};

@@ -25,7 +25,7 @@ pub struct Strain {
     pub memory: Fact<StallShares>,
 }
 
-/// The percentages of time in which tasks waited (the kernel's Documentation/accounting/psi.rst).
+/// The percentages of a recent interval in which tasks waited for one resource: processors, storage or memory (the kernel's Documentation/accounting/psi.rst).
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct StallShares {

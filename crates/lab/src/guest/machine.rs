@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use linerate_sys::netns;
+use linerate_sys::child::die_with_parent;
 use rustix::process::{Pid, Signal};
 use rustix::thread::{CpuSet, sched_setaffinity};
 
@@ -159,7 +159,7 @@ fn boots_under_kvm(directory: &Path, boot: &BootFiles) -> Result<(), String> {
     let spec = GuestSpec { accel: Accel::Kvm, ..GuestSpec::default() };
     let mut command = base(&spec, boot, &log, TRIAL).map_err(|error| error.to_string())?;
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-    netns::die_with_parent(&mut command, Signal::KILL);
+    die_with_parent(&mut command, Signal::KILL);
     let child = spawn(command, "trial")?;
     let ready = await_ready(&child, &log, accel::PATIENCE);
     child.process().signal(Signal::KILL);

@@ -107,11 +107,14 @@ fn dial(
     ports: Option<(u16, u16)>,
 ) -> Result<Option<String>, TransferError> {
     if let Some(error) = &there.error {
-        return Ok(Some(format!("that host can't listen for data: {}", printable(error.as_bytes()))));
+        return Ok(Some(format!(
+            "the host to connect to can't listen for data: {}",
+            printable(error.as_bytes())
+        )));
     }
     let candidates = handed_on(there, here, ports);
     if candidates.is_empty() {
-        return Ok(Some("that host has no address to which another host may connect".into()));
+        return Ok(Some("the host to connect to has no address that other hosts can reach".into()));
     }
     Ok(session.have_dial(candidates)?.map(|error| printable(error.as_bytes())))
 }

@@ -5,8 +5,8 @@ use clap::builder::ValueParser;
 use clap::{Arg, ArgAction, Command};
 use std::error::Error;
 
-use crate::common::numbers;
 use crate::common::reach::shell_words;
+use crate::common::refused_number;
 use crate::units::interface_names;
 
 /// An option that a configuration file may contain.
@@ -143,7 +143,7 @@ fn parse(parser: ValueParser, value: &str) -> Result<(), String> {
     parsed.map(drop).map_err(|error| {
         let why = error.source().map_or_else(
             || "this value isn't allowed".to_owned(),
-            |source| numbers::why(source).unwrap_or_else(|| source.to_string()),
+            |source| refused_number::why(source).unwrap_or_else(|| source.to_string()),
         );
         if why.contains(value) { why } else { format!("'{value}': {why}") }
     })
