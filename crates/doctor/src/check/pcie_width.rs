@@ -44,11 +44,11 @@ pub(super) fn is_within_chip(port: &Port) -> bool {
 }
 
 /// The findings of ports, of which those with the same card or bridge are one: the costliest, with the other ports as evidence.
-pub(super) fn once<'a>(
-    found: impl Iterator<Item = (&'a str, Finding)>,
+pub(super) fn once<K: PartialEq>(
+    found: impl Iterator<Item = (K, Finding)>,
     says: impl Fn(&str) -> String,
 ) -> Vec<Finding> {
-    let mut all: Vec<(&str, Finding)> = Vec::new();
+    let mut all: Vec<(K, Finding)> = Vec::new();
     for (at, mut finding) in found {
         let Some((_, first)) = all.iter_mut().find(|(other, _)| *other == at) else {
             all.push((at, finding));

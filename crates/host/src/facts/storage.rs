@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use linerate_sys::mounts::Mount;
 use rustix::fs::{AtFlags, CWD, StatxFlags, statx};
 
+use super::layers::{BlockLayer, of_btrfs, whole};
 use super::read::{flag, number, or_odd, pairs};
 use super::{Fact, Pci};
 use crate::root::Root;
@@ -72,6 +73,8 @@ pub struct BlockDevice {
     pub pci: Vec<Pci>,
     /// The component devices of a RAID or a logical volume.
     pub made_of: Fact<Vec<String>>,
+    /// The device, or a file system's devices, and all component devices down to the disks; each once, the uppermost first.
+    pub layers: Vec<BlockLayer>,
     /// The first device that is encrypted with dm-crypt: this device or one of its component devices. Not
     /// applicable if there is none.
     pub encrypted: Fact<EncryptedDevice>,
@@ -106,9 +109,6 @@ pub struct FcHost {
     /// The text with which the host describes itself: the driver and, over Ethernet, the interface.
     pub symbolic_name: Fact<String>,
 }
-
-/// An upper limit for the number of component devices.
-const MOST_PARTS: usize = 256;
 
 /// The file systems on which each call waits for a server or for another process.
 const WAITING: [&str; 14] = [
@@ -256,17 +256,20 @@ impl BlockDevice {
         } else {
             root.real(&format!("sys/dev/block/{}", mount.number))
         };
-        // The directory of a partition is inside that of its device: .../block/sda/sda1.
-        let name = |real: String| real.split("/block/").nth(1)?.split('/').next().map(str::to_owned);
-        real.and_then(|real| name(real).map_or(Fact::NotApplicable, Fact::Known))
-            .map(|name| Self::read(root, name))
+        let device = real.as_ref().and_then(|real| whole(real).map_or(Fact::NotApplicable, Fact::Known));
+        device.map(|name| {
+            let last = real.known().and_then(|real| real.rsplit('/').next());
+            let spans = last.filter(|_| mount.kind == "btrfs").and_then(|last| of_btrfs(root, last));
+            Self::read(root, name, spans)
+        })
     }
 
-    fn read(root: &Root, name: String) -> Self {
+    /// Reads a device; `spans` are the layers of a file system that spans several.
+    fn read(root: &Root, name: String, spans: Option<Vec<BlockLayer>>) -> Self {
         let path = |file: &str| format!("sys/class/block/{name}/{file}");
         let sectors: Fact<u64> = number(root, &path("size"));
         let count = |names: Vec<String>| u32::try_from(names.len()).unwrap_or(u32::MAX);
-        let all = with_parts(root, &name);
+        let mut layers = spans.unwrap_or_else(|| BlockLayer::below(root, &name));
         let some =
             |names: Vec<String>| if names.is_empty() { Fact::NotApplicable } else { Fact::Known(names) };
         Self {
@@ -281,9 +284,10 @@ impl BlockDevice {
             queues: root.names(&path("mq")).map(count),
             raid: root.text(&path("md/level")),
             number: root.text(&path("dev")),
-            pci: pci(root, &all),
+            pci: pci(root, &mut layers),
             made_of: root.names(&path("slaves")).and_then(some),
-            encrypted: encrypted(root, &all),
+            encrypted: encrypted(root, &layers),
+            layers,
             name,
         }
     }
@@ -298,35 +302,22 @@ fn mapped(root: &Root, mapping: &str) -> Option<String> {
     devices.into_iter().filter(|name| name.starts_with("dm-")).find(is_named)
 }
 
-/// The PCI devices of a block device and its component devices (see [`with_parts`]).
-fn pci(root: &Root, all: &[(String, Vec<String>)]) -> Vec<Pci> {
+/// The PCI devices of the disks at the bottom of the layers.
+fn pci(root: &Root, layers: &mut [BlockLayer]) -> Vec<Pci> {
     let mut found = Vec::<Pci>::new();
-    for (name, parts) in all {
-        let real = root.real(&format!("sys/class/block/{name}"));
-        let device = real.known().filter(|_| parts.is_empty()).map(|real| Pci::of(root, real));
-        let new = device.and_then(|pci| pci.known().cloned());
+    for disk in layers.iter_mut().filter(|layer| layer.made_of.is_empty()) {
+        let real = root.real(&format!("sys/class/block/{}", disk.name));
+        let device = real.and_then(|real| Pci::of(root, &real));
+        disk.pci = device.as_ref().map(|pci| pci.address.clone());
+        let new = device.known().cloned();
         found.extend(new.filter(|new| found.iter().all(|pci| pci.address != new.address)));
     }
     found
 }
 
-fn encrypted(root: &Root, all: &[(String, Vec<String>)]) -> Fact<EncryptedDevice> {
-    let mut each = all.iter().map(|(name, _)| EncryptedDevice::read(root, name));
+fn encrypted(root: &Root, layers: &[BlockLayer]) -> Fact<EncryptedDevice> {
+    let mut each = layers.iter().map(|layer| EncryptedDevice::read(root, &layer.name));
     each.find(|found| *found != Fact::NotApplicable).unwrap_or(Fact::NotApplicable)
-}
-
-/// A block device and, recursively, its component devices, for example those of a logical volume on a RAID; each with the names of
-/// its own component devices.
-fn with_parts(root: &Root, name: &str) -> Vec<(String, Vec<String>)> {
-    let (mut names, mut found) = (vec![name.to_owned()], Vec::new());
-    while let Some(name) = names.get(found.len()).filter(|_| found.len() < MOST_PARTS).cloned() {
-        let parts = root.names(&format!("sys/class/block/{name}/slaves"));
-        let parts = parts.known().cloned().unwrap_or_default();
-        let new: Vec<_> = parts.iter().filter(|part| !names.contains(part)).cloned().collect();
-        names.extend(new);
-        found.push((name, parts));
-    }
-    found
 }
 
 impl EncryptedDevice {
@@ -359,6 +350,7 @@ fn offered(text: &str) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::Paths;
     use super::*;
 
     #[test]
@@ -396,7 +388,7 @@ mod tests {
         }
         let of = |name| {
             let root = Root::files(root.path());
-            let found = pci(&root, &with_parts(&root, name));
+            let found = pci(&root, &mut BlockLayer::below(&root, name));
             found.into_iter().map(|pci| pci.address).collect::<Vec<_>>()
         };
         assert_eq!(of("dm-0"), ["0000:00:00.0", "0000:01:00.0"]);
@@ -436,6 +428,48 @@ mod tests {
         assert_eq!((volume.name.as_str(), volume.encrypted), ("dm-1", Fact::Known(luks)));
         let sealed = of("1 1 0:35 / /usr rw - btrfs /dev/mapper/sealed rw");
         assert_eq!((sealed.name.as_str(), sealed.encrypted), ("dm-2", Fact::NotApplicable));
+    }
+
+    /// The directory of an NVMe disk is below its controller's, without the name of the class.
+    #[test]
+    fn a_partition_belongs_to_its_disk() {
+        let pci = "/sys/devices/pci0000:00/0000:00:1d.0/0000:04:00.0";
+        for (real, disk) in [
+            ("nvme/nvme0/nvme0n1", "nvme0n1"),
+            ("nvme/nvme0/nvme0n1/nvme0n1p12", "nvme0n1"),
+            ("ata1/host0/target0:0:0/0:0:0:0/block/sda/sda3", "sda"),
+            ("virtio1/block/vda", "vda"),
+        ] {
+            assert_eq!(whole(&format!("{pci}/{real}")).as_deref(), Some(disk));
+        }
+        let shared = "/sys/devices/virtual/nvme-subsystem/nvme-subsys0/nvme0n1";
+        assert_eq!(whole(&format!("{shared}/nvme0n1p2")).as_deref(), Some("nvme0n1"));
+        assert_eq!(whole("/sys/devices/pci0000:00"), None);
+    }
+
+    /// Its mounts name one of its devices.
+    #[test]
+    fn a_btrfs_on_several_disks_has_them_all() {
+        let root = tempfile::TempDir::new().unwrap();
+        let make = |path: &str| std::fs::create_dir_all(root.path().join("sys").join(path)).unwrap();
+        make("class/block");
+        for name in ["sda", "sdb"] {
+            let part = format!("devices/pci0000:00/0000:00:17.0/ata1/block/{name}/{name}1");
+            make(&part);
+            make(&format!("fs/btrfs/9c3a/devices/{name}1"));
+            let link = |name: &str, to: &str| {
+                let link = root.path().join("sys/class/block").join(name);
+                std::os::unix::fs::symlink(format!("../../{to}"), link).unwrap();
+            };
+            link(&format!("{name}1"), &part);
+            link(name, part.rsplit_once('/').unwrap().0);
+        }
+        make("fs/btrfs/9c3a/allocation/data/raid1");
+        let mount = Mount::parse("1 1 0:35 / /data rw - btrfs /dev/sda1 rw").unwrap();
+        let device = BlockDevice::below(&Root::files(root.path()), &mount).known().cloned().unwrap();
+        let disks: Vec<&str> = device.disks().map(|disk| disk.name.as_str()).collect();
+        assert_eq!((device.name.as_str(), disks), ("sda", vec!["sda", "sdb"]));
+        assert_eq!(device.writes(Paths::OfOne, &|_| Some(5.0)), Some(5.0), "each block twice");
     }
 
     #[test]
