@@ -118,10 +118,9 @@ impl<'a> Host<'a> {
     /// The cloud whose guest this host is, by its machine, or by a port's driver: a cloud gives its guests several kinds of ports.
     pub(crate) fn cloud(&self, port: &Port) -> Option<Cloud> {
         let machine = &self.facts.machine;
-        if begins(&port.driver, "gve")
-            || begins(&machine.vendor, "Google")
-            || begins(&machine.product, "Google Compute Engine")
-        {
+        // Google's name alone is also that of Chromeboxes, which are no guests.
+        let is_googles = begins(&machine.vendor, "Google") && machine.guest.get() == Some(true);
+        if begins(&port.driver, "gve") || is_googles || begins(&machine.product, "Google Compute Engine") {
             return Some(Cloud::Google);
         }
         (begins(&port.driver, "ena") || begins(&machine.vendor, "Amazon EC2")).then_some(Cloud::Amazon)

@@ -7,9 +7,9 @@ use crate::Fact;
 const INTERESTING: [&str; 10] =
     ["aes", "pclmulqdq", "vaes", "vpclmulqdq", "avx2", "avx512f", "sha_ni", "pmull", "sha2", "sve2"];
 
-/// The processor's name: "model name" on x86, "Hardware" or the implementer's number on Arm.
+/// The processor's name: "model name" on x86, "Model Name" on LoongArch, "Hardware" or the implementer's number on Arm.
 pub(crate) fn model(cpuinfo: &str) -> Fact<String> {
-    ["model name", "Hardware", "cpu model", "CPU implementer"]
+    ["model name", "Model Name", "Hardware", "cpu model", "CPU implementer"]
         .iter()
         .find_map(|key| value(cpuinfo, key))
         .filter(|name| !name.is_empty())
@@ -35,7 +35,9 @@ pub(crate) enum Flags<'a> {
 
 /// The field of the first processor that lists its instruction sets.
 pub(crate) fn flags(cpuinfo: &str) -> Option<Flags<'_>> {
-    value(cpuinfo, "flags").map(Flags::X86).or_else(|| value(cpuinfo, "Features").map(Flags::Arm))
+    // LoongArch lists features too, and names its instruction set; Arm names none.
+    let arms = || value(cpuinfo, "Features").filter(|_| value(cpuinfo, "ISA").is_none()).map(Flags::Arm);
+    value(cpuinfo, "flags").map(Flags::X86).or_else(arms)
 }
 
 fn value<'a>(cpuinfo: &'a str, key: &str) -> Option<&'a str> {
@@ -48,6 +50,21 @@ fn value<'a>(cpuinfo: &'a str, key: &str) -> Option<&'a str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn features_of_other_processors_are_not_arms() {
+        let loongson = "Model Name\t\t: Loongson-3A6000-HV\nISA\t\t\t: loongarch32 loongarch64\n\
+                        Features\t\t: cpucfg lam ual fpu lsx lasx crc32 lvz lbt_x86 lbt_arm lbt_mips\n";
+        assert_eq!(features(loongson), Fact::NotApplicable);
+        assert_eq!(model(loongson), Fact::Known("Loongson-3A6000-HV".into()));
+        for other in ["isa\t: rv64imafdc\n", "features\t: esan3 zarch stfle msa\n", "cpu\t: POWER9\n"] {
+            assert_eq!(features(other), Fact::NotApplicable, "{other}");
+        }
+        assert_eq!(
+            features("Features\t: fp asimd aes pmull\n"),
+            Fact::Known(vec!["aes".into(), "pmull".into()])
+        );
+    }
 
     #[test]
     fn tells_whole_flags_from_parts_of_them() {

@@ -102,6 +102,20 @@ mod tests {
         assert_eq!(lines(&found(&CHECK, &fixture("gve"))), ["cloud-flow-limit ens4 note 3.00 Gbit/s"]);
     }
 
+    /// Google's name is on its Chromeboxes, too.
+    #[test]
+    fn a_chromebox_is_no_clouds_guest() {
+        let by = |product: &str| {
+            let host = crate::testing::changed("stock-10g", |facts| {
+                facts.machine.vendor = linerate_host::Fact::Known("Google".into());
+                facts.machine.product = linerate_host::Fact::Known(product.into());
+            });
+            lines(&found(&CHECK, &host))
+        };
+        assert_eq!(by("Puff"), [""; 0]);
+        assert_eq!(by("Google Compute Engine"), ["cloud-flow-limit eno1 note 3.00 Gbit/s"]);
+    }
+
     /// Both clouds also have guests with other ports.
     #[test]
     fn a_clouds_guest_is_known_by_its_machine() {

@@ -17,6 +17,12 @@ const JUMBO: u32 = 9000;
 const GOOGLES: u32 = 4082;
 /// Azure's largest size over Mellanox cards; over its own (mana) it is 9000.
 const AZURES: u32 = 3900;
+/// The size that Alibaba Cloud and Tencent Cloud take of some families of instances; of others 1,500.
+const SOME_FAMILIES: u32 = 8500;
+/// Clouds, by the machine's vendor, whose networks take [`SOME_FAMILIES`].
+const WITH_FAMILIES: [&str; 2] = ["Alibaba Cloud", "Tencent Cloud"];
+/// Clouds, by the machine's vendor, whose networks take 1,500 bytes or less, or that name no larger size.
+const WITHOUT: [&str; 6] = ["Hetzner", "DigitalOcean", "Vultr", "Scaleway", "UpCloud", "Exoscale"];
 /// The tag of the chassis of Azure's guests: "MSFT AZURE VM" in numbers.
 const AZURES_TAG: &str = "7783-7084-3265-9085-8269-3286-77";
 /// From this MTU on, packets count as jumbo ones: clouds have 8,896 and similar.
@@ -35,6 +41,14 @@ pub(super) const CHECK: Check = Check {
         Citation {
             name: "Azure, Maximum Transmission Unit for virtual machines: 3900 over Mellanox, 9000 over MANA",
             url: "https://learn.microsoft.com/en-us/azure/virtual-network/how-to-virtual-machine-mtu",
+        },
+        Citation {
+            name: "Alibaba Cloud, MTUs: 1500, of some instance families 8500",
+            url: "https://www.alibabacloud.com/help/en/ecs/user-guide/mtus/",
+        },
+        Citation {
+            name: "Tencent Cloud, Maximum Transmission Unit: 1500, of the latest instances 8500",
+            url: "https://www.tencentcloud.com/document/product/213/62620",
         },
         Citation {
             name: "OpenStack Networking, MTU considerations",
@@ -111,6 +125,12 @@ fn fix(finding: Finding, host: &Host<'_>, stack: &Stack<'_>, jumbo: u32) -> Find
              (openstack network set --mtu) if the network below takes more",
         );
     }
+    if let Some(cloud) = with_families(host) {
+        return finding.fix(format!(
+            "leave the port as it is, unless the documents of {cloud} say that this instance's family takes jumbo frames: at most \
+             {SOME_FAMILIES} bytes, and then only to hosts and services that take them too"
+        ));
+    }
     let change = |port: &&Port| Remedy::of(Setting::Mtu { port: port.name.clone() }, port.mtu.get()?, jumbo);
     let changes: Vec<Remedy> = stack.ports.iter().filter_map(change).collect();
     // The uppermost first: none may be larger than the port below.
@@ -181,6 +201,8 @@ fn sizes(host: &Host<'_>, port: &Port) -> Option<(u32, u32)> {
     let (jumbo, enough) = match host.cloud(port) {
         Some(Cloud::Google) => (GOOGLES, GOOGLES),
         _ if is_azures(host) => azures(host)?,
+        _ if WITHOUT.iter().any(|vendor| begins(&host.facts.machine.vendor, vendor)) => return None,
+        _ if with_families(host).is_some() => (SOME_FAMILIES, ENOUGH),
         // Amazon takes 9001, Oracle's cloud 9000.
         _ => (JUMBO, ENOUGH),
     };
@@ -207,6 +229,11 @@ fn is_azures(host: &Host<'_>) -> bool {
 
 fn has_driver(host: &Host<'_>, driver: &str) -> bool {
     host.facts.ports.known().into_iter().flatten().any(|port| begins(&port.driver, driver))
+}
+
+/// The name of a cloud that takes larger packets of some families of instances only.
+fn with_families(host: &Host<'_>) -> Option<&'static str> {
+    WITH_FAMILIES.into_iter().find(|vendor| begins(&host.facts.machine.vendor, vendor))
 }
 
 /// True for a guest of OpenStack, whose networks have an MTU that the guest can't change.
@@ -405,6 +432,21 @@ mod tests {
         assert!(fix("Amazon EC2", "c5n.2xlarge", "").contains("mtu 9000"));
         assert!(fix("Google", "Google Compute Engine", "").contains("gcloud compute networks update"));
         assert!(!fix("OpenStack Foundation", "OpenStack Nova", "").contains("ip link"));
+        for (vendor, product) in [("Alibaba Cloud", "Alibaba Cloud ECS"), ("Tencent Cloud", "CVM")] {
+            let fix = fix(vendor, product, "");
+            assert!(fix.contains("at most 8500 bytes") && !fix.contains("ip link"), "{fix}");
+        }
+    }
+
+    /// Hetzner's private networks take 1,450 bytes, its public one 1,500.
+    #[test]
+    fn clouds_without_jumbo_frames_are_not_found() {
+        for vendor in WITHOUT {
+            let facts = crate::testing::changed("virtio-one-queue", |facts| {
+                facts.machine.vendor = Fact::Known(vendor.into());
+            });
+            assert!(found(&CHECK, &facts).is_empty(), "{vendor}");
+        }
     }
 
     /// Azure's network takes 1,500 bytes of a guest without a function of a card, whatever the port of Hyper-V's driver takes (65,521).

@@ -74,7 +74,15 @@ const KNOWN: &[Known] = &[
     (&["myri10ge"], Ring, &["dropped_no_big_buffer", "dropped_no_small_buffer"]),
     (&["myri10ge"], Card, &["dropped_link_overflow", "dropped_overrun"]),
     (&["amd-xgbe"], Card, &["rx_fifo_overflow_errors"]),
-    (&["st_gmac"], Card, &["mmc_rx_fifo_overflow"]),
+    (&["st_gmac"], Ring, &["rx_missed_cntr"]),
+    (&["st_gmac"], Card, &["mmc_rx_fifo_overflow", "rx_overflow_cntr"]),
+    // Cadence's, of the Raspberry Pi 5: no buffer was free, or the bus wasn't granted in time.
+    (&["macb"], Ring, &["rx_resource_errors"]),
+    (&["macb"], Card, &["rx_overruns"]),
+    // The counter's register is that of overflows of the FIFO.
+    (&["fec"], Card, &["IEEE_rx_macerr"]),
+    (&["bcmgenet", "brcm-systemport"], Card, &["rbuf_ovflow_cnt"]),
+    (&["brcm-systemport"], Ring, &["rdma_ovflow_cnt"]),
     (&["qlcnic"], Ring, &["ctx_rx_pkts_dropped_wo_rds"]),
 ];
 
@@ -82,8 +90,8 @@ const KNOWN: &[Known] = &[
 const FIFO_OF_RING: [&str; 4] = ["igb", "igc", "bnx2x", "qede"];
 /// Drivers whose rx_dropped is the ring: packets for which the device had no buffer (DPDK's drivers of the same devices count them as
 /// imissed). Those of Octeon are named with hyphens by ethtool, and with underscores by /sys.
-const DROPPED_OF_RING: [&str; 7] =
-    ["ena", "rvu-nicpf", "rvu-nicvf", "rvu_nicpf", "rvu_nicvf", "octeontx2-nicpf", "octeontx2-nicvf"];
+const DROPPED_OF_RING: [&str; 8] =
+    ["alx", "ena", "rvu-nicpf", "rvu-nicvf", "rvu_nicpf", "rvu_nicvf", "octeontx2-nicpf", "octeontx2-nicvf"];
 /// Counters of packets that an XDP program decided to drop, of drivers that have these packets in rx_dropped, too (err_xdp in
 /// virtio_net.c).
 const DECIDED: &[(&[&str], &[&str])] = &[(&["virtio_net"], &["rx#_xdp_drops"])];
@@ -259,6 +267,9 @@ mod tests {
             ("tg3", "rx_discards"),
             ("r8169", "rx_missed"),
             ("fsl_enetc", "Rx ring  0 discarded frames"),
+            ("macb", "rx_resource_errors"),
+            ("st_gmac", "rx_missed_cntr"),
+            ("brcm-systemport", "rdma_ovflow_cnt"),
         ] {
             let port = port(driver, &[(counter, 5)]);
             assert_eq!((packets(&port, Ring), packets(&port, Card)), (5, 0), "{driver} {counter}");
@@ -275,6 +286,10 @@ mod tests {
             ("qede", "brb_discards"),
             ("sfc", "port_rx_overflow"),
             ("be2net", "rx_drops_no_pbuf"),
+            ("macb", "rx_overruns"),
+            ("st_gmac", "rx_overflow_cntr"),
+            ("fec", "IEEE_rx_macerr"),
+            ("bcmgenet", "rbuf_ovflow_cnt"),
         ] {
             let port = port(driver, &[(counter, 5)]);
             assert_eq!((packets(&port, Ring), packets(&port, Card)), (0, 5), "{driver} {counter}");
@@ -303,6 +318,7 @@ mod tests {
         assert_eq!(dropped("ice", &[("rx_dropped", 100)], 100), (100, 0));
         assert_eq!(dropped("mlx5_core", &[("rx_discards_phy", 100)], 7), (7, 0));
         assert_eq!(dropped("ena", &[], 0), (100, 0));
+        assert_eq!(dropped("alx", &[], 0), (100, 0));
         assert_eq!(dropped("ixgbe", &[], 7), (7, 100));
         assert_eq!(dropped("rvu-nicpf", &[("rx_drops", 100)], 0), (100, 0));
         // vmxnet3's rx_dropped is the driver's own: damaged packets, and those without memory.
