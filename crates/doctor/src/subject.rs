@@ -165,7 +165,7 @@ impl<'a> Host<'a> {
     /// True for a port in a guest that reports the speed of the physical card, which the host and its other guests use too: Hyper-V's,
     /// and virtual functions. How much of it is this guest's isn't known.
     pub(crate) fn is_lent(&self, port: &Port) -> bool {
-        let is_guest = self.facts.machine.guest.get() == Some(true);
+        let is_guest = self.is_guest();
         let is = |port: &Port| {
             let is_hyper_vs = port.driver.known().is_some_and(|driver| driver == "hv_netvsc");
             is_hyper_vs || (is_guest && port.kind.get() == Some(PortKind::VirtualFunction))
@@ -274,6 +274,39 @@ mod tests {
         assert_eq!(by(&kernel("6.10.14-linuxkit")), Some("Docker Desktop"));
         assert_eq!((by(&kernel("6.8.0-1017-azure")), by(&fixture("virtio-one-queue"))), (None, None));
         assert_eq!(by(&fixture("firecracker")), Some("a monitor such as Firecracker"));
+    }
+
+    /// A guest with a function of a BCM57414, at the card's 25 Gbit/s; and a host with the card itself.
+    #[test]
+    fn a_function_is_known_by_its_device() {
+        let rate = |device: &str| {
+            let text = format!(
+                "linerate snapshot 1\n/live/ethtool/eth0/driver:\n  driver bnxt_en\n  version\n  firmware\n\
+                /proc/cpuinfo = flags : fpu hypervisor\n\
+                /proc/net/dev = eth0: 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0\n\
+                /sys/bus/pci/devices/0000:00:05.0/device = {device}\n\
+                /sys/bus/pci/devices/0000:00:05.0/vendor = 0x14e4\n\
+                /sys/class/net/eth0/carrier = 1\n/sys/class/net/eth0/operstate = up\n/sys/class/net/eth0/speed = 25000\n\
+                /sys/class/net/eth0/device -> /sys/devices/pci0000:00/0000:00:05.0\n"
+            );
+            let facts = Facts::of_snapshot(&linerate_host::Snapshot::parse(&text).unwrap());
+            Host { name: "h", facts: &facts, need: Need::OfPorts }.rate()
+        };
+        assert_eq!((rate("0x16dc"), rate("0x16d7")), (USUAL_RATE, 25e9));
+    }
+
+    /// Arm has no flag for guests.
+    #[test]
+    fn a_guest_on_arm_is_known_by_its_hypervisor() {
+        let rate = |vendor: &str| {
+            let mut facts = edited("stock-10g", "eno1", |port| {
+                (port.kind, port.speed_mbps) = (Fact::Known(PortKind::VirtualFunction), Fact::Known(100_000));
+            });
+            facts.machine.guest = Fact::NotApplicable;
+            facts.machine.vendor = Fact::Known(vendor.into());
+            Host { name: "h", facts: &facts, need: Need::OfPorts }.rate()
+        };
+        assert_eq!((rate("Microsoft Corporation"), rate("Ampere")), (USUAL_RATE, 100e9));
     }
 
     #[test]

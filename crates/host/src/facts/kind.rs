@@ -10,7 +10,7 @@ use super::{Fact, Pci};
 pub enum PortKind {
     /// A physical device, or a device that behaves like one.
     Physical,
-    /// A virtual function of a physical device: igbvf, ixgbevf, iavf, or any device with a `physfn`.
+    /// A virtual function of a physical device: by its driver (igbvf, ixgbevf, iavf), its device number, or its `physfn`.
     VirtualFunction,
     /// A device that a hypervisor emulates after a physical model: e1000, e1000e in a guest, 8139cp, pcnet32.
     Emulated,
@@ -20,8 +20,27 @@ pub enum PortKind {
     Software,
 }
 
-/// Drivers of virtual functions.
-const LENT: [&str; 5] = ["igbvf", "ixgbevf", "iavf", "i40evf", "enic_vf"];
+/// Drivers of virtual functions, by the names that they report.
+const LENT: [&str; 18] = [
+    "igbvf",
+    "ixgbevf",
+    "iavf",
+    "i40evf",
+    "enic_vf",
+    "cxgb4vf",
+    "liquidio_vf",
+    "LiquidIO_VF",
+    "thunder-nicvf",
+    "nicvf",
+    "octeontx2-nicvf",
+    "rvu-nicvf",
+    "rvu_nicvf",
+    "octeon_ep_vf",
+    "nfp_netvf",
+    "fsl_enetc_vf",
+    "ngbevf",
+    "txgbevf",
+];
 /// Drivers of old devices that hypervisors emulate. On a physical host, these devices are physical.
 const IMITATED: [&str; 7] = ["e1000", "e1000e", "8139cp", "8139too", "pcnet32", "ne2k-pci", "tulip"];
 /// Drivers of paravirtual devices.
@@ -67,9 +86,40 @@ const SOFTWARE: [&str; 33] = [
 const ABOVE_OTHERS: [&str; 3] = ["bonding", "team", "802.1Q VLAN Support"];
 /// The part of sysfs that holds interfaces without a device.
 const VIRTUAL: &str = "/devices/virtual/";
-/// The vendor number of Mellanox, and the device numbers of its virtual functions.
-const MELLANOX: u16 = 0x15b3;
-const MELLANOX_LENT: [u16; 9] = [0x1004, 0x1012, 0x1014, 0x1016, 0x1018, 0x101a, 0x101c, 0x101e, 0x1020];
+/// Vendor numbers, each with the device numbers of its virtual functions, by the drivers' tables of devices in Linux 6.12 (for hinic and
+/// bnxt_en, also of their makers' drivers). One driver serves both kinds of these functions.
+#[rustfmt::skip]
+const FUNCTIONS: [(u16, &[u16]); 14] = [
+    // mlx4_core and mlx5_core.
+    (0x15b3, &[0x1002, 0x1004, 0x1012, 0x1014, 0x1016, 0x1018, 0x101a, 0x101c, 0x101e, 0x1020, 0xa2d3]),
+    // bnxt_en, and from 0x163f on bnx2x.
+    (0x14e4, &[
+        0x1606, 0x1607, 0x1608, 0x1609, 0x16bd, 0x16c1, 0x16c2, 0x16c3, 0x16c4, 0x16c5, 0x16cb, 0x16d3, 0x16dc, 0x16e1, 0x16e5,
+        0x16e6, 0x1806, 0x1807, 0x1808, 0x1809, 0x1819, 0x181b, 0xd800, 0x163f, 0x166f, 0x16a9, 0x16ad, 0x16af,
+    ]),
+    // qede.
+    (0x1077, &[0x1664, 0x8090]),
+    // hinic, hinic3, hns3.
+    (0x19e5, &[0x375e, 0x379e, 0x375f, 0xa22e, 0xa22f]),
+    // fm10k, idpf.
+    (0x8086, &[0x15a5, 0x145c]),
+    // ionic.
+    (0x1dd8, &[0x1003]),
+    // sfc, sfc_ef100.
+    (0x1924, &[0x1903, 0x1923, 0x1a03, 0x1b03]),
+    (0x10ee, &[0x1100]),
+    // enic.
+    (0x1137, &[0x0071, 0x02b7]),
+    // nfp, of both of its vendors.
+    (0x19ee, &[0x3803, 0x6003]),
+    (0x1da8, &[0x3803, 0x6003]),
+    // mana.
+    (0x1414, &[0x00ba]),
+    // liquidio.
+    (0x177d, &[0x9712]),
+    // fsl_enetc.
+    (0x1957, &[0xef00]),
+];
 
 /// True if the rate that this driver reports is that of a link, and not a nominal one.
 pub fn has_rate_of_its_own(driver: &str) -> bool {
@@ -78,12 +128,13 @@ pub fn has_rate_of_its_own(driver: &str) -> bool {
 }
 
 /// The kind of a port with this driver and PCI device, at the path `place` in sysfs. `guest` states whether
-/// the host is a guest.
+/// the host is a guest, and `above` is the physical function of the device.
 pub(super) fn of(
     driver: &Fact<String>,
     guest: &Fact<bool>,
     place: &Fact<String>,
     pci: &Fact<Pci>,
+    above: &Fact<String>,
 ) -> Fact<PortKind> {
     // For a tunnel, the kernel reports the kind of the link as the driver (net/ethtool/ioctl.c).
     if place.known().is_some_and(|place| place.contains(VIRTUAL)) {
@@ -99,18 +150,24 @@ pub(super) fn of(
             Fact::Known(false) | Fact::NotApplicable => Fact::Known(PortKind::Physical),
             Fact::Unreadable(reason) => Fact::Unreadable(reason.clone()),
         },
-        "mlx4_core" | "mlx5_core" => of_mellanox(pci),
-        _ => Fact::Known(PortKind::Physical),
+        _ if above.known().is_some() => Fact::Known(PortKind::VirtualFunction),
+        // Most of these are virtual functions in the guests of clouds, so an unknown device may be either.
+        "mlx4_core" | "mlx4_en" | "mlx5_core" => of_device(pci),
+        _ => Fact::Known(of_device(pci).get().unwrap_or(PortKind::Physical)),
     })
 }
 
-/// The kind of a Mellanox device, by its device number, since one driver serves both physical and virtual
-/// functions.
-fn of_mellanox(pci: &Fact<Pci>) -> Fact<PortKind> {
+/// The kind of a device by its number, for drivers that serve both physical and virtual functions.
+fn of_device(pci: &Fact<Pci>) -> Fact<PortKind> {
     pci.clone().and_then(|pci| {
-        let is_lent = |device| pci.vendor.known() == Some(&MELLANOX) && MELLANOX_LENT.contains(&device);
-        let kind = |device| if is_lent(device) { PortKind::VirtualFunction } else { PortKind::Physical };
-        pci.vendor.clone().and_then(|_| pci.device.clone().map(kind))
+        let is_lent = |vendor, device| {
+            FUNCTIONS.iter().any(|(maker, devices)| *maker == vendor && devices.contains(&device))
+        };
+        let kind = |vendor, device| match is_lent(vendor, device) {
+            true => PortKind::VirtualFunction,
+            false => PortKind::Physical,
+        };
+        pci.vendor.and_then(|vendor| pci.device.map(|device| kind(vendor, device)))
     })
 }
 
@@ -136,6 +193,7 @@ mod tests {
                 &Fact::Known(guest),
                 &Fact::Known("/sys/devices/x".into()),
                 &Fact::NotApplicable,
+                &Fact::NotApplicable,
             )
             .get()
         };
@@ -154,7 +212,8 @@ mod tests {
     #[test]
     fn a_tunnel_is_software_by_its_place_and_by_the_kind_that_the_kernel_answers() {
         let kind = |driver: &str, place: Fact<String>| {
-            of(&Fact::Known(driver.to_owned()), &Fact::Known(true), &place, &Fact::NotApplicable).get()
+            let driver = Fact::Known(driver.to_owned());
+            of(&driver, &Fact::Known(true), &place, &Fact::NotApplicable, &Fact::NotApplicable).get()
         };
         for driver in ["ipip", "sit", "xfrm", "macsec", "bareudp"] {
             assert_eq!(kind(driver, Fact::NotApplicable), Some(PortKind::Software), "{driver}");
@@ -163,14 +222,46 @@ mod tests {
         assert_eq!(kind("of a later kernel", place), Some(PortKind::Software));
     }
 
+    /// The kind of a port whose driver has physical and virtual functions.
+    fn of_pci(driver: &str, vendor: u16, device: u16, above: Fact<String>) -> Option<PortKind> {
+        let pci = Pci { vendor: Fact::Known(vendor), device: Fact::Known(device), ..Pci::default() };
+        let real = Fact::Known("/sys/devices/x".into());
+        of(&Fact::Known(driver.into()), &Fact::Known(true), &real, &Fact::Known(pci), &above).get()
+    }
+
     #[test]
     fn one_driver_of_two_kinds_is_told_by_the_device() {
-        let pci =
-            |device| Pci { vendor: Fact::Known(MELLANOX), device: Fact::Known(device), ..Pci::default() };
-        let kind = |device| {
-            let real = Fact::Known("/sys/devices/x".into());
-            of(&Fact::Known("mlx5_core".into()), &Fact::Known(true), &real, &Fact::Known(pci(device))).get()
-        };
-        assert_eq!((kind(0x1017), kind(0x1018)), (Some(PortKind::Physical), Some(PortKind::VirtualFunction)));
+        let pairs = [
+            ("mlx5_core", 0x15b3, 0x1017, 0x1018),
+            ("mlx4_en", 0x15b3, 0x1003, 0x1004),
+            ("bnxt_en", 0x14e4, 0x16d7, 0x16dc),
+            ("bnxt_en", 0x14e4, 0x16c9, 0x16e1),
+            ("bnxt_en", 0x14e4, 0x1751, 0x1806),
+            ("bnx2x", 0x14e4, 0x168e, 0x16af),
+            ("qede", 0x1077, 0x1656, 0x1664),
+            ("qede", 0x1077, 0x8070, 0x8090),
+            ("hinic", 0x19e5, 0x1822, 0x375e),
+            ("hns3", 0x19e5, 0xa222, 0xa22f),
+            ("ionic", 0x1dd8, 0x1002, 0x1003),
+            ("sfc", 0x1924, 0x0a03, 0x1a03),
+            ("sfc_ef100", 0x10ee, 0x0100, 0x1100),
+            ("enic", 0x1137, 0x0043, 0x0071),
+            ("nfp", 0x19ee, 0x6000, 0x6003),
+            ("mana", 0x1414, 0x00b9, 0x00ba),
+            ("idpf", 0x8086, 0x1452, 0x145c),
+        ];
+        for (driver, vendor, physical, function) in pairs {
+            let kind = |device| of_pci(driver, vendor, device, Fact::NotApplicable);
+            assert_eq!(kind(physical), Some(PortKind::Physical), "{driver} {physical:04x}");
+            assert_eq!(kind(function), Some(PortKind::VirtualFunction), "{driver} {function:04x}");
+        }
+    }
+
+    /// On the host of the physical function, sysfs names it.
+    #[test]
+    fn a_function_of_a_physical_one_is_virtual() {
+        let above = Fact::Known("0000:01:00.0".to_owned());
+        assert_eq!(of_pci("any", 0x1234, 0x5678, above.clone()), Some(PortKind::VirtualFunction));
+        assert_eq!(of_pci("virtio_net", 0x1af4, 0x1041, above), Some(PortKind::Paravirtual));
     }
 }

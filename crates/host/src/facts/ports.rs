@@ -82,7 +82,7 @@ impl PortInputs<'_> {
         Port {
             driver_version: about.version,
             firmware: about.firmware,
-            kind: kind::of(&driver, self.guest, &root.real(&dir), &pci),
+            kind: kind::of(&driver, self.guest, &root.real(&dir), &pci, &files.physical_function),
             module_options: self.options(&driver),
             media: drivers.media(root, n),
             modes: drivers.modes(root, n),
