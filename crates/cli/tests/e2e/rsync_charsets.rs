@@ -123,5 +123,5 @@ fn names_are_converted_between_hosts_and_back() {
     case.start_with(args![case.bed.program(), "rsync"], args!["-a", "--iconv=utf8,.", "src", "x"])
         .end()
         .exits(1)
-        .says(&["--iconv=utf8,.", "name it"]);
+        .says(&["--iconv=utf8,.", "name the character set"]);
 }

@@ -49,7 +49,7 @@ fn what_is_counted_otherwise_is_no_success() {
     ] {
         let run = push(move |far| commit(far, landed));
         assert_eq!(run.code, Some(1), "{landed:?}: {run}");
-        assert!(run.err.contains("not complete"), "{run}");
+        assert!(run.err.contains("the copy is incomplete"), "{run}");
     }
 }
 
