@@ -166,7 +166,7 @@ fn a_damaged_journal_is_named_and_takes_everything_back() {
     fs::write(host.state().join(&id).join("journal.jsonl"), "{\n").unwrap();
     let run = host.doctor(&["--applied"]).end().exits(3).says(&["reading", &id]);
     assert!(run.out.contains("1 treatment's journal can't be read"), "{run}");
-    assert!(run.out.contains("taken back"), "the other one: {run}");
+    assert!(run.out.contains("  undone"), "the other one: {run}");
 }
 
 #[test]
@@ -199,7 +199,7 @@ fn without_a_confirmation_all_is_taken_back_in_time() {
         .says(&["isn't confirmed"]);
     assert!(within(DEADLINE, || host.differing(&before).is_empty()), "{:?}", host.differing(&before));
     assert!(within(DEADLINE, || host.switches().is_empty()));
-    host.doctor(&["--confirm", &id]).end().exits(1).says(&["taken back already"]);
+    host.doctor(&["--confirm", &id]).end().exits(1).says(&["undone already"]);
 }
 
 #[test]
@@ -211,7 +211,7 @@ fn only_another_login_confirms() {
         host.doctor_from(first, &["--apply", "--yes", "--json", "--confirm-within", "20"]).end().exits(0);
     let told: Value = serde_json::from_str(&run.out).unwrap();
     let id = told["id"].as_str().unwrap();
-    host.doctor_from(first, &["--confirm", id]).end().exits(1).says(&["log in anew"]);
+    host.doctor_from(first, &["--confirm", id]).end().exits(1).says(&["confirm them from a new login"]);
     host.doctor_from(Some("10.0.0.1 5001 10.0.0.2 22"), &["--confirm", id]).end().exits(0);
     assert!(within(DEADLINE, || host.switches().is_empty()));
     sleep(Duration::from_secs(1));
@@ -467,7 +467,7 @@ fn another_host_is_treated_there() {
     }
     let id = run.out.split("--confirm ").nth(1).unwrap().split_whitespace().next().unwrap();
     let run = near(&["--undo", id]).exits(0);
-    assert!(run.out.contains("taken back, 1 setting") && !run.out.contains("settings"), "{run}");
+    assert!(run.out.contains("undone, 1 setting") && !run.out.contains("settings"), "{run}");
     assert_eq!(host.differing(&before), Vec::<String>::new());
     near(&["--undo", "zzzzzz"]).exits(1).says(&["there is no treatment"]);
 }

@@ -7,7 +7,7 @@ use crate::{Finding, Path, Severity};
 
 /// The check that reports how fast a path was.
 pub(crate) const RATE: &str = "path-rate";
-const UNEXPLAINED: &str = "none of the other findings explains it, and the ends can't see the devices between them. Ask the owners of \
+const UNEXPLAINED: &str = "none of the other findings explains the rate, and the ends can't see the devices between them. Ask the owners of \
     the path about shapers, policers and full lines; linerate stream --streams 8 shows whether more streams help";
 /// A ceiling explains a rate if it isn't above it by more than this factor. A short measurement counts as all of a ceiling from 0.9
 /// of it on (`path-rate`), and ceilings are themselves good to about a tenth: 1 / 0.9 / 0.9.
@@ -53,11 +53,14 @@ const PROCESSORS: [&str; 17] = [
     "pressure-cpu",
 ];
 
-/// The finding about a path's rate names what explains the rate, or says that nothing does. Limits of the other direction say so.
+/// Adds the cause of the rate to the finding about a path's rate, or the statement that no finding explains it. Findings
+/// that limit only the other direction get a remark.
 pub(crate) fn explained(mut findings: Vec<Finding>, path: &Path<'_>) -> Vec<Finding> {
     for finding in findings.iter_mut().filter(|finding| is_against(finding, path)) {
         let (from, to) = (path.from.name, path.to.name);
-        finding.evidence.insert(0, format!("it limits {to} -> {from}; {from} -> {to} was measured"));
+        finding
+            .evidence
+            .insert(0, format!("the limit applies to {to} -> {from}; {from} -> {to} was measured"));
     }
     let rate = findings.iter().find(|finding| finding.check == RATE).and_then(|rate| rate.ceiling);
     if let Some(rate) = rate {
@@ -78,7 +81,7 @@ pub(crate) fn is_close(ceiling: f64, rate: f64) -> bool {
     (rate / REFUTED..=rate * NEAR).contains(&ceiling)
 }
 
-/// A path's findings, and the rate on the wire that it had.
+/// A path's findings, and its measured rate on the wire.
 struct Measured<'a> {
     findings: &'a [Finding],
     rate: f64,
@@ -93,10 +96,10 @@ impl Measured<'_> {
             Some(Limiter::SenderCpu) => self.processors(from),
             Some(Limiter::ReceiverCpu) => self.processors(to),
             Some(Limiter::CpuQuota) => {
-                format!("a CPU quota limited it, not the path: {}", self.withheld(|_| true).unwrap_or_else(|| "see cpu-quota".into()))
+                format!("a CPU quota limited the rate, not the path: {}", self.withheld(|_| true).unwrap_or_else(|| "see cpu-quota".into()))
             }
             Some(Limiter::OneThread) => {
-                "one thread at an end limited it, not the path: linerate stream --streams 8 shows whether more streams help".into()
+                "one thread at an end limited the rate, not the path: linerate stream --streams 8 shows whether more streams help".into()
             }
             Some(Limiter::Window) => self.buffer(&format!("{to}'s receive window"), "tcp_rmem", to),
             Some(Limiter::SendBuffer) => self.buffer(&format!("{from}'s send buffer"), "tcp_wmem", from),
@@ -111,7 +114,7 @@ impl Measured<'_> {
         let help = cause.unwrap_or_else(|| {
             "end other programs there, or use faster processors; in a trusted network --no-encrypt saves the cipher's work".into()
         });
-        format!("{end}'s processors limited it, not the path: {help}")
+        format!("{end}'s processors limited the rate, not the path: {help}")
     }
 
     /// The findings that say that linerate may use fewer processors than there are.
@@ -122,7 +125,7 @@ impl Measured<'_> {
         (!titles.is_empty()).then(|| titles.join("; "))
     }
 
-    /// The findings on an end that say why its processors do little.
+    /// The findings on an end that explain why its processors are slow.
     fn slow(&self, end: &str) -> Option<String> {
         let is_felt = |finding: &Finding| match finding.ceiling {
             Some(_) => self.is_near(finding),
@@ -138,14 +141,14 @@ impl Measured<'_> {
             [] => format!("raise the maximum of net.ipv4.{sysctl} on {end}, or use more streams"),
             names => format!("see {}", names.join(", ")),
         };
-        format!("{what} limited it: {help}")
+        format!("{what} limited the rate: {help}")
     }
 
     /// The findings whose ceilings are near the measured rate.
     fn near(&self) -> Option<String> {
         let names = self.names(|finding| self.is_near(finding));
         (!names.is_empty())
-            .then(|| format!("see {}: nearly that rate is all that it allows", names.join(", ")))
+            .then(|| format!("see {}: its limit is close to the measured rate", names.join(", ")))
     }
 
     fn is_near(&self, finding: &Finding) -> bool {
@@ -202,7 +205,7 @@ mod tests {
         let other = fixture("stock-10g");
         let of = |limit, rate| fix(&shaped(limit), &other, rate, None);
         assert!(of(Some(1_000_000_000), 0.95e9).starts_with("see rate-limit:"));
-        assert!(of(None, 0.95e9).starts_with("none of the other findings explains it"));
+        assert!(of(None, 0.95e9).starts_with("none of the other findings explains the rate"));
         let far_above = of(Some(9_400_000_000), 6.42e9);
         assert!(!far_above.contains("rate-limit"), "{far_above}");
         let far_below = of(Some(1_000_000_000), 4e9);
@@ -213,14 +216,14 @@ mod tests {
     fn an_ends_processors_are_told_and_not_the_paths_owners() {
         let host = fixture("stock-10g");
         let of = |limiter| fix(&host, &host, 2e9, Some(limiter));
-        assert!(of("sender-cpu").starts_with("a's processors limited it, not the path: "));
+        assert!(of("sender-cpu").starts_with("a's processors limited the rate, not the path: "));
         let tuned = fixture("mlx5-25g-tuned");
         assert!(
             fix(&tuned, &tuned, 5e9, Some("sender-cpu")).contains("not the path: end other programs there")
         );
-        assert!(of("receiver-cpu").starts_with("b's processors limited it"));
-        assert!(of("window").starts_with("b's receive window limited it"));
-        assert!(of("send-buffer").starts_with("a's send buffer limited it"));
+        assert!(of("receiver-cpu").starts_with("b's processors limited the rate"));
+        assert!(of("window").starts_with("b's receive window limited the rate"));
+        assert!(of("send-buffer").starts_with("a's send buffer limited the rate"));
         for limiter in ["sender-cpu", "receiver-cpu", "cpu-quota", "one-thread", "window", "send-buffer"] {
             assert!(!of(limiter).contains("owners"), "{limiter}");
         }
@@ -239,7 +242,7 @@ mod tests {
         assert!(!of(&host, &few, "sender-cpu").contains("linerate may run"), "the other end's");
     }
 
-    /// What a host can't receive fast, it sends as fast as ever; and the other way.
+    /// A limit on receiving doesn't slow sending, nor the other way round.
     #[test]
     fn limits_of_one_direction_are_known_as_such() {
         let against = |from: &str, to: &str, check: &str| {
@@ -261,7 +264,7 @@ mod tests {
     #[test]
     fn limits_of_the_other_direction_are_no_cause_and_say_so() {
         let host = fixture("stock-10g");
-        let against = "it limits b -> a; a -> b was measured";
+        let against = "the limit applies to b -> a; a -> b was measured";
         let told = |from: &Facts, to: &Facts| {
             let all = all(from, to, 0.95e9, None);
             let limit = all.iter().find(|finding| finding.check == "rate-limit").unwrap();

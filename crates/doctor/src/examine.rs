@@ -6,8 +6,8 @@ use crate::remedy::{Remedy, Setting, commands, undo_commands};
 use crate::same_cause::{once_on_host, once_on_path};
 use crate::{Finding, Host, Path};
 
-const BELOW: &str = "on the host below, because it can't be changed here";
-const START: &str = "where the container is started, because /proc/sys can't be written here (Kubernetes: the pod's \
+const BELOW: &str = "on the underlying host, because this setting can't be changed here";
+const START: &str = "at the start of the container, because /proc/sys can't be written here (Kubernetes: the pod's \
     securityContext.sysctls; a container on the host's own network: on the host)";
 
 /// The findings of all checks on a host, the costliest first.
@@ -53,7 +53,7 @@ fn possible(mut finding: Finding, hosts: &[Host<'_>]) -> Finding {
     let undo = [
         undo_commands(&free_bare),
         at_start_as_before(&inner),
-        marked("on the host below", &undo_commands(&below)),
+        marked("on the underlying host", &undo_commands(&below)),
     ];
     Finding { fix: Some(joined(fix)), undo: Some(joined(undo)), remedies: free, ..finding }
 }
@@ -116,7 +116,7 @@ mod tests {
         assert_eq!(half.remedies.len(), 1);
         let none = found(&["net.core.rmem_max", "net.core.wmem_max"]);
         assert!(none.remedies.is_empty());
-        assert!(none.fix.unwrap().starts_with("on the host below"), "{half:?}");
+        assert!(none.fix.unwrap().starts_with("on the underlying host"), "{half:?}");
     }
 
     /// A container's network has its own values, which nobody can change from the host.
@@ -138,11 +138,12 @@ mod tests {
             fix.contains("' --sysctl net.ipv4.tcp_wmem='") && fix.contains("securityContext.sysctls"),
             "{fix}"
         );
-        assert!(!fix.contains("on the host below") && !fix.contains("sysctl -w"), "{fix}");
+        assert!(!fix.contains("on the underlying host") && !fix.contains("sysctl -w"), "{fix}");
         assert_eq!(all.undo.as_deref(), Some("start the container without these sysctls"));
         let half = with(&["net.ipv4.tcp_rmem"]).fix.unwrap();
         assert!(
-            half.starts_with("sysctl -w net.ipv4.tcp_wmem=") && half.contains("; where the container"),
+            half.starts_with("sysctl -w net.ipv4.tcp_wmem=")
+                && half.contains("; at the start of the container"),
             "{half}"
         );
     }

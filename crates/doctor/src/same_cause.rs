@@ -43,7 +43,7 @@ enum Becomes {
 }
 
 /// The end of an effect's first line of evidence.
-const COUNTED: &str = "names the cause, and is counted instead";
+const COUNTED: &str = "reports the cause, and is counted instead of this finding";
 
 use At::{Advice, End, Host, Limit, Place};
 use Becomes::{Note, Sentence};
@@ -168,7 +168,7 @@ impl Effect {
 
 /// Takes an effect up into the finding of its cause, which is as bad as its worst effect.
 fn hold(cause: &mut Finding, effect: &Finding) {
-    cause.evidence.push(format!("{} sees it too: {}", effect.check, effect.title));
+    cause.evidence.push(format!("{} has the same cause: {}", effect.check, effect.title));
     if effect.severity > cause.severity {
         (cause.severity, cause.loss) = (effect.severity, effect.loss.or(cause.loss));
         cause.ceiling = cause.ceiling.or(effect.ceiling);
@@ -273,7 +273,8 @@ mod tests {
         assert_eq!(severe, ["rate-limit"], "{all:#?}");
         let told = all[0].evidence.join("; ");
         assert!(
-            told.contains("path-loss sees it too: 3.0 %") && told.contains("path-rate sees it too"),
+            told.contains("path-loss has the same cause: 3.0 %")
+                && told.contains("path-rate has the same cause"),
             "{told}"
         );
         assert_eq!(severity(&all, "path-loss"), Some(Severity::Note));
@@ -390,7 +391,7 @@ mod tests {
         assert_eq!(severity(&all, "module-light"), Some(Severity::Major));
         assert_eq!(severity(&all, "drops-by-cause"), None, "{all:#?}");
         assert!(
-            all[0].evidence.iter().any(|line| line.starts_with("drops-by-cause sees it too")),
+            all[0].evidence.iter().any(|line| line.starts_with("drops-by-cause has the same cause")),
             "{all:#?}"
         );
     }
@@ -404,7 +405,10 @@ mod tests {
         let all = on_host(&both);
         assert_eq!(severity(&all, "pcie-width"), None, "{all:#?}");
         assert_eq!((all[0].check, all[0].severity), ("pcie-bridge", Severity::Critical));
-        assert!(all[0].evidence.iter().any(|line| line.starts_with("pcie-width sees it too")), "{all:#?}");
+        assert!(
+            all[0].evidence.iter().any(|line| line.starts_with("pcie-width has the same cause")),
+            "{all:#?}"
+        );
     }
 
     /// Windows of 64 KiB: the buffers are no second cause, nor is the rate.

@@ -78,7 +78,7 @@ impl System {
         ports: &PresentPorts,
     ) -> Result<Keeping, String> {
         if journal.is_damaged() {
-            return Err(format!("the journal of {0} is damaged: --undo {0} takes it back", journal.id));
+            return Err(format!("the journal of {0} is damaged: --undo {0} undoes the changes", journal.id));
         }
         let (owners, mut keeping) = (self.owners(), Keeping::default());
         for step in 0..journal.head.steps.len() {
@@ -107,13 +107,14 @@ impl System {
             by_address: true,
         })?;
         if let Err(why) = self.write(shelf, None) {
-            // What was written is removed, as far as that is possible.
+            // Files that were written already are removed, as far as possible.
             return Err(self.forget(shelf, journal).err().unwrap_or(why));
         }
         Ok(keeping)
     }
 
-    /// Notes that a treatment is kept, if our files have it and its journal has lost that. Only a confirmed treatment is kept.
+    /// Writes to the journal that a treatment is kept, if our files have its settings and its journal has lost this event.
+    /// Only confirmed treatments are kept.
     ///
     /// # Errors
     /// A sentence if the journal can't be written.
@@ -140,7 +141,7 @@ impl System {
     fn check_finder(&self, journal: &TreatmentJournal, setting: &Setting) -> Result<(), String> {
         let is_there = || PROGRAMS.iter().any(|directory| self.0.join(directory).join("ethtool").exists());
         if self.0 == Path::new("/") && address(journal, setting).is_some() && !is_there() {
-            return Err("this host has no ethtool, by which the port would be found at its start".into());
+            return Err("this host has no ethtool, which finds the port at each start".into());
         }
         Ok(())
     }
@@ -224,8 +225,8 @@ impl System {
         self.put_unit(if commands.is_empty() { "" } else { &unit })
     }
 
-    /// Writes the unit and its link, or removes both if it would be empty. The link goes before the unit, and comes after it: if this
-    /// is cut off, the next run finds both by the unit.
+    /// Writes the unit and its link, or removes both if it would be empty. The link is removed before the unit, and made
+    /// after it: if this function is interrupted, the next run finds both by the unit.
     fn put_unit(&self, unit: &str) -> Result<(), String> {
         if unit.is_empty() {
             self.enable(false)?;
@@ -272,10 +273,10 @@ impl System {
     }
 }
 
-/// The lines of our files that keep a step: the treatment's name, and what sets the value.
+/// The lines of our files that keep a step: the treatment's name, and the text that sets the value.
 fn kept_line(journal: &TreatmentJournal, step: usize, by_address: bool) -> Option<String> {
     let planned = journal.head.steps.get(step)?;
-    // Of a damaged journal, the plan is left.
+    // In a damaged journal, only the plan may be left.
     let value = journal.holds(step).unwrap_or(&planned.new);
     let line = match &planned.setting {
         Setting::Sysctl { key } => format!("{key} = {value}"),

@@ -50,10 +50,10 @@ pub trait Controls {
         is_back(&self.read(setting)?, setting, before)
     }
 
-    /// Other settings, which the kernel or a driver may change by the way when this one is changed.
+    /// Other settings, which the kernel or a driver may change as a side effect when this one is changed.
     fn beside(&mut self, setting: &Setting) -> Vec<Setting>;
 
-    /// Looks whether this host can have the new value; changes nothing.
+    /// Checks whether this host can have the new value; changes nothing.
     ///
     /// # Errors
     /// The reason why not, as the end of a sentence.

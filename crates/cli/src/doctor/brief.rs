@@ -21,7 +21,7 @@ pub fn undo(finding: &Finding) -> Option<Cow<'_, str>> {
     Some(shortened(finding, finding.undo.as_ref()?, undo_commands, |remedy| &remedy.now))
 }
 
-/// The text, in which a row stands for the commands of the remedies, if they are many of one kind.
+/// The text, in which one row replaces the commands of the remedies if there are many of one kind.
 fn shortened<'a>(
     finding: &Finding,
     text: &'a str,
@@ -58,7 +58,7 @@ fn row(finding: &Finding, value: fn(&Remedy) -> &String) -> Option<String> {
     is_alike.then(|| format!("{} {what}{of} -> {to}{each} (--json has the commands)", all.len()))
 }
 
-/// The parts of a host of which each has its own setting of this kind, if a host may have many of them.
+/// The parts of a host that each have their own setting of this kind, if a host may have many of them.
 pub fn kind(setting: &Setting) -> Option<&'static str> {
     match setting {
         Setting::IrqAffinity { .. } => Some("interrupts"),

@@ -1,5 +1,5 @@
-//! `linerate doctor explain CHECK`: the facts that a check looks at, how it decides, when it is wrong, how to see the facts by hand, and
-//! the sources of its advice.
+//! `linerate doctor explain CHECK`: the facts that a check uses, its decision, its limits, the commands that show the facts,
+//! and the sources of its advice.
 
 use clap::Args;
 use linerate_doctor::check::{CHECKS, Check, named};
@@ -16,7 +16,7 @@ const NEAREST: usize = 5;
 /// Arguments of `linerate doctor explain`.
 #[derive(Debug, Args)]
 pub struct ExplainArgs {
-    /// The check's name: after each finding, in brackets
+    /// The check's name, which is in brackets after each finding
     #[arg(value_name = "CHECK")]
     check: String,
 }
@@ -34,7 +34,7 @@ pub fn run(args: &ExplainArgs) -> Result<(), Failure> {
 /// The message for a name that no check has, with the names that are nearest to it.
 pub fn no_check(name: &str) -> String {
     let near = nearest(name).join(", ");
-    format!("there is no check {name:?}; the nearest names: {near}; linerate doctor --list has all")
+    format!("there is no check {name:?}; the nearest names: {near}; linerate doctor --list prints all names")
 }
 
 /// Names that contain the wrong one or a word of it come first, then the most similar ones.

@@ -70,7 +70,7 @@ fn words(to: &OsStr, reach: &Reach) -> Vec<OsString> {
     words
 }
 
-/// The route of an end, from the last line of its output, in which its own route comes first.
+/// The route of an end, from the last line of its output; its own route is the first one in this line.
 fn route(text: &str, end: usize) -> Fact<TakenRoute> {
     let told: Option<Value> = text.lines().next_back().and_then(|line| serde_json::from_str(line).ok());
     let route = told.as_ref().and_then(|told| told.get("hosts")?.get(end)?.get("route"));

@@ -108,7 +108,7 @@ pub struct DoctorArgs {
     /// Print one line for each finding
     #[arg(long)]
     brief: bool,
-    /// Leave these checks out
+    /// Skip these checks
     #[arg(long, value_name = "CHECK,...", value_delimiter = ',', value_parser = known_check, conflicts_with = "apply")]
     skip: Vec<String>,
     /// List the checks
@@ -125,7 +125,7 @@ pub struct DoctorArgs {
 /// The subcommands.
 #[derive(Debug, Subcommand)]
 enum DoctorVerb {
-    /// Explain a check: its facts, formula, sources and errors, and how to look by hand
+    /// Explain a check: its facts, formula, sources and limits, and commands that show the facts
     Explain(ExplainArgs),
 }
 
@@ -184,7 +184,7 @@ pub struct Needed {
     pub up_seconds: Option<u64>,
 }
 
-/// Leaves out what was named before: a host is examined, and treated, once.
+/// Removes repeated names: each host is examined, and treated, once.
 fn only_once<T: Clone + Eq + std::hash::Hash>(names: &mut Vec<T>) {
     let mut seen = std::collections::HashSet::new();
     names.retain(|name| seen.insert(name.clone()));
@@ -228,7 +228,7 @@ impl DoctorArgs {
         }
     }
 
-    /// The report on the hosts that could be examined, and why another one couldn't.
+    /// The report on the hosts that could be examined, and the failure of a host that couldn't.
     fn examine(&self) -> Result<(Report, Option<Failure>), Failure> {
         if let [from, to] = self.path.as_slice() {
             return path::examine(from, to, self.need(), &self.places()).map(|report| (report, None));
@@ -292,7 +292,7 @@ impl DoctorArgs {
     }
 }
 
-/// The hosts that were examined, and the last of the failures, of which the others are reported.
+/// The hosts that were examined, and the last failure; earlier failures are reported here.
 ///
 /// # Errors
 /// The first failure if no host was examined.
@@ -328,7 +328,7 @@ impl Report {
 }
 
 impl NamedHost {
-    /// The host, unless a directory that the user named isn't there: without its facts, its checks would find nothing.
+    /// The host. A directory that the user named must exist: without its facts, its checks would find nothing.
     fn with_places(self) -> Result<Self, Failure> {
         let all = self.facts.storage.file_systems.known().into_iter().flatten();
         let Some(lacking) = all.into_iter().find(|place| place.total.known().is_none()) else {
@@ -370,7 +370,7 @@ impl Needed {
 fn no_host(name: &str) -> Failure {
     let name = printable(name.as_bytes());
     let message = format!(
-        "reading {name}: it holds no facts of a host; name a directory with proc and sys, or a snapshot that \
+        "reading {name}: it contains no facts of a host; name a directory with proc and sys, or a snapshot that \
          linerate facts --snapshot wrote"
     );
     Failure(message, Code::Failed)
@@ -408,7 +408,7 @@ fn parse_target(text: &str) -> Result<f64, String> {
         return Ok(bits);
     }
     Err(format!(
-        "that is {bits:.0} bits a second, too little for a transfer: write for instance 10gbit; the least is 1mbit"
+        "this is {bits:.0} bits a second, too little for a transfer: write for example 10gbit; the minimum is 1mbit"
     ))
 }
 

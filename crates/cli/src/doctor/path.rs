@@ -18,7 +18,7 @@ use crate::common::summary::Summary;
 use crate::exit::Code;
 use crate::stream::probe;
 
-/// RT_TABLE_MAIN.
+/// RT_TABLE_MAIN, the number of the main routing table.
 const MAIN_TABLE: u32 = 254;
 
 /// The port over which a host reaches its own addresses.
@@ -42,7 +42,7 @@ pub fn examine(from: &OsStr, to: &OsStr, need: Need, places: &Places<'_>) -> Res
         return Ok(report(over(ends, routes), need, measured));
     }
     let other = if to == HERE { from } else { to };
-    // This comes before any login: if full packets vanish, ssh waits for its keys for ever.
+    // This comes before any login: if full packets vanish, ssh waits forever for the server's keys.
     let seen = rtt::to(other, reach);
     let near = host(OsStr::new(HERE), places)?;
     if seen.black_hole.is_some() {
@@ -54,7 +54,7 @@ pub fn examine(from: &OsStr, to: &OsStr, need: Need, places: &Places<'_>) -> Res
     if measured.rate.is_none() {
         return Ok(report(routed((near, far), seen.address), need, measured));
     }
-    // Earlier losses say nothing about this path.
+    // Earlier losses don't concern this path.
     let now = (host(OsStr::new(HERE), places)?, host(other, places)?);
     let seconds = begun.elapsed().as_secs_f64();
     let since = |now: NamedHost, before: &NamedHost| NamedHost {
@@ -65,7 +65,8 @@ pub fn examine(from: &OsStr, to: &OsStr, need: Need, places: &Places<'_>) -> Res
     Ok(report(routed(ends, seen.address), need, measured))
 }
 
-/// This host with its route to the other one; that one knows its own way back to the login. If ssh doesn't connect directly, the data's
+/// This host with its route to the other one; the other host knows its own route back to the login. If ssh doesn't connect
+/// directly, the data's
 /// route isn't known: the login goes through another host, or to a port of this one that ssh forwards.
 fn routed((near, far): NamedEnds, address: Option<SocketAddr>) -> NamedEnds {
     let there = address.filter(|address| !address.ip().to_canonical().is_loopback()).map(TakenRoute::to);
@@ -149,7 +150,7 @@ fn of(summary: &Summary) -> PathMeasurements {
     }
 }
 
-/// Bytes of one stream's window, from the sum of all. Without counters the connections are ssh's.
+/// Bytes of one stream's window, from the sum of all. Without counters, the connections belong to ssh.
 fn window(measured: &PathMeasurements, windows: u64) -> Option<u64> {
     let streams = measured.streams.filter(|_| measured.sent.is_some())?;
     windows.checked_div(u64::from(streams)).filter(|window| *window > 0)
@@ -172,7 +173,7 @@ pub fn told(measured: &PathMeasurements) -> String {
     let rtt = measured.rtt.map(|rtt| format!("round trip {:.3} ms", rtt * 1e3));
     let limiter = measured.limit().map_or_else(String::new, |limit| format!(" ({limit})"));
     let rate = measured.rate.map(|rate| format!("memory to memory {}{limiter}", gbit(rate)));
-    let loss = measured.retransmitted.map(|count| format!("{count} segments sent again"));
+    let loss = measured.retransmitted.map(|count| format!("{count} segments retransmitted"));
     let hole = measured.black_hole.map(|bytes| format!("packets of {bytes} bytes vanish"));
     let mtu = measured.mtu.filter(|_| hole.is_none()).map(|bytes| format!("packets of {bytes} bytes"));
     let parts: Vec<String> = [rtt, mtu, hole, rate, loss].into_iter().flatten().collect();

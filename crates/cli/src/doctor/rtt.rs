@@ -60,7 +60,8 @@ pub struct ServerProbe {
     pub black_hole: Option<u32>,
 }
 
-/// Measures the way to a host's ssh server; nothing if ssh doesn't connect directly. Like ssh, it takes the first address that answers.
+/// Measures the way to a host's ssh server; nothing if ssh doesn't connect directly. Like ssh, this function uses the first
+/// address that answers.
 pub fn to(host: &OsStr, reach: &Reach) -> ServerProbe {
     let answers = server(host, reach).into_iter().map(look).find(|seen| seen.address.is_some());
     let seen = answers.unwrap_or_default();
@@ -239,7 +240,7 @@ mod tests {
         assert_eq!(
             judged(&before, &info(5000, 1, 1348), Duration::from_millis(30)),
             Some(true),
-            "a router's word"
+            "a router's report"
         );
         assert_eq!(judged(&before, &info(19, 5, 1448), late), Some(false));
         assert_eq!(judged(&before, &info(19, 1, 1448), late), None, "one loss");

@@ -42,7 +42,7 @@ enum FindingForm {
     Short,
     /// Also its ceiling, facts, fix and undo.
     Costed,
-    /// Also what speaks against the fix.
+    /// Also the drawbacks of the fix.
     Full,
 }
 
@@ -61,7 +61,7 @@ struct Shown<'a> {
 }
 
 impl Shown<'_> {
-    /// True if `-v` shows more of it that a user should know before the fix.
+    /// True if `-v` shows more of the finding that a user should know before the fix.
     fn is_cut(&self) -> bool {
         match self.form {
             FindingForm::Line | FindingForm::Short => true,

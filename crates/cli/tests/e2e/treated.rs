@@ -76,7 +76,7 @@ fn a_host_that_is_cut_off_takes_the_changes_back() {
     assert!(run.code != Some(0), "nobody gets there: {run}");
     assert!(within(PATIENCE, || settings(&case) == before), "{}", settings(&case));
     case.bed.on(End::B, &["ip", "link", "set", port, "up"]);
-    doctor(&case, &state, &["--confirm", &id]).exits(1).says(&["taken back already"]);
+    doctor(&case, &state, &["--confirm", &id]).exits(1).says(&["undone already"]);
 }
 
 /// The three faults are corrected, and the gain is measured and reported. If a change gains nothing, it is

@@ -202,7 +202,7 @@ fn two_treatments_of_a_port_are_undone_in_any_order() {
         "code 3",
         "the kernel takes it from the port's MTU, which is 9000 now",
         "9000 qdisc fq_codel quantum 9014",
-        "what was left of ID is taken back now, too",
+        "the rest of ID is undone now, too",
         before,
         before,
     ];

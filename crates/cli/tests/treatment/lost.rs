@@ -86,7 +86,7 @@ fn without_a_confirmation_a_damaged_journal_takes_everything_back() {
         assert!(within(DEADLINE, || host.switches().is_empty()), "{name}");
         assert_eq!(host.differing(&before), Vec::<String>::new(), "{name}");
         let run = host.doctor(&["--applied"]).end();
-        assert!(name == "written anew" || run.out.contains("taken back"), "{name}: {run}");
+        assert!(name == "written anew" || run.out.contains("  undone"), "{name}: {run}");
     }
 }
 
@@ -100,8 +100,11 @@ fn a_run_without_a_confirmation_that_it_can_read_says_so() {
     let place = host.state().join(&id);
     replace(&place.join("journal.jsonl"), "\"confirmed\"", "\u{1}");
     fs::remove_file(place.join("confirmed")).unwrap();
-    let told =
-        |run: &Run| run.err.contains("has lost whether it was confirmed, and was taken back now: 1 setting");
+    let told = |run: &Run| {
+        run.err.contains(
+            "has a damaged journal that doesn't show whether it was confirmed, and was undone now: 1 setting",
+        )
+    };
     assert!(within(DEADLINE, || told(&host.doctor(&["--applied"]).end().exits(0))));
     assert_eq!(host.differing(&before), Vec::<String>::new());
 }
@@ -162,7 +165,7 @@ fn a_full_disk_stops_a_treatment_and_no_way_back() {
              id() {{ grep -o '\"id\":\"[a-z0-9]*' | cut -d'\"' -f4; }}
              i=$(doctor --apply --yes --json --only tcp-sack,tcp-buffers | id); j=$s/$i/journal.jsonl
              doctor --confirm $i >&2; {full}
-             doctor --undo $i || echo \"undone $?\"
+             doctor --undo $i || echo \"undoing $?\"
              sysctl -n net.ipv4.tcp_sack; doctor --applied || echo code $?
              doctor --apply --yes --only tcp-sack || echo \"applied $?\"
              sysctl -n net.ipv4.tcp_sack; ls -A $s | grep -c new || true
@@ -176,12 +179,12 @@ fn a_full_disk_stops_a_treatment_and_no_way_back() {
     }
     let run = run.exits(0);
     let words =
-        ["undone 1\n0\n", "applied 1\n0\n0\n", "No space left on device", "; the settings are as before"];
+        ["undoing 1\n0\n", "applied 1\n0\n0\n", "No space left on device", "; the settings are as before"];
     for part in words {
         assert!(run.out.contains(part) || run.err.contains(part), "{part}: {run}");
     }
     assert!(!run.err.contains("damaged"), "{run}");
-    assert!(run.out.matches("taken back").count() >= 2 && !run.out.contains("not confirmed"), "{run}");
+    assert!(run.out.matches("undone").count() >= 2 && !run.out.contains("not confirmed"), "{run}");
     assert_eq!(host.differing(&before), Vec::<String>::new());
 }
 
@@ -230,6 +233,6 @@ fn what_was_only_confirmed_ends_with_the_restart() {
     let persist = ["--persist", &id, "--system", host.directory.path().to_str().unwrap()];
     host.doctor(&persist).end().exits(1).says(&["the host has restarted since"]);
     let run = host.doctor(&["--applied"]).end().exits(0);
-    assert!(run.out.contains("taken back") && run.err.is_empty(), "{run}");
+    assert!(run.out.contains("  undone") && run.err.is_empty(), "{run}");
     assert_eq!(host.differing(&now), Vec::<String>::new());
 }

@@ -127,9 +127,9 @@ fn a_lost_journal_blocks_the_next_treatment() {
     assert_eq!(run.err.matches("can't be").count() + run.err.matches(&switch).count(), 1, "{run}");
     assert!(within(DEADLINE, || host.switches().is_empty()));
     assert_eq!(host.differing(&before), Vec::<String>::new());
-    // What was taken back completely is past.
+    // A treatment that was undone completely is over.
     let run = host.doctor(&["--applied"]).end().exits(0);
-    assert!(run.err.is_empty() && run.out.contains(&id) && run.out.contains("taken back"), "{run}");
+    assert!(run.err.is_empty() && run.out.contains(&id) && run.out.contains("  undone"), "{run}");
     let id = host.apply(&["--only", "tcp-sack"]);
     empty(&id);
     host.switches().into_iter().for_each(|pid| send(pid, Signal::KILL));
@@ -156,7 +156,7 @@ fn damage_is_said_once_and_never_of_what_is_past() {
     let swept = || {
         let run = host.doctor(&["--applied"]).end().exits(0);
         told = run.err.clone();
-        run.out.contains("taken back")
+        run.out.contains("  undone")
     };
     assert!(within(DEADLINE, swept));
     assert_eq!(told.matches("is damaged").count(), 1, "{told}");

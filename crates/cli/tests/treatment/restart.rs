@@ -74,7 +74,7 @@ END
 sysctl -qw net.core.default_qdisc=fq_codel net.ipv4.tcp_rmem='4096 131072 6291456'
 {boot}
 {PROGRAM} doctor --applied | sed \"s/$(cat /disk/id)/ID/\" | grep -c 'confirmed\\|kept beyond'
-{PROGRAM} doctor --undo $(cat /disk/id) 2>&1 | grep -o 'eth0 is named lan0 now\\|taken back, 4 settings'; look lan0
+{PROGRAM} doctor --undo $(cat /disk/id) 2>&1 | grep -o 'eth0 is named lan0 now\\|undone, 4 settings'; look lan0
 ls $u $s /etc/systemd/system/multi-user.target.wants/linerate-doctor.service 2>/dev/null || echo gone
 END",
         directory = directory.path().display()
@@ -89,7 +89,7 @@ END",
         applied,
         "5",
         "eth0 is named lan0 now",
-        "taken back, 4 settings",
+        "undone, 4 settings",
         before,
         "gone",
     ];

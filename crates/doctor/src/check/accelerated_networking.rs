@@ -20,14 +20,14 @@ const FUNCTIONS: [&str; 9] =
     ["mlx4_core", "mlx4_en", "mlx5_core", "mana", "ixgbevf", "iavf", "i40evf", "bnxt_en", "qede"];
 
 fn of(host: &Host<'_>, port: &Port) -> Option<Finding> {
-    // Hyper-V's port has the function as its member.
+    // The virtual function is a member of Hyper-V's port.
     let is_function = |other: &Port| {
         other.kind.known() == Some(&PortKind::VirtualFunction)
             || other.master.known() == Some(&port.name)
             || other.driver.known().is_some_and(|driver| FUNCTIONS.contains(&driver.as_str()))
     };
     let ports = host.facts.ports.known()?;
-    // A guest of WSL2 has Hyper-V's port, but nobody can give it a function.
+    // A guest of WSL2 has Hyper-V's port, but nobody can give the guest a virtual function.
     if host.fixed_by().is_some() {
         return None;
     }
@@ -46,7 +46,7 @@ fn of(host: &Host<'_>, port: &Port) -> Option<Finding> {
              Hyper-V: Set-VMNetworkAdapter -IovWeight 100",
         )
         .undo("az network nic update --accelerated-networking false; Set-VMNetworkAdapter -IovWeight 0")
-        .conflict("not every guest size supports it");
+        .conflict("not every guest size supports accelerated networking");
     Some(finding)
 }
 

@@ -36,7 +36,7 @@ fn of(port: &Port, need: f64) -> Option<Finding> {
         .evidence(format!("one core receives {} to {} for one connection; needed: {}", gbit(one.low), gbit(one.high), gbit(need)))
         .fix(format!("ip link set dev {name} gso_max_size {possible} gro_max_size {possible}; for IPv4 (Linux 6.3) gso_ipv4_max_size and gro_ipv4_max_size too"))
         .undo(format!("ip link set dev {name} gso_max_size {now} gro_max_size {}", layer.gro_max.unwrap_or(now)))
-        .conflict("several connections use several cores even without it; programs that capture packets must be able to handle such large ones");
+        .conflict("several connections use several cores even without BIG TCP; programs that capture packets must be able to handle packets of this size");
     Some(finding)
 }
 

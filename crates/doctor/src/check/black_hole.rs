@@ -6,7 +6,7 @@ use crate::{Citation, Finding, Path};
 
 pub(super) const CHECK: Check = Check {
     name: "mtu-black-hole",
-    about: "a path on which full packets vanish, so that connections are made and then hang",
+    about: "a path on which full packets vanish, so that connections open and then hang",
     sources: &[
         Citation {
             name: "RFC 2923, TCP problems with path MTU discovery",
@@ -23,13 +23,12 @@ fn of(path: &Path<'_>) -> Option<Finding> {
     let (from, to) = (path.from.name, path.to.name);
     let finding = Finding::leaves(0.0, path.rate(), format!("packets of {bytes} bytes vanish between {from} and {to}: an MTU black hole"))
         .evidence("a connection to the ssh server is made and small packets are acknowledged, but full packets are never acknowledged, or never arrive")
-        .evidence("a device on the path takes only smaller packets, and its ICMP message about that isn't sent, or is filtered; or a firewall's rule at one of the ends drops full packets")
-        .evidence(format!("the doctor didn't log in to {to} for its facts: ssh would wait for the keys for ever"));
+        .evidence("either a device on the path forwards only smaller packets, and its ICMP message isn't sent or is filtered; or a firewall rule at one of the ends drops full packets")
+        .evidence(format!("the doctor didn't log in to {to} to read its facts: ssh would wait forever for the server's keys"));
     Some(
         finding
             .fix(format!(
-                "nft list ruleset and iptables-save at both ends show whether a rule there drops them; else let ICMP (type 3 code 4; ICMPv6 type 2) through the firewalls, or give both ends the MTU of the path: \
-                 tracepath -n {to} shows where it falls; until then: sysctl -w net.ipv4.tcp_mtu_probing=1 at both ends"
+                "nft list ruleset and iptables-save at both ends show whether a rule drops full packets; otherwise let ICMP (type 3 code 4; ICMPv6 type 2) through the firewalls, or give both ends the MTU of the path (tracepath -n {to} shows where the MTU falls); until then: sysctl -w net.ipv4.tcp_mtu_probing=1 at both ends"
             ))
             .undo("sysctl -w net.ipv4.tcp_mtu_probing with the previous value")
             .conflict("tcp_mtu_probing finds the size by losing packets: each new connection first waits a few seconds"),

@@ -64,10 +64,10 @@ fn by_hash(host: &Host<'_>, port: &Port, bond: &Bond) -> Option<Finding> {
 fn in_turn(port: &Port) -> Finding {
     Finding::new(
         Severity::Minor,
-        format!("{} sends packets over its ports in turn, so that packets overtake each other", port.name),
+        format!("{} sends packets over its ports in turn, which reorders the packets", port.name),
     )
     .at(&port.name)
-    .evidence("mode balance-rr: TCP takes reordered packets for lost ones")
+    .evidence("mode balance-rr: TCP treats reordered packets as lost")
     .fix("mode 802.3ad with layer3+4 and several streams; or raise net.ipv4.tcp_reordering at both ends")
     .conflict("balance-rr is the only mode in which one connection can be faster than one port")
 }

@@ -30,7 +30,7 @@ fn of(host: &Host<'_>, bridge: &Port) -> Option<Finding> {
     let severity = if narrow.is_some() { Severity::Minor } else { Severity::Note };
     let finding = Finding::new(severity, title)
         .at(&bridge.name)
-        .evidence(format!("its ports: {}", names.join(", ")))
+        .evidence(format!("the bridge's ports: {}", names.join(", ")))
         .fix(AROUND);
     let finding = match host.facts.softnet.bridge_calls_iptables.get() {
         Some(true) => past_rules(finding),
@@ -38,7 +38,7 @@ fn of(host: &Host<'_>, bridge: &Port) -> Option<Finding> {
     };
     Some(match narrow {
         Some(port) => finding.evidence(format!(
-            "{} has MTU {}, {} has {}: the smallest MTU counts",
+            "{} has MTU {}, {} has {}: the smallest MTU limits all of them",
             port.name,
             port.mtu.get().unwrap_or(0),
             real.name,
@@ -52,7 +52,7 @@ fn of(host: &Host<'_>, bridge: &Port) -> Option<Finding> {
 fn past_rules(finding: Finding) -> Finding {
     finding
         .evidence("bridged packets also pass through the rules of iptables: bridge-nf-call-iptables is 1")
-        .fix(format!("{AROUND}; if no rule needs it, sysctl -w {RULES}=0"))
+        .fix(format!("{AROUND}; if no rule needs bridged packets, sysctl -w {RULES}=0"))
         .undo(format!("sysctl -w {RULES}=1"))
         .conflict("the firewall rules of containers and guests may need bridge-nf-call-iptables")
 }

@@ -23,7 +23,7 @@ fn of(host: &Host<'_>) -> Option<Finding> {
     let has_tsc = machine.clock_sources.known().is_some_and(|all| all.iter().any(|name| name == "tsc"));
     let finding = Finding::new(Severity::Minor, format!("the kernel reads the time from {source}"))
         .evidence("each reading needs a system call and an access to a device, about a microsecond; TCP and programs read the time for each packet")
-        .conflict("the kernel chose it because the processors' counters (TSC) didn't agree, or because somebody configured it");
+        .conflict("the kernel uses this source because the processors' counters (TSC) didn't agree, or because somebody configured it");
     let set = |name: &str| {
         format!("echo {name} > /sys/devices/system/clocksource/clocksource0/current_clocksource")
     };

@@ -16,8 +16,8 @@ pub(super) const CHECK: Check = Check {
     run: CheckRun::Host(|host: &Host<'_>| host.devices().filter_map(|port| of(host, port)).collect()),
 };
 
-/// Shares of a port's packets that exceeded the bandwidth: from MANY on transfers are slow; from SOME on it may be more than
-/// short bursts.
+/// Shares of a port's packets that exceeded the bandwidth: from MANY on, transfers are slow; from SOME on, the cause may be
+/// more than short bursts.
 const MANY: f64 = 1e-2;
 const SOME: f64 = 1e-4;
 
@@ -66,11 +66,12 @@ fn advice(port: &Port, rate: u64, connections: u64) -> String {
     let watch = format!("watch ethtool -S {} | grep allowance during a transfer", port.name);
     match (rate, connections) {
         (_, 1..) => format!(
-            "{watch}; conntrack: fewer connections, shorter idle timeouts, or security groups that don't track them \
-             (all traffic allowed in both directions)"
+            "{watch}; conntrack: fewer connections, shorter idle timeouts, or security groups that don't track connections (all traffic allowed in both directions)"
         ),
         (1.., _) => {
-            format!("{watch}; if it grows: a larger instance, or one whose rate isn't given as 'up to'")
+            format!(
+                "{watch}; if the counter grows: use a larger instance, or an instance whose rate isn't given as 'up to'"
+            )
         }
         _ => format!("{watch}; link-local: cache answers of DNS and of the metadata service"),
     }

@@ -1,4 +1,4 @@
-//! The rate that a cloud gives one connection, whatever the guest's own rate.
+//! The limit that a cloud sets for the rate of one connection, independent of the guest's own rate.
 
 use linerate_host::facts::Port;
 
@@ -43,7 +43,7 @@ const AMAZONS: Flow = Flow {
     to: "outside a cluster placement group",
     conflict: "10 Gbit/s within a placement group, 25 with ENA Express at both ends",
 };
-/// What carries ENA Express's packets: Scalable Reliable Datagrams.
+/// Connections with ENA Express, whose packets travel as Scalable Reliable Datagrams.
 const EXPRESS: Flow = Flow {
     most: 25e9,
     to: "with ENA Express",
@@ -74,14 +74,14 @@ fn of(host: &Host<'_>, port: &Port) -> Option<Finding> {
         .fix(format!("use {streams:.0} streams or more: linerate cp --streams {streams:.0}"))
         .conflict(flow.conflict);
     Some(if express == Some(false) {
-        finding.evidence("ENA Express is on here, but has carried no packets: no other end had it, or all were in other regions")
+        finding.evidence("ENA Express is on, but has carried no packets: no other end had ENA Express, or all other ends were in other regions")
     } else {
         finding
     })
 }
 
 /// True if ENA Express is on and has carried packets, false if it is on and has carried none: both ends must have it. `None` if it is off,
-/// or if the driver (before 2.8) doesn't tell.
+/// or if the driver (before 2.8) doesn't report it.
 fn express(port: &Port) -> Option<bool> {
     let all = port.statistics.known()?;
     let count = |name: &str| all.get(name).copied().unwrap_or(0);

@@ -17,8 +17,9 @@ const OWN_MODES: [&str; 6] = ["igb", "e1000", "e1000e", "igc", "ixgbe", "ixgbevf
 /// Drivers with a mode in which the card adapts the delay between two bounds. They report the longer bound (hw_atl_b0.c): 112
 /// microseconds at 10 Gbit/s, 448 at 2.5. They refuse adaptive-rx, and setting any number turns this mode off.
 const LONGEST: [&str; 1] = ["atlantic"];
-/// Drivers that tell their delay, but have no function to set it (nicvf_ethtool_ops in Linux 6.1). This one also interrupts after a
-/// number of packets that it doesn't tell. Virtual functions of bnx2x are alike, but always tell 50 microseconds.
+/// Drivers that report their delay, but have no function to set it (nicvf_ethtool_ops in Linux 6.1). nicvf also interrupts
+/// after a number of packets, which it doesn't report. Virtual functions of bnx2x can't set the delay either, but always
+/// report 50 microseconds.
 const READ_ONLY: [&str; 1] = ["thunder-nicvf"];
 /// Microseconds for a driver that can't adapt the delay: guides for bulk data advise 50 to 100.
 const USUAL: u32 = 50;
@@ -47,7 +48,7 @@ fn of(port: &Port, need: f64) -> Option<Finding> {
     }
     let is_longest = port.driver.known().is_some_and(|driver| LONGEST.contains(&driver.as_str()));
     match set.rx_usecs {
-        // A driver without this number has one of its own, which it doesn't tell.
+        // A driver that doesn't report this number has one of its own.
         0 if has(port, "rx-usecs") == Some(false) => None,
         usecs if usecs < SHORT && set.rx_frames <= 1 && need >= SLOW => Some(too_many(port, set)),
         usecs if usecs > LONG && !is_longest => Some(too_late(port, set, need)),
@@ -69,7 +70,7 @@ fn too_late(port: &Port, set: &Coalescing, need: f64) -> Finding {
         Finding::new(Severity::Minor, title),
         port,
         set,
-        &format!("windows must be {more} larger to make up for it"),
+        &format!("windows must be {more} larger to compensate for this delay"),
     )
 }
 
@@ -89,7 +90,7 @@ fn remedy(finding: Finding, port: &Port, set: &Coalescing, why: &str) -> Finding
             .remedied(change("rx-usecs", &usual)),
         None => finding
             .remedied(change("adaptive-rx off rx-usecs", "adaptive-rx on"))
-            .fix_words(&format!("if the driver refuses it, ethtool -C {} {usual}", port.name)),
+            .fix_words(&format!("if the driver refuses this, ethtool -C {} {usual}", port.name)),
     }
 }
 

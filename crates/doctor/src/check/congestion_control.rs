@@ -6,9 +6,9 @@ use crate::remedy::Remedy;
 use crate::source::{BBR, ESNET, RFC_9438};
 use crate::{Finding, Host, Severity};
 
-/// Better ones, the best first.
+/// Better congestion controls, the best first.
 const BETTER: [&str; 3] = ["cubic", "htcp", "bbr"];
-/// Only the first network namespace may write it. It holds the congestion controls that other namespaces may choose.
+/// The sysctl with the congestion controls that other network namespaces may choose. Only the first network namespace may write it.
 const ALLOWED: &str = "net.ipv4.tcp_allowed_congestion_control";
 /// Congestion controls whose window grows by one segment each round trip after a loss: Reno and similar ones.
 const SLOW: [&str; 3] = ["reno", "vegas", "lp"];
@@ -33,8 +33,7 @@ fn of(host: &Host<'_>) -> Option<Finding> {
         Finding::new(Severity::Minor, format!("{used} takes {seconds:.0} s to recover from one loss"))
             .evidence(format!("tcp_congestion_control is {used}"))
             .evidence(format!(
-                "{} at 10 ms is a window of {window:.0} segments: \
-                 a loss halves it, and each round trip adds one",
+                "{} at 10 ms needs a window of {window:.0} segments: a loss halves the window, and each round trip adds one segment",
                 gbit(host.rate())
             ))
             .remedied_or(better(host, used), &without(host))
@@ -45,7 +44,7 @@ fn of(host: &Host<'_>) -> Option<Finding> {
     Some(finding)
 }
 
-/// The change to the best one that can be the default here.
+/// The change to the best congestion control that can be the default on this host.
 fn better(host: &Host<'_>, used: &str) -> Option<Remedy> {
     let tcp = &host.facts.tcp;
     let possible = if is_apart(host) { tcp.allowed.known() } else { tcp.available.known() }?;
@@ -53,17 +52,17 @@ fn better(host: &Host<'_>, used: &str) -> Option<Remedy> {
     Remedy::sysctl("net.ipv4.tcp_congestion_control", used, best)
 }
 
-/// The way to a better one if the kernel takes none here now.
+/// The steps to a better congestion control if the kernel accepts none on this host now.
 fn without(host: &Host<'_>) -> String {
     let first = if is_apart(host) {
-        format!("on the host below, add cubic to {ALLOWED}")
+        format!("on the underlying host, add cubic to {ALLOWED}")
     } else {
         "modprobe tcp_cubic".into()
     };
     format!("{first}; then sysctl -w net.ipv4.tcp_congestion_control=cubic")
 }
 
-/// True in a network namespace that may choose only among the ones that the first namespace allows.
+/// True in a network namespace that may choose only among the congestion controls that the first namespace allows.
 fn is_apart(host: &Host<'_>) -> bool {
     host.facts.machine.fixed.known().is_some_and(|fixed| fixed.iter().any(|key| key == ALLOWED))
 }
@@ -84,7 +83,7 @@ mod tests {
         found(&CHECK, &reno).remove(0)
     }
 
-    /// The kernel refuses the others (EPERM), whoever asks.
+    /// The kernel refuses all others (EPERM), to root too.
     #[test]
     fn a_network_namespace_gets_only_what_the_first_one_allows() {
         let all = ["reno", "bbr", "cubic"];
@@ -94,7 +93,7 @@ mod tests {
         assert_eq!(told(&of_reno(&all, &["reno"], false)).as_deref(), Some("cubic"));
         let none = of_reno(&all, &["reno"], true);
         assert!(none.remedies.is_empty() && none.undo.is_none(), "{none:?}");
-        assert!(none.fix.unwrap().starts_with("on the host below, add cubic to"));
+        assert!(none.fix.unwrap().starts_with("on the underlying host, add cubic to"));
     }
 
     #[test]

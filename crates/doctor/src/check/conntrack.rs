@@ -1,4 +1,4 @@
-//! The table of tracked connections: when it is full, the kernel drops the first packets of new connections.
+//! The connection tracking table: when it is full, the kernel drops the first packets of new connections.
 
 use super::{Check, CheckRun};
 use crate::formula::{bounds, percent};
@@ -7,12 +7,12 @@ use crate::{Citation, Finding, Host, Severity};
 
 /// Bytes of an entry.
 const ENTRY: u64 = 320;
-/// Share of the table from which it may soon be full.
+/// Used share of the table from which the table may soon be full.
 const NEARLY: f64 = 0.9;
 
 pub(super) const CHECK: Check = Check {
     name: "conntrack",
-    about: "a table of tracked connections that is full, or nearly",
+    about: "a connection tracking table that is full or nearly full",
     sources: &[Citation {
         name: "Linux, Documentation/networking/nf_conntrack-sysctl.rst",
         url: "https://docs.kernel.org/networking/nf_conntrack-sysctl.html",
@@ -29,13 +29,13 @@ fn of(host: &Host<'_>) -> Option<Finding> {
     }
     let severity = if tracked >= most { Severity::Major } else { Severity::Minor };
     let larger = most.saturating_mul(2).min(bounds::most(host.facts, ENTRY));
-    let title = format!("{} of the table of tracked connections is in use", percent(share));
+    let title = format!("{} of the connection tracking table is in use", percent(share));
     let finding = Finding::new(severity, title)
         .evidence(format!("nf_conntrack_count {tracked}, nf_conntrack_max {most}"))
-        .evidence("when it is full, the first packets of new connections are dropped; established connections lose none")
+        .evidence("when the table is full, the kernel drops the first packets of new connections; established connections lose no packets")
         .remedied_or(
             Remedy::sysctl("net.netfilter.nf_conntrack_max", most, larger),
-            "exempt connections from tracking (notrack), or let them end sooner (net.netfilter.nf_conntrack_tcp_timeout_*)",
+            "exempt connections from tracking (notrack), or let idle entries expire sooner (net.netfilter.nf_conntrack_tcp_timeout_*)",
         )
         .conflict("an entry takes about 300 bytes; packets that a notrack rule exempts from tracking need no entry");
     Some(finding)

@@ -33,13 +33,15 @@ fn of(host: &Host<'_>) -> Option<Finding> {
     if !is_inside && (runtime.is_none() || !ports.is_empty()) {
         return None;
     }
-    let name = runtime.map_or("a network namespace of its own, as in a container".to_owned(), |runtime| {
+    let name = runtime.map_or("a separate network namespace, as in a container".to_owned(), |runtime| {
         if runtime == "some" { "a container".into() } else { format!("a container ({runtime})") }
     });
-    let finding =
-        Finding::new(Severity::Note, format!("this is {name}: the network below it can't be seen from here"));
+    let finding = Finding::new(
+        Severity::Note,
+        format!("this is {name}: the network of its host can't be seen from inside"),
+    );
     let finding = match inner.as_slice() {
-        [] => finding.evidence("the only port here is the loopback"),
+        [] => finding.evidence("the only port is the loopback"),
         inner => inner.iter().fold(finding, |finding, port| finding.evidence(told(port))),
     };
     Some(

@@ -6,7 +6,7 @@ use crate::formula::percent;
 use crate::source::{BANDWIDTH, CGROUPS};
 use crate::{Finding, Host, Severity};
 
-/// If a quota stopped its group in a larger share of the periods, it costs something.
+/// Share of the periods in which the quota stopped its group, above which the quota has a cost.
 const STOPPED: f64 = 0.01;
 
 pub(super) const CHECK: Check = Check {
@@ -26,14 +26,14 @@ fn of(host: &Host<'_>) -> Option<Finding> {
     let share = stopped.map_or(0.0, |of| of.throttled as f64 / of.periods as f64);
     let title = format!("linerate may use {:.2} of {processors} processors", quota.processors);
     let finding = leaves(host, quota.processors, title).evidence(format!(
-        "the quota of the control group {}, in periods of {} ms: once it is used up, all of the group's threads wait for \
+        "the quota of the control group {}, in periods of {} ms: once the quota is used up, all of the group's threads wait for \
          the next period",
         quota.group,
         quota.period_us / 1000
     ));
     let finding = match stopped {
         Some(of) => finding.evidence(format!(
-            "since the group was created, it was stopped in {} of {} periods ({})",
+            "since its creation, the group was stopped in {} of {} periods ({})",
             of.throttled,
             of.periods,
             percent(share)

@@ -33,11 +33,11 @@ fn of(host: &Host<'_>) -> Option<Finding> {
     let title = format!("linerate may run on {usable} of {} processors", online.len());
     let is_open = matches!(groups.cpuset, Fact::Unreadable(_));
     let finding = leaves(host, usable as f64, title).evidence(match by_group {
-        Some(cpuset) => format!("the cpuset of its control group has {} of them", cpuset.len()),
+        Some(cpuset) => format!("the cpuset of linerate's control group has {} of them", cpuset.len()),
         None if is_open => {
-            "the cpuset of its control group can't be read: that or its affinity excludes the others".into()
+            "the cpuset of linerate's control group can't be read: the cpuset or linerate's affinity excludes the others".into()
         }
-        None => "its affinity excludes the others; its control group doesn't".into(),
+        None => "linerate's affinity excludes the others; its control group doesn't".into(),
     });
     // systemd sets the cpusets of version 2 only.
     let unit = groups.name.known().filter(|_| groups.version == Fact::Known(2));
@@ -48,16 +48,16 @@ fn of(host: &Host<'_>) -> Option<Finding> {
                          Kubernetes; or add processors to the group's cpuset.cpus";
             lifted(finding, group, "AllowedCPUs", "", &now.join(","), words)
         }
-        (Some(_), None) => finding.fix("add processors to the cpuset.cpus of its control group"),
+        (Some(_), None) => finding.fix("add processors to the cpuset.cpus of linerate's control group"),
         (None, _) if is_open => finding.fix(
-            "start linerate without taskset, numactl and CPUAffinity=; in a container, raise its cpuset where it is started",
+            "start linerate without taskset, numactl and CPUAffinity=; in a container, raise the container's cpuset where the container is started",
         ),
         (None, _) => {
             finding.fix("start linerate, or the ssh server, without taskset, numactl and CPUAffinity=")
         }
     };
     Some(finding.conflict(
-        "somebody may have reserved the other processors; those of the card's NUMA node are the best",
+        "somebody may have reserved the other processors; the best processors are those of the card's NUMA node",
     ))
 }
 
@@ -81,7 +81,7 @@ mod tests {
         let all = fixture("stock-10g").cpu.online.known().unwrap().clone();
         let by_group = found(&CHECK, &with(&[0], &[0]));
         assert_eq!(lines(&by_group), ["cpuset - note 18.3 Gbit/s"]);
-        assert_eq!(by_group[0].evidence[1], "the cpuset of its control group has 1 of them");
+        assert_eq!(by_group[0].evidence[1], "the cpuset of linerate's control group has 1 of them");
         assert_eq!(
             (by_group[0].fix.as_deref(), by_group[0].undo.as_deref()),
             (
@@ -93,7 +93,7 @@ mod tests {
         old.groups.version = Fact::Known(1);
         assert_eq!(
             found(&CHECK, &old)[0].fix.as_deref(),
-            Some("add processors to the cpuset.cpus of its control group")
+            Some("add processors to the cpuset.cpus of linerate's control group")
         );
         let by_affinity = found(&CHECK, &with(&[0, 1], &all));
         assert!(by_affinity[0].fix.as_ref().unwrap().contains("taskset"), "{by_affinity:?}");

@@ -43,10 +43,10 @@ fn of(host: &Host<'_>, fs: &FileSystem) -> Option<Finding> {
     let mapping = work::word(&encrypted.mapping);
     let finding = finding
         .fix(format!("cryptsetup refresh --perf-no_read_workqueue --perf-no_write_workqueue {mapping}"))
-        .fix_words("then no request waits in dm-crypt's queues; with --persistent, the header of LUKS2 keeps this")
+        .fix_words("then no request waits in dm-crypt's queues; --persistent stores this in the LUKS2 header")
         .undo(format!("cryptsetup refresh {mapping}"))
         .conflict(
-            "only root sees whether this is set already (cryptsetup status); slower where one program writes through one core",
+            "only root sees whether this is set already (cryptsetup status); the change slows a single program that writes through one core",
         );
     Some(finding)
 }
@@ -67,7 +67,7 @@ fn by_rate(host: &Host<'_>, fs: &FileSystem) -> Option<Finding> {
     })
 }
 
-/// True if the queues cost more than they gain. On rotating disks, the queue of writes sorts them.
+/// True if the queues cost more than they gain. On rotating disks, the write queue sorts the requests.
 fn has_queues(host: &Host<'_>, device: &BlockDevice) -> bool {
     let version = host.facts.kernel.known().and_then(|release| version(release));
     device.rotational.get() == Some(false) && version.is_some_and(|version| version >= WITHOUT_QUEUES)

@@ -1,4 +1,4 @@
-//! Lost packets by cause, each with its remedy. Those that found the receive ring full are in rx-ring.
+//! Lost packets by cause, each with its remedy. Packets that found the receive ring full are in rx-ring.
 
 use linerate_host::Fact;
 use linerate_host::facts::Port;
@@ -13,9 +13,9 @@ use crate::{Finding, Host, Severity};
 const MAJOR: f64 = 1e-3;
 const MINOR: f64 = 1e-6;
 /// The share that a sound line may damage: IEEE 802.3 allows one wrong bit in 10^12, which is one packet of 1,500 bytes in 80
-/// million. No connection is slower for so few, whatever their cause.
+/// million. Such a small loss slows no connection, whatever its cause.
 const NONE: f64 = 1e-8;
-/// Fewer lost packets, of fewer packets, show nothing about the share.
+/// With fewer lost packets and fewer packets in all, the share isn't significant.
 const SOME: u64 = 100;
 const MANY: u64 = 1_000_000;
 /// Carrier changes beyond those that reboots explain.
@@ -52,10 +52,8 @@ const CAUSES: [Cause; 5] = [
     Cause {
         name: "rx_dropped",
         of: |port| counted("rx_dropped", &Fact::Known(lost::others(port))),
-        says: "were dropped by the kernel or its driver: \
-            no memory, or no program receives them, such as announcements of neighbours",
-        fix: "perf trace -e skb:kfree_skb or dropwatch shows where; \
-            vm.min_free_kbytes gives the kernel more memory",
+        says: "were dropped by the kernel or its driver: memory was short, or no program receives such packets (announcements of neighbours)",
+        fix: "perf trace -e skb:kfree_skb or dropwatch shows where the kernel drops packets; a larger vm.min_free_kbytes reserves more memory for the kernel",
     },
     Cause {
         name: "tx_dropped",
@@ -87,7 +85,7 @@ fn of(port: &Port, cause: &Cause, lost: &Lost, since: &str) -> Option<Finding> {
     let counters = &port.counters;
     let whole = if cause.name.starts_with("rx") { &counters.rx_packets } else { &counters.tx_packets };
     let (packets, whole) = (lost.packets, whole.get());
-    // It also counts packets that nobody receives (LLDP, STP, unknown VLANs): any number of them is no loss.
+    // rx_dropped also counts packets that nobody receives (LLDP, STP, unknown VLANs). These are no loss, however many there are.
     let most = if cause.name == "rx_dropped" { Severity::Note } else { Severity::Critical };
     let severity = severity(packets, whole)?.min(most);
     let finding = Finding::new(severity, format!("{packets} packets of {} {}", port.name, cause.says))
@@ -106,13 +104,13 @@ pub(super) fn old(finding: Finding, since: &str) -> Finding {
     }
 }
 
-/// How bad the loss of `lost` packets is beside `others` that weren't lost; `None` if they are too few to matter.
+/// The severity of `lost` lost packets, compared with `others` that weren't lost; `None` if too few were lost to matter.
 pub(super) fn severity(lost: u64, others: Option<u64>) -> Option<Severity> {
     let Some(others) = others else { return Some(Severity::Minor) };
     let packets = others.saturating_add(lost);
     match lost as f64 / packets.max(1) as f64 {
         share if share < NONE => None,
-        // A few are lost while a link comes up.
+        // A few packets are lost while a link comes up.
         _ if lost < SOME && packets < MANY => Some(Severity::Note),
         share if share >= MAJOR => Some(Severity::Major),
         share if share >= MINOR => Some(Severity::Minor),
@@ -203,7 +201,7 @@ mod tests {
         assert_eq!(with_own("qede", "brb_discards", 50, |_| ()), found("rx_fifo", "minor"));
     }
 
-    /// A loss that rx-ring finds isn't found here too, whatever counts it.
+    /// A loss that rx-ring reports isn't reported here too, whichever counter has it.
     #[test]
     fn the_rings_losses_are_left_to_its_own_check() {
         let dropped = |c: &mut PortCounters| c.rx_dropped = Fact::Known(5000);

@@ -32,7 +32,7 @@ fn of(host: &Host<'_>, port: &Port) -> Option<Finding> {
         .at(&port.name)
         .evidence(format!("{name}: {count} {}; the frames in them are lost", host.since()));
     let finding = if severity == Severity::Note {
-        finding.evidence("a link also counts some when it comes up; with --path, the doctor counts only those during its measurement")
+        finding.evidence("a link also counts some errors when it comes up; with --path, the doctor counts only errors during its measurement")
     } else {
         finding
     };
@@ -51,7 +51,7 @@ fn damaged(port: &Port) -> Option<(&'static str, &str, u64)> {
     blocks.map(|(name, count)| ("blocks", name, count)).or_else(symbols)
 }
 
-/// A note, unless the damage was counted during a measurement: each link counts some when it comes up.
+/// A note, unless the damage was counted during a measurement: each link counts some errors when it comes up.
 fn severity(host: &Host<'_>, port: &Port, count: u64) -> Severity {
     if host.facts.counted_seconds.known().is_none() {
         return Severity::Note;

@@ -37,7 +37,7 @@ fn of(host: &Host<'_>, fs: &FileSystem) -> Option<Finding> {
     if total <= 0.0 || (free / total >= LITTLE && seconds >= SOON) {
         return None;
     }
-    // Whoever writes for so long at this rate knows how much it is.
+    // A user who writes at this rate for long enough to fill the file system knows the amount, so this is only a note.
     let severity = match free / total {
         _ if free < 1.0 => Severity::Critical,
         share if share < LITTLE => Severity::Minor,

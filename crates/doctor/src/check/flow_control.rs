@@ -1,4 +1,4 @@
-//! Pause frames: a host that stops its peer, or that loses packets because it doesn't.
+//! Pause frames: a host that pauses its peer, or that loses packets because it doesn't pause its peer.
 
 use linerate_host::facts::{Pause, Port};
 
@@ -10,8 +10,8 @@ use crate::{Finding, Host, Severity};
 const SENT: [&str; 5] =
     ["tx_flow_control_xoff", "tx_pause_ctrl_phy", "tx_prio0_pause", "tx_pause", "tx_global_pause"];
 
-/// Pauses for each received packet below which they cost nothing that could be felt. A card lets its peer go on as soon as its buffer
-/// has drained a little, after some 100 packets (64 to 128 KiB): one pause in 10,000 packets is 1 % of the time.
+/// Pauses for each received packet below which their cost is negligible. A card lets its peer resume as soon as its buffer
+/// has drained a little, after about 100 packets (64 to 128 KiB): one pause in 10,000 packets is 1 % of the time.
 const FELT: f64 = 1e-4;
 
 pub(super) const CHECK: Check = Check {

@@ -35,7 +35,7 @@ fn of(host: &Host<'_>) -> Option<Finding> {
         .evidence(format!("scaling_max_freq of {} of {} processors", capped.len(), pairs().count()))
         .fix(fix)
         .undo(undo)
-        .conflict("a daemon (thermald, tuned, power-profiles-daemon) or somebody limits power or heat, and may set it again");
+        .conflict("a daemon (thermald, tuned, power-profiles-daemon) or somebody limits power or heat, and may set the limit again");
     Some(finding)
 }
 

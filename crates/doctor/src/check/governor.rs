@@ -23,7 +23,7 @@ fn of(host: &Host<'_>) -> Option<Finding> {
     let severity = |name: &str| match name {
         // These drivers choose by the preference: the governor's name says nothing.
         "powersave" if follows => energy.map(|(_, severity)| severity).or(Some(Severity::Note)),
-        // With any other driver it means the lowest frequency, always.
+        // With any other driver, powersave always means the lowest frequency.
         "powersave" if driver.is_some() && !follows => Some(Severity::Major),
         "powersave" | "ondemand" | "conservative" => Some(Severity::Minor),
         _ => None,
@@ -49,7 +49,7 @@ fn of(host: &Host<'_>) -> Option<Finding> {
     Some(if governors.len() > 1 { noting(finding) } else { finding })
 }
 
-/// What the governor slows, by the kernel's guide.
+/// The effect of the governor, according to the kernel's guide.
 fn slows(name: &str, follows: bool) -> &'static str {
     match name {
         "powersave" if follows => {
@@ -60,7 +60,7 @@ fn slows(name: &str, follows: bool) -> &'static str {
     }
 }
 
-/// The facts count governors, and don't say which processor has which: so the fix notes them first.
+/// The facts count governors, and don't say which processor has which governor: so the fix first saves the governors in a file.
 fn noting(finding: Finding) -> Finding {
     let (note, back) = noted(&Setting::Governor.file().unwrap_or_default(), "governors");
     let fix = finding.fix.clone().unwrap_or_default();

@@ -21,7 +21,7 @@ fn of(host: &Host<'_>) -> Option<Finding> {
     let processors = host.facts.cpu.threads().get()?;
     host.facts.machine.guest.get().filter(|guest| *guest && processors == 1)?;
     let finding = Finding::new(Severity::Note, "the guest's only processor receives, decrypts and writes")
-        .evidence("1 virtual processor; in the papers two were faster than one")
+        .evidence("1 virtual processor; in the papers, two processors were faster than one")
         .fix("give the guest a second processor")
         .undo("one processor")
         .conflict("unused processors cost the hypervisor scheduling time");

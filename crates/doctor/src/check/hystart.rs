@@ -25,11 +25,11 @@ fn of(host: &Host<'_>) -> Option<Finding> {
         return None;
     }
     let finding = Finding::new(Severity::Note, "trains of acknowledgements may end CUBIC's slow start early")
-        .evidence(format!("hystart_detect is {detect}: CUBIC takes acknowledgements that arrive close together for a full path"))
+        .evidence(format!("hystart_detect is {detect}: CUBIC interprets acknowledgements that arrive close together as a full path"))
         .evidence("cards and virtual switches that join packets cause such trains; the connection then grows slowly")
         .fix(format!("echo 2 > {DETECT}"))
         .undo(format!("echo {detect} > {DETECT}"))
-        .conflict("Google advises it between its own instances; on paths with small buffers a longer slow start loses more packets");
+        .conflict("Google advises this between its own instances; on paths with small buffers a longer slow start loses more packets");
     Some(finding)
 }
 

@@ -37,7 +37,7 @@ fn of(port: &Port) -> Option<Finding> {
     let finding = Finding::new(Severity::Note, title)
         .at(&port.name)
         .evidence(format!("each got less than 1 % of an even share of {total} packets since boot"))
-        .evidence("a connection stays in its queue: a few connections leave queues idle")
+        .evidence("all packets of a connection use the same queue: a few connections leave queues idle")
         .fix(
             "use more connections, or more varied addresses and ports; ethtool -n and -x show what is hashed",
         );

@@ -44,7 +44,7 @@ fn of(host: &Host<'_>) -> Option<Finding> {
             cpu.idle.governor.known().map_or("unknown", String::as_str)
         ))
         .evidence(format!(
-            "that is {} of a round trip of 0.2 ms; each small file and each pause may wait for it",
+            "this is {} of a round trip of 0.2 ms; each small file and each pause may add this delay",
             percent(share)
         ));
     Some(remedy(full.into_iter().fold(finding, Finding::evidence), &cpu.idle))
@@ -56,7 +56,7 @@ fn overflows(host: &Host<'_>, port: &Port, seconds: f64) -> Option<String> {
     let packets = Segments::usual(port.mtu.get()?).packets(need) * seconds;
     (ring > 0 && packets > f64::from(ring)).then(|| {
         format!(
-            "at {}, {packets:.0} packets arrive meanwhile; a ring of {} holds {ring}",
+            "at {}, {packets:.0} packets arrive during this time; a ring of {} holds {ring}",
             gbit(need),
             port.name
         )

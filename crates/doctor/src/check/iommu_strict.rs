@@ -8,7 +8,7 @@ use crate::{Citation, Finding, Host, Severity};
 /// Below this rate a core has enough time for the flushes: a core becomes full at about 10 Gbit/s (`queues-vs-cores`).
 const FAST: f64 = 10e9;
 
-/// From this version on, the type `DMA-FQ` tells lazy mappings from strict ones; before, both are `DMA`.
+/// From this version on, the type `DMA-FQ` distinguishes lazy mappings from strict ones; in earlier versions both are `DMA`.
 const TOLD: (u32, u32) = (5, 15);
 
 pub(super) const CHECK: Check = Check {
@@ -42,7 +42,7 @@ fn of(host: &Host<'_>) -> Option<Finding> {
     let first = *ports.first()?;
     let finding = Finding::new(Severity::Minor, format!("the IOMMU is strict for {}", ports.join(", ")))
         .at(first)
-        .evidence("iommu_group/type is DMA: the kernel unmaps each buffer, and waits until that is done, before it uses the buffer again")
+        .evidence("iommu_group/type is DMA: the kernel unmaps each buffer, and waits for the end of the unmapping, before it uses the buffer again")
         .evidence("drivers that recycle their pages pay less; the cost wasn't measured")
         .fix("start the kernel with iommu.strict=0: the kernel then removes mappings later, many at a time; or with iommu.passthrough=1 (on x86 also iommu=pt)")
         .conflict(

@@ -78,7 +78,7 @@ fn of(host: &Host<'_>, port: &Port) -> Option<Finding> {
     let (jumbo, enough) = sizes(host, port)?;
     let judged = judged(host, &stack, enough)?;
     let mtu = judged.mtu.get()?;
-    // Of ports that don't match, mtu-mismatch names the one at fault.
+    // If ports don't match, mtu-mismatch reports the port at fault.
     if mtu >= enough || stack.is_mismatched() || cpu::receiving(mtu, false).low >= need {
         return None;
     }
@@ -103,26 +103,24 @@ fn of(host: &Host<'_>, port: &Port) -> Option<Finding> {
         gbit(then.share() * need)
     ))
     .conflict(
-        "ESnet advises 9000 everywhere; the internet takes 1500, Azure 3900 or 9000 within a virtual network, by the card, and else 1500, Google Cloud 8896 (it advises 4082); \
-         with segmentation offload and GRO, the processor gains little",
+        "ESnet advises 9000 everywhere; the internet takes 1500, a virtual network of Azure 3900 or 9000 depending on the card (otherwise 1500), Google Cloud 8896 (it advises 4082); with segmentation offload and GRO, larger packets save little processor time",
     );
     Some(fix(finding, host, &stack, jumbo))
 }
 
-/// The port whose MTU counts: the lowest with a small one, if a path is known to take the whole stack; else the lowest of all, since a
-/// VLAN may keep a smaller MTU for its own network.
+/// The port whose MTU limits the packets: the lowest port with a small MTU, if a path is known to use the whole stack;
+/// otherwise the lowest port of all, since a VLAN may keep a smaller MTU for its own network.
 fn judged<'a>(host: &Host<'_>, stack: &Stack<'a>, enough: u32) -> Option<&'a Port> {
     let is_small = |port: &&&Port| port.mtu.get().is_some_and(|mtu| mtu < enough);
     let small = stack.ports.iter().find(is_small).filter(|_| host.facts.route.known().is_some());
     small.or(stack.ports.first()).copied()
 }
 
-/// In a cloud the network comes first: it drops packets that are larger than it takes, whatever the guest's port is set to.
+/// In a cloud the network's MTU must be raised first: the network drops larger packets, whatever the MTU of the guest's port.
 fn fix(finding: Finding, host: &Host<'_>, stack: &Stack<'_>, jumbo: u32) -> Finding {
     if is_open_stacks(host) {
         return finding.fix(
-            "leave the port as it is: its network gives the MTU by DHCP; the network's owner may raise it \
-             (openstack network set --mtu) if the network below takes more",
+            "don't change the port: its network sets the MTU by DHCP; the network's owner may raise the MTU (openstack network set --mtu) if the underlying network takes larger packets",
         );
     }
     if let Some(cloud) = with_families(host) {
@@ -133,7 +131,7 @@ fn fix(finding: Finding, host: &Host<'_>, stack: &Stack<'_>, jumbo: u32) -> Find
     }
     let change = |port: &&Port| Remedy::of(Setting::Mtu { port: port.name.clone() }, port.mtu.get()?, jumbo);
     let changes: Vec<Remedy> = stack.ports.iter().filter_map(change).collect();
-    // The uppermost first: none may be larger than the port below.
+    // The undo begins with the uppermost port, because no MTU may be larger than that of the port below.
     let undo = undo_commands(&changes.iter().rev().cloned().collect::<Vec<_>>());
     let Some(last) = stack.ports.last() else { return finding };
     let finding = match &stack.top {
@@ -142,13 +140,13 @@ fn fix(finding: Finding, host: &Host<'_>, stack: &Stack<'_>, jumbo: u32) -> Find
         Top::Several(names) => {
             let command = commands(&changes);
             finding.undo(undo).fix(format!(
-                "{command}, and then the same for those of {} that carry the data: each keeps the MTU that it has",
+                "{command}, and then the same for each of {} that carries the data: these ports keep their own MTUs",
                 names.join(", ")
             ))
         }
         Top::Unknown(name) => {
             return finding.fix(format!(
-                "MTU {jumbo} at {name}, to which {} belongs, and not at this port alone; only if every switch and host on the path \
+                "MTU {jumbo} at {name}, to which {} belongs, not at this port alone; only if every switch and host on the path \
                  allows it",
                 last.name
             ));
@@ -161,8 +159,8 @@ fn fix(finding: Finding, host: &Host<'_>, stack: &Stack<'_>, jumbo: u32) -> Find
 fn condition(host: &Host<'_>, stack: &Stack<'_>, jumbo: u32) -> String {
     if stack.ports.iter().any(|port| host.cloud(port) == Some(Cloud::Google)) {
         return format!(
-            "only once its network has this size: with the network's guests stopped, gcloud compute networks update NETWORK \
-             --mtu={jumbo}, which also sets their ports"
+            "only once the network has this MTU: stop the network's guests, and run gcloud compute networks update NETWORK \
+             --mtu={jumbo}, which also sets the MTU of their ports"
         );
     }
     let allowed = if is_virtual(host, stack) {
@@ -172,7 +170,7 @@ fn condition(host: &Host<'_>, stack: &Stack<'_>, jumbo: u32) -> String {
         "only if every switch and host on the path allows it"
     };
     format!(
-        "{allowed}, else logins over this port hang: have a console ready, or use linerate doctor --apply --mtu, which undoes it"
+        "{allowed}, else logins over this port hang: have a console ready, or use linerate doctor --apply --mtu, which undoes the change unless you confirm it"
     )
 }
 
@@ -189,9 +187,8 @@ fn below_bridge(stack: &Stack<'_>, bridge: &str, jumbo: u32) -> String {
     let first =
         if lower.is_empty() { String::new() } else { format!("{}, then on ", lower.join(", then on ")) };
     format!(
-        "only all together: MTU {jumbo} on {first}every port of {bridge}, in its guests and containers, and on every switch and host \
-         of the path; a bridge takes the lowest MTU of its ports, so {last} alone changes nothing for this host, and its guests \
-         lose larger packets"
+        "only all at once: set MTU {jumbo} on {first}every port of {bridge}, in its guests and containers, and on every switch and host \
+         of the path; a bridge uses the lowest MTU of its ports, so changing {last} alone has no effect for this host, and its guests lose larger packets"
     )
 }
 
@@ -398,9 +395,7 @@ mod tests {
         let finding = found(&CHECK, &several).remove(0);
         let fix = finding.fix.unwrap();
         assert!(
-            fix.starts_with(
-                "ip link set bond0 mtu 9000, and then the same for those of bond0.100, bond0.200"
-            ),
+            fix.starts_with("ip link set bond0 mtu 9000, and then the same for each of bond0.100, bond0.200"),
             "{fix}"
         );
         assert!(finding.remedies.is_empty(), "the bond's alone would be of no use");

@@ -49,7 +49,7 @@ fn of(host: &Host<'_>) -> Option<Finding> {
     )
     .evidence(format!("kernel {release}: no {}", lacks.join(", no ")))
     .fix("install a newer kernel of the distribution")
-    .conflict("enterprise distributions port some of these back to older versions");
+    .conflict("enterprise distributions backport some of these to older versions");
     Some(finding)
 }
 
@@ -57,10 +57,10 @@ fn of(host: &Host<'_>) -> Option<Finding> {
 fn slower(host: &Host<'_>, release: &str, version: (u32, u32)) -> Option<Finding> {
     let is_felt = version < GAINING && host.rate() >= FAST;
     is_felt.then(|| {
-        Finding::new(Severity::Note, format!("Linux {}.{} is slower at {}", version.0, version.1, gbit(FAST)))
+        Finding::new(Severity::Note, format!("Linux {}.{} is slower than later kernels at {}", version.0, version.1, gbit(FAST)))
             .evidence(format!("kernel {release}; from 5.15 to 6.8 single streams became up to 30 % faster in a local network, and 38 % on long paths"))
             .fix("install a newer kernel of the distribution")
-            .conflict("enterprise distributions port some of it back to older versions")
+            .conflict("enterprise distributions backport some of this to older versions")
     })
 }
 

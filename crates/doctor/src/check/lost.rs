@@ -1,7 +1,8 @@
 //! Received packets that a port lost before the kernel had them, by the kernel's counters and by its driver's, whose names differ.
 //!
 //! The kernel's documentation of statistics calls them rx_missed, but many drivers count them elsewhere: in rx_fifo, in rx_dropped,
-//! or only among ethtool's statistics. The names are those of Linux 6.1's drivers, with those that they had earlier and later.
+//! or only among ethtool's statistics. The names are those in Linux 6.1's drivers, and the names of the same counters in
+//! earlier and later versions.
 
 use linerate_host::Fact;
 use linerate_host::facts::Port;
@@ -17,7 +18,7 @@ pub enum Place {
     Card,
 }
 
-/// Lost packets, and the counter that tells of them.
+/// Lost packets, and the counter that counts them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lost {
     /// The counter's name; `#` stands for the numbers of its queues.
@@ -26,7 +27,8 @@ pub struct Lost {
     pub packets: u64,
 }
 
-/// Drivers, the place, and their counters. No driver: any that has the counter. `#` is a number; counters that differ only by it are
+/// Drivers, the place of the loss, and their counters. An empty list of drivers means any driver that has the counter. `#`
+/// is a number; counters that differ only by it are
 /// added up.
 type Known = (&'static [&'static str], Place, &'static [&'static str]);
 
@@ -86,7 +88,7 @@ const KNOWN: &[Known] = &[
     (&["qlcnic"], Ring, &["ctx_rx_pkts_dropped_wo_rds"]),
 ];
 
-/// Drivers whose rx_fifo is the ring; of others it is the card's buffer, or 0.
+/// Drivers whose rx_fifo counts losses at the ring. With other drivers it counts losses in the card's buffer, or is 0.
 const FIFO_OF_RING: [&str; 4] = ["igb", "igc", "bnx2x", "qede"];
 /// Drivers whose rx_dropped is the ring: packets for which the device had no buffer (DPDK's drivers of the same devices count them as
 /// imissed). Those of Octeon are named with hyphens by ethtool, and with underscores by /sys.
@@ -95,7 +97,7 @@ const DROPPED_OF_RING: [&str; 8] =
 /// Counters of packets that an XDP program decided to drop, of drivers that have these packets in rx_dropped, too (err_xdp in
 /// virtio_net.c).
 const DECIDED: &[(&[&str], &[&str])] = &[(&["virtio_net"], &["rx#_xdp_drops"])];
-/// Drivers whose rx_dropped has packets that their own counters tell of, too; without these the rest isn't known.
+/// Drivers whose rx_dropped includes packets that their own counters count, too; without these counters the rest isn't known.
 const IN_DROPPED: [&str; 15] = [
     "mlx5_core",
     "ice",
@@ -117,10 +119,10 @@ const IN_DROPPED: [&str; 15] = [
 const IN_BOTH: [&str; 1] = ["ice"];
 /// Parts of names of other counters of lost packets.
 const SIGNS: [&str; 7] = ["drop", "discard", "no_buf", "nobuf", "overrun", "overflow", "missed"];
-/// Parts of names of counters that have such a sign, but tell of something else: Intel's rx_no_buffer_count also has packets that
-/// waited in the card until there was a buffer, rx_steer_missed packets that are for nobody here, and i40e's veb those that the
-/// switch in the card didn't hand to its other functions. Packets beyond the port's MTU are none of TCP's, nor are damaged ones a lack
-/// of buffers. gve's rx_queue_drop_cnt is the sum of its other counters.
+/// Parts of names of counters that also match the list above, but count something else: Intel's rx_no_buffer_count includes
+/// packets that waited in the card for a buffer, rx_steer_missed counts packets for no receiver on this host, and i40e's veb
+/// counts packets that the switch in the card didn't forward to its other functions. Packets larger than the port's MTU
+/// aren't TCP's, and damaged packets don't show a lack of buffers. gve's rx_queue_drop_cnt is the sum of its other counters.
 const OTHERS: [&str; 16] = [
     "xdp",
     "tx",
@@ -140,18 +142,18 @@ const OTHERS: [&str; 16] = [
     "queue_drop_cnt",
 ];
 
-/// The most packets that a counter of this place tells of: counters of one place tell mostly of the same packets.
+/// The highest of the counters of this place: counters of one place mostly count the same packets.
 pub fn at(port: &Port, place: Place) -> Option<Lost> {
     let known = KNOWN.iter().filter(|(drivers, of, _)| *of == place && is_of(port, drivers));
     let names = known.flat_map(|(_, _, names)| names.iter().copied());
     let drivers = names.map(|counter| Lost { counter, packets: sum(port, counter) });
     let all = kernels(port, place).into_iter().chain(drivers).filter(|lost| lost.packets > 0);
-    // Of equal ones the first, which are the kernel's.
+    // If counters are equal, the first one: the kernel's.
     all.reduce(|most, lost| if lost.packets > most.packets { lost } else { most })
 }
 
-/// Packets in rx_dropped that aren't counted as those of a ring or of the card as well, and that no program decided to drop; 0 if that
-/// isn't known.
+/// Packets in rx_dropped that aren't also counted as lost at a ring or in the card, and that no XDP program decided to drop;
+/// 0 if the number isn't known.
 pub fn others(port: &Port) -> u64 {
     let dropped = port.counters.rx_dropped.get().unwrap_or(0).saturating_sub(decided(port));
     if is_of(port, &DROPPED_OF_RING) {
@@ -300,7 +302,7 @@ mod tests {
     fn queues_are_added_up_and_counters_of_the_same_packets_are_not() {
         let queues = [("[0]: rx_discards", 3), ("[11]: rx_discards", 4), ("rx_total_discard_pkts", 7)];
         assert_eq!(packets(&port("bnxt_en", &queues), Ring), 7);
-        // A full ring of sent packets, which no packet is lost by.
+        // A full transmit ring, which loses no packet.
         assert_eq!(packets(&port("vmxnet3", &[("ring full", 9), ("pkts rx OOB", 2)]), Ring), 2);
         // cxgb4's loopback.
         assert_eq!(packets(&port("cxgb4", &[("bg0_frames_dropped     ", 9)]), Ring), 0);
@@ -325,7 +327,7 @@ mod tests {
         assert_eq!(dropped("vmxnet3", &[("pkts rx OOB", 40), ("drv dropped rx total", 100)], 0), (40, 100));
     }
 
-    /// What a program, a switch within the card or a sender's MTU decides is no lack of the host's.
+    /// Packets dropped by a program, by a switch within the card, or because of a sender's MTU don't show a shortage on the host.
     #[test]
     fn packets_that_were_dropped_on_purpose_are_no_loss() {
         let mut virtio =

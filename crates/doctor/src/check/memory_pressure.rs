@@ -31,7 +31,7 @@ fn of(host: &Host<'_>) -> Option<Finding> {
     let finding = Finding::new(Severity::Minor, "memory is short");
     let finding = signs.into_iter().fold(finding, Finding::evidence);
     Some(finding.evidence("buffers and the page cache shrink first, and a transfer needs both").fix(
-        "find the programs that use it: ps -eo rss,comm --sort -rss | head (files in tmpfs count too); \
+        "find the programs that use the memory: ps -eo rss,comm --sort -rss | head (files in tmpfs count too); \
              or add memory",
     ))
 }

@@ -26,10 +26,13 @@ fn of(port: &Port) -> Option<Finding> {
         warm if warm > limits.high_warning => (Severity::Minor, limits.high_warning, "warning"),
         _ => return None,
     };
-    let finding = Finding::new(severity, format!("{}'s module has {celsius:.0} degrees Celsius", port.name))
-        .at(&port.name)
-        .evidence(format!("the module's limit for an {name} is {limit:.0} degrees: it may lose its link"))
-        .fix("give the module more air, or replace it with a module of a lower power class");
+    let finding =
+        Finding::new(severity, format!("{}'s module is at {celsius:.0} degrees Celsius", port.name))
+            .at(&port.name)
+            .evidence(format!(
+                "the module's limit for an {name} is {limit:.0} degrees: the module may lose its link"
+            ))
+            .fix("improve the module's cooling, or replace it with a module of a lower power class");
     Some(match module.max_watts.get() {
         Some(watts) => finding.evidence(format!("its power class allows {watts} W")),
         None => finding,

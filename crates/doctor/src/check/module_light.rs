@@ -30,8 +30,7 @@ fn of(port: &Port) -> Option<Finding> {
         .evidence(format!("{lowest} mW arrive; the module's limit for an {name} is {limit} mW"))
         .evidence("frames that arrive damaged are lost, and each loss slows a connection")
         .fix(
-            "clean the fibre's ends, then look at the light at both ends with linerate facts, as root; if it stays dim, \
-             replace the fibre or the other end's module",
+            "clean the fibre's ends, then compare the optical power at both ends with linerate facts, as root; if the power stays low, replace the fibre or the other end's module",
         );
     Some(match port.counters.rx_crc.get() {
         Some(count) => finding.evidence(format!("{count} frames with wrong checksums so far")),

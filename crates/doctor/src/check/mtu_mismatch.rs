@@ -45,16 +45,17 @@ fn too_large(facts: &Facts, upper: &Port, lower: &Port, port: &Port) -> Option<F
         "{} sends packets of {above} bytes, but {} below it takes only {below}",
         upper.name, lower.name
     );
-    // A larger packet to one guest or container is lost, and none of the host's own.
+    // Larger packets to one guest or container are lost, but none of the host's own packets.
     let severity = if leads_in(lower) { Severity::Minor } else { Severity::Major };
     let finding = Finding::new(severity, title)
         .at(&port.name)
         .evidence(format!("MTU of {}: {above}; of {}: {below}", upper.name, lower.name))
-        .evidence("small segments pass, full ones are dropped or cut: connections are made, and then hang");
+        .evidence("small segments pass, full segments are dropped or cut: connections open, and then hang");
     Some(matched(finding, facts, upper, lower))
 }
 
-/// The fix: the lower port takes more, after those below it; or, if one of them can't, the upper one sends less.
+/// The fix: raise the MTU of the lower port, after those of the ports below it; or, if one of these MTUs can't be raised,
+/// lower the MTU of the upper port.
 fn matched(finding: Finding, facts: &Facts, upper: &Port, lower: &Port) -> Finding {
     let (above, below) = (upper.mtu.get().unwrap_or(0), lower.mtu.get().unwrap_or(0));
     let ports = with_lower(facts, lower);
@@ -95,10 +96,9 @@ fn small(host: &Host<'_>, bridge: &Port) -> Option<Finding> {
     .at(&bridge.name)
     .evidence(format!("MTU of {} is {own}, of {} {outer}", bridge.name, outside.name))
     .fix(format!(
-        "set MTU {outer} where the containers' network is configured, and create the containers anew (docker: \"mtu\": {outer} in \
-         daemon.json; a network of its own: --opt com.docker.network.driver.mtu={outer})"
+        "set MTU {outer} where the containers' network is configured, and recreate the containers (docker: \"mtu\": {outer} in daemon.json; for a user-defined network: --opt com.docker.network.driver.mtu={outer})"
     ))
-    .conflict("not by ip link on the bridge alone: running containers keep their MTU, and full packets to them are then lost");
+    .conflict("don't only run ip link on the bridge: running containers keep their MTU, and full packets to them are then lost");
     Some(finding)
 }
 

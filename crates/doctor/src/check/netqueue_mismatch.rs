@@ -53,7 +53,7 @@ fn of(host: &Host<'_>, port: &Port) -> Option<Finding> {
 /// Each guest should have a queue, as far as the card has enough.
 fn guests(host: &Host<'_>, queues: u32, most: u32) -> Option<String> {
     let guests = host.facts.machine.guests.get()?;
-    (queues < guests.min(most)).then(|| format!("{guests} guests share them"))
+    (queues < guests.min(most)).then(|| format!("{guests} guests share these queues"))
 }
 
 /// Options hold a number for each port of the driver, separated by commas; 0 leaves the choice to the driver.

@@ -44,7 +44,7 @@ const PROGRAMS: [&str; 14] = [
 /// Types whose files are on the host of this guest.
 const OF_HOSTS: [&str; 3] = ["9p", "virtiofs", "vboxsf"];
 
-/// Parts of the names of clouds' servers, none of which has NFS 4.2, and whether they take several connections from a mount.
+/// Parts of the names of clouds' servers, none of which has NFS 4.2, and whether they accept several connections for one mount.
 const CLOUDS: [(&str, bool); 2] = [(".efs.", false), (".file.core.windows.net:", true)];
 /// The largest request of Linux's client, in bytes (nfs(5)).
 const LARGEST: u64 = 1 << 20;

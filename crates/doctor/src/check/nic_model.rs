@@ -64,7 +64,7 @@ fn of(port: &Port, need: f64) -> Option<Finding> {
     if is_82598(port) {
         return Some(
             remedy(port, Finding::new(Severity::Note, format!("{} is an Intel 82598 of 2007", port.name)))
-                .evidence("it has PCI Express of the first generation only, and no SR-IOV"),
+                .evidence("the card has PCI Express of the first generation only, and no SR-IOV"),
         );
     }
     let model = MODELS.iter().find(|model| model.driver == driver)?;

@@ -31,7 +31,7 @@ fn too_slow(host: &Host<'_>) -> Option<Finding> {
     if fastest >= target {
         return None;
     }
-    let title = format!("the fastest port has {}; {} is needed", gbit(fastest), gbit(target));
+    let title = format!("the fastest port runs at {}; {} is needed", gbit(fastest), gbit(target));
     let speeds = host.linked().filter_map(|port| Some(format!("{}: {}", port.name, gbit(speed(port)?))));
     let finding = Finding::leaves(fastest, target, title)
         .fix("use a faster port, or a bond of several ports with at least one stream for each");
@@ -90,7 +90,7 @@ pub(super) fn wanted(host: &Host<'_>, able: f64) -> f64 {
 fn below_both(host: &Host<'_>, port: &Port) -> Option<Finding> {
     let (now, best) = (speed(port)?, port.modes.known()?.best_of_both()?);
     let able = best.mbps as f64 * 1e6;
-    let title = format!("{} has {}; both ends support {}", port.name, gbit(now), gbit(able));
+    let title = format!("{} runs at {}; both ends support {}", port.name, gbit(now), gbit(able));
     let is_note = host.need == Need::OfPorts && !best.name.ends_with("BASE-T");
     let need = wanted(host, able);
     (now < need).then(|| {

@@ -27,8 +27,9 @@ fn of(host: &Host<'_>) -> Option<Finding> {
     Some(remedy(finding.evidence(format!("{model} {lacking}")), host))
 }
 
-/// What the processor lacks, as the end of a sentence; none if it lacks nothing, or if that is unknown, as on other processors than
-/// x86's and Arm's. GCM multiplies too, by an instruction of its own: x86's processors with AES have it.
+/// The features that the processor lacks, as the end of a sentence; none if it lacks nothing, or if its features are
+/// unknown, as on processors other than x86 and Arm. GCM also needs an instruction that multiplies: x86 processors with AES
+/// have it.
 fn lacking(host: &Host<'_>) -> Option<&'static str> {
     let has = |name| host.facts.cpu.has(name).get();
     match (host.facts.machine.is_arm(), has("aes")?, has("pmull")?) {
@@ -40,7 +41,7 @@ fn lacking(host: &Host<'_>) -> Option<&'static str> {
 
 fn remedy(finding: Finding, host: &Host<'_>) -> Finding {
     let machine = &host.facts.machine;
-    // Only x86's processors tell that this is a guest; on Arm the machine's name does.
+    // Only x86 processors show that this is a guest; on Arm the machine's name shows it.
     let is_guest =
         machine.guest.get() == Some(true) || (machine.is_arm() && machine.hypervisor().known().is_some());
     if is_guest && host.fixed_by().is_none() {
@@ -55,7 +56,7 @@ fn remedy(finding: Finding, host: &Host<'_>) -> Finding {
     let without = "ssh -c chacha20-poly1305@openssh.com, or linerate cp --no-encrypt in a trusted network";
     if machine.is_arm() {
         return finding
-            .evidence("no firmware turns it on: the maker licensed it or didn't (Raspberry Pi's has it since the model 5)")
+            .evidence("no firmware can turn the extension on: the processor has it only if its maker licensed it (Raspberry Pi: from model 5 on)")
             .fix(without);
     }
     finding.fix(format!("turn AES-NI on in the firmware, if the processor has it; otherwise {without}"))
@@ -94,6 +95,6 @@ mod tests {
         assert!(x86.0.contains("no 'aes' flag") && x86.1.contains("AES-NI"), "{x86:?}");
         assert!(with(Fact::Known(false), &["aes", "pclmulqdq"], "").is_none());
         let power = changed("bare-gen1-x4", |facts| facts.cpu.features = Fact::NotApplicable);
-        assert!(found(&CHECK, &power).is_empty(), "POWER tells no features");
+        assert!(found(&CHECK, &power).is_empty(), "POWER reports no features");
     }
 }

@@ -40,7 +40,7 @@ fn of(host: &Host<'_>) -> Option<Finding> {
         )
         .evidence(match taken {
             Some(tap) => format!("the path goes through {}", tap.name),
-            None => "it slows the guests' own transfers: those of this host pass no tap".into(),
+            None => "this slows the guests' own transfers: transfers of this host pass no tap".into(),
         })
         .fix(
             "modprobe vhost_net; libvirt <driver name='vhost'/>, QEMU -netdev tap,...,vhost=on; \
@@ -48,7 +48,7 @@ fn of(host: &Host<'_>) -> Option<Finding> {
         )
         .undo("libvirt <driver name='qemu'/>, QEMU vhost=off; then modprobe -r vhost_net")
         .conflict(
-            "Firecracker and Cloud Hypervisor have no vhost-net by design, but their guests are counted here",
+            "Firecracker and Cloud Hypervisor have no vhost-net by design, but their guests are counted too",
         );
     Some(finding)
 }

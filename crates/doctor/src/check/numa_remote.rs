@@ -62,7 +62,7 @@ fn without_processors(port: &Port, node: u32) -> Finding {
         format!("{} is at NUMA node {node}, which has no online processor", port.name),
     )
     .at(&port.name)
-    .evidence("all processors that serve its interrupts are far")
+    .evidence("all processors that serve its interrupts belong to other nodes")
     .fix("move the card to a slot of a socket with processors, or bring the node's processors online")
 }
 

@@ -103,11 +103,10 @@ fn remedy(finding: Finding, host: &Host<'_>, port: &Port, feature: &str) -> Find
             finding.remedied(Remedy::of(setting, "off", "on"))
         }
         (true, Some(PortKind::Paravirtual)) if host.fixed_by().is_none() => finding.fix(
-            "the hypervisor must offer it: \
-                QEMU needs a tap with vnet_hdr and virtio-net-pci,csum=on,host_tso4=on,guest_tso4=on",
+            "the hypervisor must offer this offload: QEMU needs a tap with vnet_hdr and virtio-net-pci,csum=on,host_tso4=on,guest_tso4=on",
         ),
-        // Of a monitor that nobody can change, too.
-        (true, _) => finding.fix("the device can't do it: use another model, or a larger MTU"),
+        // This advice is also for a monitor that nobody can change.
+        (true, _) => finding.fix("the device doesn't support this offload: use another model, or a larger MTU"),
     }
 }
 

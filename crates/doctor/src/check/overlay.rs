@@ -22,10 +22,11 @@ const TUNNELS: [(&str, u32); 11] = [
     (XFRM, 54),
     ("ovpn", 50),
 ];
-/// An interface of IPsec. Its MTU doesn't count: the kernel knows the room that each cipher leaves, and tells it to the connections
-/// of this host, and by ICMP to others (net/xfrm/xfrm_interface_core.c).
+/// An interface of IPsec. Its MTU doesn't count: the kernel knows the room that each cipher leaves, and reports it to the
+/// connections of this host, and by ICMP to others (net/xfrm/xfrm_interface_core.c).
 const XFRM: &str = "xfrm";
-/// Tunnels of whole packets of IP. With path MTU discovery, which is their default, the kernel tells each connection the size that fits
+/// Tunnels of whole packets of IP. With path MTU discovery, which is their default, the kernel reports the size that fits to
+/// each connection
 /// (tnl_update_pmtu in net/ipv4/ip_tunnel.c).
 const TELLING: [&str; 5] = ["gre", "ip6gre", "ipip", "sit", "ip6tnl"];
 /// Kinds whose packets the kernel encrypts.
@@ -66,7 +67,7 @@ fn of(host: &Host<'_>, port: &Port) -> Option<Finding> {
         .evidence(if SEALED.contains(&kind) {
             "the kernel encrypts each packet a second time: linerate's streams are already encrypted"
         } else {
-            "the receiver can join its packets only if the card looks into the tunnel"
+            "the receiver can join the tunnel's packets only if the card parses the headers inside of the tunnel"
         });
     let is_cut = below.is_some_and(|below| below.offload("tx-udp_tnl-segmentation").get() == Some(false));
     let finding = match (below, is_cut && ["vxlan", "geneve"].contains(&kind)) {
@@ -78,7 +79,7 @@ fn of(host: &Host<'_>, port: &Port) -> Option<Finding> {
     };
     Some(
         finding
-            .evidence(format!("needed: {}; the other checks look at the ports below", gbit(host.rate())))
+            .evidence(format!("needed: {}; the other checks examine the ports below", gbit(host.rate())))
             .fix("send bulk data outside the tunnel: by the hosts' own addresses, or over a routed network without an overlay"),
     )
 }
@@ -86,7 +87,7 @@ fn of(host: &Host<'_>, port: &Port) -> Option<Finding> {
 fn size(kind: &str, mtu: u32, header: u32) -> String {
     if kind == XFRM {
         return format!(
-            "packets of {mtu} bytes; {kind} adds {header} bytes to each with AES-GCM; it depends on the cipher"
+            "packets of {mtu} bytes; {kind} adds {header} bytes to each packet with AES-GCM (other ciphers differ)"
         );
     }
     format!("MTU {mtu}; {kind} adds {header} bytes to each packet")
@@ -102,10 +103,10 @@ fn too_large(port: &Port, kind: &str, mtu: u32, header: u32, below: &Port, outer
     let (severity, effect) = if TELLING.contains(&kind) {
         (
             Severity::Minor,
-            "each connection's first full packets are refused, until it knows the size that fits; with nopmtudisc, full packets are cut",
+            "the kernel refuses the first full packets of each connection, until the connection knows the size that fits; with nopmtudisc, full packets are fragmented",
         )
     } else {
-        (Severity::Major, "full packets are cut or dropped: connections are made, and are slow or hang")
+        (Severity::Major, "full packets are fragmented or dropped: connections open, and are slow or hang")
     };
     Finding::new(severity, title)
         .at(&port.name)

@@ -66,7 +66,7 @@ fn of(path: &Path<'_>) -> Option<Finding> {
 fn dropped(path: &Path<'_>, loss: f64) -> Finding {
     let (rate, need) = (path.measured.rate.unwrap_or(0.0), path.rate());
     let title = format!(
-        "{} of the segments were dropped at {}: a policer, a line of that rate, or a damaged one",
+        "{} of the segments were dropped at {}: a policer, a line of that rate, or a damaged line",
         percent(loss),
         gbit(rate)
     );
@@ -99,7 +99,7 @@ fn limits(host: &Host<'_>) -> Vec<String> {
     host.linked().filter_map(of_port).chain(rule).collect()
 }
 
-/// True for BBR: it doesn't take a loss for congestion, so the formula doesn't give its rate.
+/// True for BBR: BBR doesn't interpret a loss as congestion, so the formula doesn't give its rate.
 pub(super) fn bears_loss(sender: &Host<'_>) -> bool {
     sender.facts.tcp.congestion_control.known().is_some_and(|name| name.starts_with("bbr"))
 }

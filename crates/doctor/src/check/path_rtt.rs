@@ -35,7 +35,7 @@ fn of(path: &Path<'_>) -> Option<Finding> {
     let finding = Finding::leaves(
         rate,
         need,
-        format!("{:.1} ms away: tools that wait for each file reach {}", rtt * 1e3, gbit(rate)),
+        format!("round trip of {:.1} ms: tools that wait for each file reach {}", rtt * 1e3, gbit(rate)),
     )
     .at_most(Severity::Note)
     .evidence(format!(
@@ -50,8 +50,7 @@ fn of(path: &Path<'_>) -> Option<Finding> {
         rtt * 1e3
     ))
     .fix(
-        "use a tool that doesn't wait for each file (linerate cp, rsync, tar; \
-         scp and sftp do), or several at once",
+        "use a tool that doesn't wait for each file (linerate cp, rsync, tar; scp and sftp do wait), or run several copies at once",
     )
     .conflict("nothing on the hosts can shorten the distance");
     Some(finding)

@@ -40,7 +40,7 @@ fn of(port: &Port, need: f64) -> Option<(&str, Finding)> {
         .evidence(format!("PCI bridge {}: {}", bridge.address, lanes(&bridge.link)))
         .evidence(format!("the card, {}: {}", pci.address, lanes(&pci.link)))
         .fix(
-            "put the card into a slot of the processor, not of the chipset or a switch: lspci -tv shows them",
+            "put the card into a slot that is connected to the processor, not to the chipset or a switch: lspci -tv shows the connections",
         );
     Some((&bridge.address, finding))
 }

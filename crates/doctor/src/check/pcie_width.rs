@@ -20,17 +20,17 @@ fn run(host: &Host<'_>) -> Vec<Finding> {
     let is_told = |port: &Port| shared.iter().any(|(_, names)| names.contains(&port.name.as_str()));
     let alone = host.hardware().filter(|port| !is_told(port));
     let found = alone.filter_map(|port| Some((card(port)?, of(port, host.rate_of(port)?)?)));
-    let each = once(found, |port| format!("{port} shares the slot, and so the finding"));
+    let each = once(found, |port| format!("{port} shares the slot, so this limit applies to it too"));
     let all = each.into_iter().chain(shared.into_iter().map(|(finding, _)| finding));
     all.map(|finding| if host.is_guest() { seen_by_guest(finding) } else { finding }).collect()
 }
 
-/// What a guest sees of a card's link may be the hypervisor's invention.
+/// A guest may see a link that only the hypervisor's emulation has.
 fn seen_by_guest(finding: Finding) -> Finding {
     finding
         .at_most(Severity::Note)
         .evidence("this is a guest: its hypervisor may show it a link that doesn't exist")
-        .fix("look at the card's link on the host below, with lspci -vv")
+        .fix("look at the card's link on the underlying host, with lspci -vv")
 }
 
 /// True for a port whose link says nothing. A device within a processor or chipset (Intel's X552, X553, X722) reports one lane of the
@@ -142,7 +142,7 @@ fn link(speed: f64, width: u32) -> String {
     format!("Gen{generation} x{width} ({speed} GT/s)")
 }
 
-/// The lanes or the generation that a card's link lacks of the card's own.
+/// The lanes or the generation that a card supports, but its link doesn't have.
 enum Short {
     Nothing,
     Lanes,
@@ -172,8 +172,8 @@ fn remedy(finding: Finding, port: &Port) -> Finding {
     let slot = match short {
         Short::Nothing => {
             return finding
-                .evidence("this is the most that the card supports: no slot makes it faster")
-                .fix("use a card with more lanes or of a later generation: this one can't carry the rate of its port");
+                .evidence("the link has the card's maximum: no slot makes it faster")
+                .fix("use a card with more lanes or of a later generation: this card can't carry the rate of its port");
         }
         Short::Lanes => format!("with {width} lanes"),
         Short::Speed => format!("of {generation}, or allow it in the firmware"),

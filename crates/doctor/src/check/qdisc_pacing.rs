@@ -32,11 +32,10 @@ fn of(host: &Host<'_>, port: &Port) -> Option<Finding> {
             "without fq, the kernel paces only bbr, by a timer for each connection (since Linux 4.13)",
         )
         .conflict(
-            "ESnet and bbr's authors advise fq; distributions and Red Hat use fq_codel, which is fairer but doesn't pace; \
-             keep it on a shared host",
+            "ESnet and bbr's authors advise fq; distributions and Red Hat use fq_codel, which is fairer but doesn't pace; keep fq_codel on a shared host",
         );
     if host.facts.tcp.has_fq.get() == Some(false) {
-        return Some(finding.fix("use a kernel with fq (CONFIG_NET_SCH_FQ): this one lacks it"));
+        return Some(finding.fix("use a kernel with fq (CONFIG_NET_SCH_FQ): this kernel lacks it"));
     }
     let setting = Setting::Qdisc { port: port.name.clone() };
     let is_default = host.facts.tcp.default_qdisc.known().is_some_and(|default| default == kind);
@@ -44,7 +43,7 @@ fn of(host: &Host<'_>, port: &Port) -> Option<Finding> {
         0 if is_default => finding.remedied(Remedy::of(setting, kind, "fq")),
         // Somebody has chosen it, perhaps with options.
         0 => finding.remedied(Remedy::of(setting, kind, "fq")).fix_words(&format!(
-            "note {kind}'s options before (tc qdisc show dev {}), because the undo doesn't restore them",
+            "note {kind}'s options first (tc qdisc show dev {}), because the undo doesn't restore them",
             port.name
         )),
         _ if is_default && is_alike(port, kind) => {

@@ -33,7 +33,7 @@ fn of(host: &Host<'_>, port: &Port) -> Option<Finding> {
         return None;
     }
     let (_, most) = port.channels.known().map_or(("rx", queues), Channels::receiving_kind);
-    // rps-off-one-queue tells what helps: with RPS one queue's packets have all processors.
+    // rps-off-one-queue reports the remedy: RPS spreads one queue's packets over all processors.
     if queues == 1 && most <= 1 {
         return None;
     }
@@ -57,9 +57,9 @@ fn remedy(finding: Finding, port: &Port, queues: u32, cores: u32) -> Finding {
     let finding = finding.evidence(format!("{most} queues are possible"));
     let rss = port.rss.known().filter(|rss| is_chosen(rss));
     let finding = match rss.zip(Remedy::of(channels.clone(), queues, wanted)) {
-        // Of two changes that need each other, the first alone would be of no use.
+        // Two changes that need each other: the first alone would have no effect.
         Some((rss, more)) => finding
-            .evidence("the indirection table isn't the usual one: drivers keep such a table, which leaves new queues out")
+            .evidence("the indirection table isn't the default: drivers keep such a table, so new queues would get no packets")
             .fix(format!(
                 "{}; ethtool -X {} equal {wanted}, or a smaller number if the driver refuses it",
                 commands(slice::from_ref(&more)),
@@ -69,7 +69,7 @@ fn remedy(finding: Finding, port: &Port, queues: u32, cores: u32) -> Finding {
         None => finding.remedied(Remedy::of(channels, queues, wanted)),
     };
     finding.conflict(format!(
-        "the kernel's guide advises no more queues than physical cores, others one for each thread; \
+        "the kernel's guide advises no more queues than physical cores, other guides advise one for each thread; \
          the command takes the link down for a moment with most drivers; {}",
         work::kept_table(port)
     ))
@@ -150,7 +150,7 @@ mod tests {
         assert_eq!(found(&CHECK, &host)[0].fix.as_deref(), Some("ethtool -L eno1 combined 4"));
     }
 
-    /// The card has no more: what is left is to spread the packets in software.
+    /// The card has no more queues: only software can spread the packets further.
     #[test]
     fn a_card_without_more_queues_gets_advice_that_it_can_follow() {
         let with = |queues: usize| {

@@ -54,7 +54,7 @@ fn shaped(host: &Host<'_>, port: &Port, qdisc: &Qdisc) -> Option<Finding> {
     let detour = redirected(host, port).filter(|_| qdisc.rate.is_some());
     let title = match detour {
         Some((name, way)) => format!(
-            "{name} {} at most {}: a filter redirects its packets to {}, whose queueing discipline {} limits it",
+            "{name} {} at most {}: a filter redirects its packets to {}, whose queueing discipline {} limits them",
             way.verb(),
             gbit(rate),
             port.name,
@@ -70,7 +70,7 @@ fn shaped(host: &Host<'_>, port: &Port, qdisc: &Qdisc) -> Option<Finding> {
     // A discipline delays what its port sends; a filter may have redirected received packets to that port.
     let way = detour.map_or(Way::Sends, |(_, way)| way);
     let finding = Finding::leaves(rate, need, title).only(way).at(&port.name).evidence(format!(
-        "qdisc {}: {}, {} packets above it waited or were dropped",
+        "qdisc {}: {}, {} packets above the rate waited or were dropped",
         qdisc.kind,
         gbit(rate),
         qdisc.overlimits
@@ -111,7 +111,7 @@ fn policed(host: &Host<'_>, port: &Port) -> Vec<Finding> {
             .only(way)
             .at(&port.name)
             .evidence(format!("a filter on its {hook} has a policer of {}", gbit(rate)))
-            .evidence("dropped packets are sent again, and each drop slows its connection: TCP stays well below the limit");
+            .evidence("dropped packets are retransmitted, and each drop slows its connection: TCP stays well below the limit");
         let show = format!("tc -s filter show dev {} {hook}", work::word(&port.name));
         Some(set_on_purpose(
             finding,
@@ -130,15 +130,19 @@ fn filtered(host: &Host<'_>) -> Option<Finding> {
     let finding = Finding::leaves(rate, host.rate(), title)
         .at_most(Severity::Minor)
         .at("nftables")
-        .evidence(format!("{} of its rules limit bytes; the least limit is {}", rates.len(), gbit(rate)))
+        .evidence(format!(
+            "{} rules of nftables limit bytes; the lowest limit is {}",
+            rates.len(),
+            gbit(rate)
+        ))
         .evidence("the doctor doesn't check whether a transfer's packets match the rule");
-    Some(set_on_purpose(finding, "nft list ruleset", "let the transfers' packets pass before that rule"))
+    Some(set_on_purpose(finding, "nft list ruleset", "accept the transfers' packets before that rule"))
 }
 
 fn set_on_purpose(finding: Finding, show: &str, what: &str) -> Finding {
     finding
-        .fix(format!("{show}: find out who set it, and {what}"))
-        .conflict("somebody set it on purpose: a container runtime's bandwidth limit, a provider's agent, or fairness to others")
+        .fix(format!("{show}: find out who set the limit, and {what}"))
+        .conflict("somebody set the limit on purpose: a container runtime's bandwidth limit, a provider's agent, or fairness to others")
 }
 
 #[cfg(test)]

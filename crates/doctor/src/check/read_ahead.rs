@@ -34,7 +34,7 @@ fn of(host: &Host<'_>, fs: &FileSystem) -> Option<Finding> {
     )
     .at(&fs.path)
     .evidence(format!(
-        "{disks} {}disks: {} keep them all busy",
+        "{disks} {}disks: read-ahead of {} keeps all of them busy",
         if turns { "rotating " } else { "" },
         bytes(wanted as f64)
     ))

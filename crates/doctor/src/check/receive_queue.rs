@@ -7,7 +7,7 @@ use crate::remedy::Remedy;
 use crate::source::{IP_SYSCTL, SNMP};
 use crate::{Finding, Host, Severity};
 
-/// Share of the received segments above which it isn't chance.
+/// Share of the received segments above which the drops aren't chance.
 const OFTEN: f64 = 1e-6;
 /// The kernel's counters of segments that found a full buffer.
 /// `PruneCalled` isn't among them: memory was reclaimed, and nothing dropped.
@@ -38,7 +38,7 @@ fn of(host: &Host<'_>) -> Option<Finding> {
     let named = lost.iter().map(|(name, count)| format!("{name} {count}")).collect::<Vec<_>>().join(", ");
     let finding = Finding::new(Severity::Minor, "received segments found their socket's buffer full")
         .evidence(format!("{named}, of {received} segments received {}", host.since()))
-        .evidence(format!("buffers grow to {}", bytes(most as f64)))
+        .evidence(format!("buffers can grow to {}", bytes(most as f64)))
         .conflict("a larger buffer helps against bursts, but not if the program is too slow");
     let value = |most: u64| format!("{least} {usual} {most}");
     let larger = buffer::proposed(host.facts, most as f64, most);

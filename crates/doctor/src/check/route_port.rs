@@ -32,8 +32,7 @@ fn of(path: &Path<'_>) -> Option<Finding> {
     }
     let title = format!("the path takes ports of {}; both ends have ports of {}", gbit(now), gbit(able));
     let finding = Finding::leaves(now, able, title).at_most(Severity::Minor).fix(
-        "ip route get ADDRESS shows the route at either end; if the faster ports reach each other, give the other host's name the \
-         address of its faster port, or set a route over that port",
+        "ip route get ADDRESS shows the route at either end; if the faster ports reach each other, let the other host's name resolve to the address of its faster port, or set a route over that port",
     );
     let finding = path.ends().iter().filter_map(told).fold(finding, Finding::evidence);
     Some(finding.conflict("the faster port may be in another network on purpose, as for storage"))
@@ -63,7 +62,7 @@ mod tests {
     use linerate_host::facts::TakenRoute;
     use linerate_host::{Fact, Facts};
 
-    /// A host with two ports of different speeds, of which the route takes the slow one.
+    /// A host with two ports of different speeds, whose route takes the slow one.
     fn host(beside: u64) -> Facts {
         along_route(changed("bond-layer2", |facts| {
             facts.route = Fact::Known(TakenRoute { ports: vec!["eth0".into()], ..TakenRoute::default() });

@@ -8,8 +8,8 @@ use crate::{Citation, Finding, Host, Severity};
 
 /// Segments of the first flight (RFC 6928).
 const FIRST: u32 = 10;
-/// The kernel's least time before an unanswered segment is sent again, in milliseconds (TCP_RTO_MIN in include/net/tcp.h). Less was
-/// set on purpose, such as 5 ms by Google's scripts for its own network.
+/// The kernel's least time before an unanswered segment is sent again, in milliseconds (TCP_RTO_MIN in include/net/tcp.h).
+/// Lower values were set on purpose, such as 5 ms by Google's scripts for its own network.
 const LEAST_TIMEOUT: u32 = 200;
 
 pub(super) const CHECK: Check = Check {
@@ -82,7 +82,7 @@ fn timeout(route: &RouteFacts) -> Option<String> {
     let time = route.rto_min?;
     (time > LEAST_TIMEOUT).then(|| {
         format!(
-            "rto_min {time} ms: a lost last segment is sent again only after that; the kernel's default is {LEAST_TIMEOUT}"
+            "rto_min {time} ms: a lost last segment is retransmitted only after this time; the kernel's default is {LEAST_TIMEOUT}"
         )
     })
 }

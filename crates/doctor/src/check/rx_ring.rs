@@ -42,7 +42,7 @@ fn extensible(port: &Port) -> Option<&Rings> {
     port.rings.known().filter(|rings| rings.rx > 0 && rings.rx < rings.max_rx)
 }
 
-/// Packets that found the ring full, and how bad that is; `None` if they are too few to matter.
+/// Packets that found the ring full, and the severity of the loss; `None` if the packets are too few to matter.
 fn felt(port: &Port) -> Option<(Lost, Severity)> {
     let lost = lost::at(port, Place::Ring)?;
     let severity = drops::severity(lost.packets, port.counters.rx_packets.get())?;
@@ -52,17 +52,16 @@ fn felt(port: &Port) -> Option<(Lost, Severity)> {
 /// Rings that were full, and that have their largest size or no known size.
 fn full(port: &Port, lost: &Lost, severity: Severity, since: &str) -> Finding {
     let rings = match port.rings.known().filter(|rings| rings.rx > 0) {
-        Some(rings) => format!("its rings hold {}, the most that they can", rings.rx),
+        Some(rings) => format!("its rings hold {}, their maximum", rings.rx),
         None => "the size of its rings isn't known".into(),
     };
     let title = format!(
-        "{} packets of {} found the receive ring full: the host emptied it too late",
+        "{} packets of {} found the receive ring full: the host emptied the ring too late",
         lost.packets, port.name
     );
     let finding =
         Finding::new(severity, title).at(&port.name).evidence(losses(port, since)).evidence(rings).fix(
-            "use more queues, or interrupts on more processors: see queues-vs-cores, irq-one-cpu; \
-             where ethtool -g shows a larger maximum, larger rings",
+            "use more queues, or interrupts on more processors: see queues-vs-cores, irq-one-cpu; if ethtool -g shows a larger maximum, use larger rings",
         );
     drops::old(finding, since)
 }
@@ -87,7 +86,7 @@ fn short(host: &Host<'_>, port: &Port, rings: &Rings, felt: Option<Severity>) ->
     Some(if in_buffers { words(finding, port, rings) } else { remedy(finding, port, rings) })
 }
 
-/// The losses in the ring, by the counters. Only counters that are known and 0 say that nothing was lost.
+/// The losses in the ring, by the counters. Nothing was lost only if the counters are known and 0.
 fn losses(port: &Port, since: &str) -> String {
     let is_counted = port.counters.rx_missed.get().is_some() || port.statistics.known().is_some();
     if let Some(lost) = lost::at(port, Place::Ring) {
@@ -102,7 +101,7 @@ fn losses(port: &Port, since: &str) -> String {
     }
     match lost::unknown(port) {
         Some((counter, count)) => format!(
-            "{counter} counts {count} packets that were dropped {since} for a reason that it doesn't tell: the ring may have been full"
+            "{counter} counts {count} packets that were dropped {since} for an unknown reason: the ring may have been full"
         ),
         None if is_counted => "no packets were lost so far".into(),
         None => "whether packets were lost isn't known".into(),
@@ -126,8 +125,7 @@ fn words(finding: Finding, port: &Port, rings: &Rings) -> Finding {
 fn remedy(finding: Finding, port: &Port, rings: &Rings) -> Finding {
     let ring = Setting::Ring { port: port.name.clone(), way: RingWay::Rx };
     finding.remedied(Remedy::of(ring, rings.rx, rings.max_rx)).conflict(
-        "ESnet sets 8192 or the maximum, Red Hat only where packets were lost; \
-         rings larger than the processor's cache cost time at 100 Gbit/s (Cai et al.); \
+        "ESnet sets 8192 or the maximum, Red Hat enlarges rings only if packets were lost; rings larger than the processor's cache cost time at 100 Gbit/s (Cai et al.); \
          the command resets the port",
     )
 }
@@ -212,7 +210,7 @@ mod tests {
         let largest = || linerate_host::Fact::Known(Rings { rx: 8192, max_rx: 8192, tx: 8192, max_tx: 8192 });
         let full = with(largest(), 5000).unwrap();
         assert_eq!(full.line(), "rx-ring ens1f0np0 major -");
-        assert!(full.evidence[1].starts_with("its rings hold 8192, the most"), "{full:?}");
+        assert!(full.evidence[1].starts_with("its rings hold 8192, their maximum"), "{full:?}");
         assert!(full.remedies.is_empty());
         let unknown = with(linerate_host::Fact::Unreadable("x".into()), 50).unwrap();
         assert_eq!(unknown.line(), "rx-ring ens1f0np0 minor -");

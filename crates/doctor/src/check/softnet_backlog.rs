@@ -43,8 +43,7 @@ fn full(host: &Host<'_>, softnet: &SoftnetFacts) -> Option<Finding> {
                 "spread the packets over more processors: more receive queues, or RPS",
             )
             .conflict(
-                "ESnet sets 250000 at once, Red Hat doubles the value while the counter grows; \
-             only RPS and virtual ports use the backlog, and a long one adds delay",
+                "ESnet sets 250000 at once, Red Hat doubles the value while the counter grows; only RPS and virtual ports use the backlog, and a long backlog adds delay",
             );
     Some(finding)
 }

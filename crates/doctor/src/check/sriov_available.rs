@@ -39,7 +39,7 @@ fn of(host: &Host<'_>, port: &Port) -> Option<Finding> {
             .conflict(
                 "most hypervisors can't migrate, \
                  suspend or make fault tolerant a guest with a virtual function; \
-                 SR-IOV isn't VMDq, with which the hypervisor still moves the packets",
+                 VMDq is another feature, with which the hypervisor still moves the packets",
             );
     Some(finding)
 }

@@ -38,8 +38,7 @@ fn of(port: &Port) -> Option<Finding> {
              and load balancing of guests",
         )
         .fix(
-            "nothing, if none of these is needed; \
-             otherwise use a paravirtual port, or both in a bond (failover pair)",
+            "change nothing if you need none of these features; otherwise use a paravirtual port, or both in a bond (failover pair)",
         )
         .conflict(
             "the functions of a port share its rate and queues: \

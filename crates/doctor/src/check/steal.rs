@@ -44,7 +44,7 @@ fn of(host: &Host<'_>) -> Option<Finding> {
         "use another host or guest size, fewer virtual processors on the hypervisor, \
          or dedicated processors (pinning, dedicated hosts)",
     )
-    .conflict("burstable cloud sizes steal by design once their credits are used up");
+    .conflict("burstable cloud instances lose processor time by design once their credits are used up");
     Some(finding)
 }
 

@@ -12,7 +12,7 @@ use crate::{Finding, Host, Path, Severity};
 
 pub(super) const CHECK: Check = Check {
     name: "stream-count",
-    about: "a needed rate that takes several connections",
+    about: "a needed rate that requires several connections",
     sources: &[FEDEX, ESNET],
     run: CheckRun::Path(of),
 };
@@ -29,7 +29,7 @@ fn of(path: &Path<'_>) -> Option<Finding> {
         return None;
     }
     let streams = streams.min(MOST);
-    let title = format!("it takes {streams:.0} streams to reach {}", gbit(need));
+    let title = format!("{streams:.0} streams are needed to reach {}", gbit(need));
     let finding = Finding::leaves(*one, need, title)
         .at_most(Severity::Note)
         .evidence(format!("one stream reaches {}, limited by {name}", gbit(*one)));

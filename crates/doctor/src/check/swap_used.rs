@@ -24,20 +24,20 @@ fn of(host: &Host<'_>) -> Option<Finding> {
     if (used as f64) < total as f64 * SOME {
         return None;
     }
-    let finding = Finding::new(
-        Severity::Note,
-        format!("{} of programs' memory is in swap space", bytes(used as f64)),
-    )
-    .evidence(format!(
-        "of {} swap space, {} is free; memory {}",
-        bytes(swap as f64),
-        bytes(free as f64),
-        bytes(total as f64)
-    ))
-    .evidence(
-        "swapped memory comes back from the disk, in competition with the transfer's own reads and writes",
-    )
-    .conflict("if the swap space is compressed memory (zram), no disk is involved, and the cost is small");
+    let finding =
+        Finding::new(Severity::Note, format!("{} of programs' memory is in swap space", bytes(used as f64)))
+            .evidence(format!(
+                "of {} swap space, {} is free; memory {}",
+                bytes(swap as f64),
+                bytes(free as f64),
+                bytes(total as f64)
+            ))
+            .evidence(
+                "reading swapped memory back from the disk competes with the transfer's own reads and writes",
+            )
+            .conflict(
+                "if the swap space is compressed memory (zram), no disk is involved, and the cost is small",
+            );
     Some(match memory.swappiness.get().filter(|now| *now > LOW) {
         Some(now) => finding
             .fix(format!("sysctl -w vm.swappiness={LOW}"))

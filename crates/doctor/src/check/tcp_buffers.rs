@@ -7,7 +7,7 @@ use crate::source::{ESNET, IP_SYSCTL, LEARNED_WINDOW, TUNED};
 use crate::{Finding, Host, Severity};
 
 /// The largest buffers that ESnet's guide sets for ports up to a rate in bits a second: 32 MiB on paths up to 100 ms, 64 MiB up to
-/// 50 ms. With them it counts on several connections.
+/// 50 ms. The guide assumes several connections with these buffers.
 const ADVISED: [(f64, u64); 2] = [(10e9, 32 << 20), (40e9, 64 << 20)];
 
 pub(super) const CHECK: Check = Check {
@@ -28,7 +28,7 @@ fn of(host: &Host<'_>) -> Option<Finding> {
     let reach = window * 8.0 / need;
     let title = format!("TCP's buffers limit one connection to {} at 10 ms", gbit(one));
     let changes = changes(host, need);
-    // Without a change nothing is to be done: several connections reach the rate.
+    // If no change is possible, this is only a note: several connections reach the rate.
     let is_note = changes.is_empty() || is_advised(need, receive.min(send));
     let finding = Finding::leaves(one, need, title)
         .at_most(if is_note { Severity::Note } else { Severity::Minor })

@@ -32,7 +32,7 @@ fn of(host: &Host<'_>) -> Option<Finding> {
     let is_much = pressure as f64 <= pages * NEARLY;
     let finding = Finding::new(
         Severity::Note,
-        "the memory limit stops buffers before eight connections reach their maximum",
+        "TCP's memory limit stops the buffers' growth before eight connections reach their maximum",
     )
     .evidence(format!(
         "tcp_mem stops growth at {} in all; each connection may grow to {}",
@@ -45,7 +45,7 @@ fn of(host: &Host<'_>) -> Option<Finding> {
     let change = Remedy::sysctl("net.ipv4.tcp_mem", value(pressure, most), more).filter(|_| is_much);
     Some(finding.remedied_or(
         change,
-        "use fewer connections at a time, or add memory: the limit is a reasonable share of it",
+        "use fewer connections at a time, or add memory: the limit is a reasonable share of the memory",
     ))
 }
 

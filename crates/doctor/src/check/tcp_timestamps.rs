@@ -32,8 +32,7 @@ fn of(host: &Host<'_>) -> Option<Finding> {
         ),
     )
     .evidence(
-        "tcp_timestamps is 0: old segments may be taken for new ones, \
-             and round trips are measured seldom",
+        "tcp_timestamps is 0: the receiver may accept old segments as new ones, and round trips are rarely measured",
     )
     .evidence(format!("4 GiB at {} take {wrap:.1} s; a segment may live for 120 s", gbit(host.rate())))
     .remedied(Remedy::sysctl("net.ipv4.tcp_timestamps", 0, 1))

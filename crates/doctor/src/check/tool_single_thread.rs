@@ -31,9 +31,9 @@ fn of(host: &Host<'_>) -> Option<Finding> {
         "AES-128-GCM on one thread: {}; ssh's other work takes 0.5 to 1 ns a byte",
         gbit(cipher * 8.0)
     ))
-    .evidence(format!("it uses one of {threads} processors"))
+    .evidence(format!("ssh uses one of {threads} processors"))
     .fix(format!("linerate cp; or {copies:.0} copies at once, each with its part of the files"))
-    .conflict("in the papers eight at once were five times as fast as one, not eight times");
+    .conflict("in the papers, eight copies at once were five times as fast as one, not eight times");
     Some(finding)
 }
 

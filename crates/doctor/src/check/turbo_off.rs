@@ -4,7 +4,7 @@ use super::{Check, CheckRun};
 use crate::source::{ESNET, FEDEX, PSTATE};
 use crate::{Finding, Host, Severity};
 
-/// The driver of Arm's servers. It has the switch, off at first, on processors without such frequencies too, where it refuses to be turned on
+/// The driver of Arm's servers. On processors without turbo frequencies the driver has the switch too, but refuses to turn it on
 /// (cppc_cpufreq.c).
 const UNSURE: &str = "cppc_cpufreq";
 
@@ -29,9 +29,9 @@ fn of(host: &Host<'_>) -> Option<Finding> {
         .evidence(format!("driver {driver}; a single thread that encrypts or copies is slower without turbo"))
         .fix(set(on))
         .undo(set(off))
-        .conflict("guides for steady delay turn it off; the firmware may have locked it");
+        .conflict("guides for steady delay turn turbo off; the firmware may have locked the setting");
     Some(if driver == UNSURE {
-        finding.evidence("the driver doesn't tell whether the processors have a turbo: if the command fails (EINVAL), they have none")
+        finding.evidence("the driver doesn't report whether the processors have a turbo: if the command fails (EINVAL), they have none")
     } else {
         finding
     })

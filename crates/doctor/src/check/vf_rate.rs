@@ -52,8 +52,7 @@ fn others(port: &Port, need: f64, lent: &[(&FunctionRate, f64)]) -> Option<Findi
     let least = lent.iter().map(|(_, most)| *most).min_by(f64::total_cmp)?;
     let title = format!("{} lets a virtual function send at most {}", port.name, gbit(least));
     let finding = Finding::leaves(least, need, title).at_most(Severity::Note).at(&port.name);
-    let unseen =
-        "the limit slows the user of the function, mostly a guest; it can't be seen from within the guest";
+    let unseen = "the limit slows the user of the function, mostly a guest; the limit can't be seen from within the guest";
     Some(written(finding, port, lent).evidence(unseen))
 }
 
@@ -69,9 +68,9 @@ fn written(finding: Finding, port: &Port, limited: &[(&FunctionRate, f64)]) -> F
     let back =
         limited.iter().map(|(function, _)| command(function.max_mbps.unwrap_or(0), function)).collect();
     each.fold(finding, Finding::evidence)
-        .fix(format!("find out who set it; without a limit: {}", joined(off)))
+        .fix(format!("find out who set the limit; to remove the limit: {}", joined(off)))
         .undo(joined(back))
-        .conflict("somebody set it on purpose: fairness among guests, or a rate that is sold")
+        .conflict("somebody set the limit on purpose: for fairness among guests, or because the rate is sold")
 }
 
 #[cfg(test)]

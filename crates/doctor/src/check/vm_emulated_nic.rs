@@ -35,7 +35,7 @@ fn of(host: &Host<'_>, port: &Port) -> Option<Finding> {
                 host.facts.machine.hypervisor().known().map_or("a hypervisor", String::as_str)
             ))
             .evidence(
-                "it has one queue, and the hypervisor acts on each register access; \
+                "the card has one queue, and the hypervisor handles each register access; \
                  the cost depends on the hypervisor",
             )
             .fix(fix)

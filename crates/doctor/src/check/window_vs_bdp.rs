@@ -162,7 +162,7 @@ mod tests {
         let (filled, because) = at(Some(690_560), "window");
         assert_eq!(filled, "window-vs-bdp - critical 273 Mbit/s");
         assert_eq!(because, "b announced a window of 674 KiB, and the sender filled it");
-        // Smaller than what the buffer may hold: the window had no reason to grow.
+        // The window is smaller than the buffer allows: it had no reason to grow.
         let (open, because) = at(Some(262_144), "network");
         assert_eq!(open, "window-vs-bdp - critical 208 Mbit/s");
         assert!(because.ends_with("the sender didn't fill it"), "{because}");

@@ -46,10 +46,10 @@ pub fn bind(irq: &Irq, cpus: &[u32]) -> Option<Remedy> {
     Remedy::of(setting, list(irq.affinity.known()?), list(cpus))
 }
 
-/// What becomes of the indirection table if a port gets more queues. Whether somebody has chosen it can't be read.
+/// A caution about the indirection table of a port that gets more queues: the facts don't show whether somebody has set the table.
 pub fn kept_table(port: &Port) -> String {
     format!(
-        "the indirection table then names the new queues too, unless ethtool -X has chosen it: if ethtool -x doesn't show them, \
+        "the indirection table then names the new queues too, unless ethtool -X has set the table: if ethtool -x doesn't show them, \
          ethtool -X {} default",
         word(&port.name)
     )

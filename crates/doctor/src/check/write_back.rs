@@ -38,7 +38,7 @@ fn of(host: &Host<'_>) -> Option<Finding> {
         bytes(available),
         bytes(limit)
     ))
-    .evidence("linerate itself gains nothing, because it always waits for the disk before it gives a file its name: other writers gain")
+    .evidence("linerate itself gains nothing, because it always waits for the disk before it gives a file its name: only other writers gain")
     .fix("add memory, or use a faster disk; if other programs write in bursts, raise vm.dirty_ratio and vm.dirty_background_ratio")
     .conflict(
         "tuned's throughput profile raises dirty_ratio to 40; \

@@ -35,7 +35,7 @@ pub fn plan(args: &DoctorArgs, host: &OsStr) -> Result<PlanReport, Failure> {
 /// The part of a plan that applies to that host.
 pub fn look(args: &DoctorArgs, host: &OsStr, mut plan: PlanReport) -> Result<PlanReport, Failure> {
     bring(host, &args.reach)?;
-    // The values come from facts, which may write them otherwise than the setting does.
+    // The values come from facts, which may format them differently from the setting.
     plan.steps.iter_mut().for_each(|step| step.before.clear());
     let plan = serde_json::to_vec(&plan).map_err(|error| Failure::failed(error.to_string()))?;
     let words = ["--apply".to_owned(), "--plan".into(), "--from-plan=-".into()];
@@ -76,7 +76,7 @@ pub fn confirm(args: &DoctorArgs, host: &OsStr, id: &str) -> Result<Code, Failur
     words.extend(args.treatment.force.then(|| "--force".into()));
     let output = run(args, host, &reach, &words, None)?;
     let text = String::from_utf8_lossy(&output.stdout);
-    // Here the same command needs the way to that host.
+    // Run from here, the same command needs the options that lead to that host.
     let (there, here) =
         (args.treatment.command("--undo", id), super::command(args, "--undo", id, &name(host)));
     say!("{}: {}", name(host), text.trim_end().replace(&there, &here));
@@ -90,7 +90,7 @@ pub fn persist(args: &DoctorArgs, host: &OsStr, id: &str) -> Result<PersistRepor
     Ok(PersistReport { host: name(host), ..report })
 }
 
-/// Takes a treatment back there.
+/// Undoes a treatment there.
 pub fn undo(args: &DoctorArgs, host: &OsStr, id: &str) -> Result<UndoReport, Failure> {
     bring(host, &args.reach)?;
     let mut words = vec![format!("--undo={id}")];
@@ -150,8 +150,8 @@ fn run(
     let output = child.wait_with_output().map_err(|error| failed(error.to_string()))?;
     match output.status.code() {
         Some(0 | 3) => Ok(output),
-        Some(1) => Err(Failure::failed("linerate there has failed".into()).at(host)),
-        Some(2) => Err(Failure::usage("linerate there doesn't take this".into()).at(host)),
+        Some(1) => Err(Failure::failed("linerate on that host failed".into()).at(host)),
+        Some(2) => Err(Failure::usage("linerate on that host doesn't accept this request".into()).at(host)),
         _ => Err(failed(format!("the remote shell ended with {}", output.status))),
     }
 }

@@ -144,7 +144,7 @@ impl TreatedPath<'_> {
         let (mut before, mut after, mut chosen) = (rates[0].clone(), rates[1].clone(), all.clone());
         let mut needless = Vec::new();
         if is_above(&ratios(&before, &after), 1.0) && !left.is_empty() {
-            // If either of two changes is enough, the path isn't slower without one of them.
+            // If each of two changes is enough by itself, the path isn't slower without one of them.
             let fewer = without(&all, &left);
             let again = self.measure(&[nothing(&all), fewer.clone(), all.clone()])?;
             let is_enough = !is_above(&ratios(&again[1], &again[2]), WORTH);
@@ -252,7 +252,7 @@ fn without(all: &Plans, places: &[StepPlace]) -> Plans {
 
 fn left_out(all: &Plans, (end, step): StepPlace) -> LeftOut {
     let (plan, step) = (&all[end], &all[end].steps[step]);
-    let why = "it isn't certain that the path is slower by 2 % without it".to_owned();
+    let why = "it isn't certain that the path is slower by 2 % without this change".to_owned();
     LeftOut { check: step.checks.join(", "), setting: format!("{}: {}", plan.host, step.setting), why }
 }
 

@@ -80,13 +80,13 @@ pub fn read(file: &Path, host: &OsStr) -> Result<PlanReport, Failure> {
     let (own, host) = (bare(&plan.host).to_owned(), far::name(host));
     if own != bare(&host) {
         return Err(Failure::usage(format!(
-            "{name} is a plan of {own}, and not of {host}: another host may need other changes"
+            "{name} is a plan of {own}, not of {host}: another host may need other changes"
         )));
     }
     Ok(plan)
 }
 
-/// A host without the user.
+/// The host's name without the user's name.
 fn bare(host: &str) -> &str {
     host.rsplit('@').next().unwrap_or(host)
 }
@@ -109,7 +109,7 @@ pub fn apply(wanted: &TreatmentArgs, plan: PlanReport) -> Result<TreatmentReport
     let (mut journal, fates) = applied_steps(wanted, &plan)?;
     let steps: Vec<StepReport> = plan.steps.iter().cloned().zip(fates).map(step_report).collect();
     if steps.iter().all(|step| step.holds.is_none()) {
-        // Without changes, the switch has nothing to wait for.
+        // Without changes, the switch isn't needed.
         course::take_back(&mut journal, &mut LiveControls, TakenBy::User).map_err(Failure::failed)?;
         return Ok(report(None, steps));
     }
@@ -170,14 +170,12 @@ fn what_to_do(unread: &UnreadJournal) -> String {
     let UnreadJournal { id, why, place, is_taken_back, .. } = unread;
     let place = place.display();
     match dead_mans_switch::running(id) {
-        _ if *is_taken_back => format!("{why}; {id} was taken back already: {place} can be removed"),
+        _ if *is_taken_back => format!("{why}; {id} was undone already: {place} can be removed"),
         Some(pid) => format!(
-            "{why}; the switch of {id} (process {pid}) still knows the changes and undoes them when the time is over: \
-             wait until it has ended"
+            "{why}; the switch of {id} (process {pid}) still knows the changes and undoes them at its deadline: wait until it has ended"
         ),
         None => format!(
-            "{why}; the changes of {id} can't be undone any more: look whether the settings are right, or restart \
-             the host; then remove {place}"
+            "{why}; the changes of {id} can't be undone any more: check the settings, or restart the host; then remove {place}"
         ),
     }
 }
@@ -209,28 +207,32 @@ pub fn confirm(wanted: &TreatmentArgs, id: &str) -> Result<Code, Failure> {
             journal.confirm().map_err(Failure::failed)?;
             return Ok(Code::Done);
         }
-        TreatmentStanding::TakenBack => return refused("it was taken back already".into()),
+        TreatmentStanding::TakenBack => return refused("it was undone already".into()),
         TreatmentStanding::Applying if journal.is_damaged() => {
             return refused(
-                "its journal is damaged, and doesn't say that it was whole; --undo takes it back".into(),
+                "its journal is damaged, and doesn't show that all changes were made; --undo undoes them"
+                    .into(),
             );
         }
         TreatmentStanding::Applying => {
-            return refused("it was cut off before it was whole; --undo takes it back".into());
+            return refused("it was interrupted before all changes were made; --undo undoes them".into());
         }
     }
     if journal.is_of_earlier_start() {
-        return refused("the host has restarted since, which took it back".into());
+        return refused("the host has restarted since, which undid the changes".into());
     }
     if !wanted.force && !Entrance::here().is_other(&journal.head.entrance) {
-        return refused("this is the login that made it, which proves nothing: log in anew".into());
+        return refused(
+            "the changes were made from this login, so it proves nothing: confirm them from a new login"
+                .into(),
+        );
     }
     journal.confirm().map_err(Failure::failed)?;
     // At its deadline the switch waits for the lock.
     drop(lock);
     await_switch(&shelf, id)?;
     say!(
-        "{id} is confirmed: it holds until the host restarts; {} takes it back",
+        "{id} is confirmed: the changes last until the host restarts; {} undoes them",
         wanted.command("--undo", id)
     );
     Ok(Code::Done)
@@ -250,7 +252,7 @@ fn await_switch(shelf: &Shelf, id: &str) -> Result<(), Failure> {
     }
     match journal_of(shelf, id)?.standing() {
         TreatmentStanding::TakenBack => {
-            Err(Failure::failed(format!("{id} can't be confirmed: its switch has just taken it back")))
+            Err(Failure::failed(format!("{id} can't be confirmed: its switch has just undone it")))
         }
         _ => Ok(()),
     }
@@ -260,7 +262,7 @@ fn await_switch(shelf: &Shelf, id: &str) -> Result<(), Failure> {
 pub fn persist(wanted: &TreatmentArgs, id: &str) -> Result<PersistReport, Failure> {
     needs_root()?;
     if is_apart() && wanted.system == Path::new("/") {
-        let message = "this is a container or a network namespace, and its settings end with it: put them into the configuration that creates it";
+        let message = "this is a container or a network namespace, and its settings end with it: put the settings into the configuration that creates it";
         return Err(Failure::failed(message.into()));
     }
     let shelf = Shelf::having(&wanted.state, id).map_err(Failure::failed)?;
@@ -274,7 +276,7 @@ pub fn persist(wanted: &TreatmentArgs, id: &str) -> Result<PersistReport, Failur
     }
     if journal.is_of_earlier_start() && journal.kept().is_empty() {
         return Err(Failure::failed(format!(
-            "the host has restarted since, which took {id} back: apply it again"
+            "the host has restarted since, which undid {id}: apply the changes again"
         )));
     }
     let ports = PresentPorts::of(&journal, &mut LiveControls);
@@ -309,7 +311,7 @@ pub fn undo(wanted: &TreatmentArgs, id: &str) -> Result<UndoReport, Failure> {
     // The settings are restored also if a file stays.
     let forgotten = recalled.and(system.forget(&shelf, &mut journal)).map_err(|why| {
         let end = format!(
-            "which would set {id} again when the host starts: run --undo {id} again when it can be written"
+            "which would set {id} again when the host starts: run --undo {id} again when the file can be written"
         );
         Failure::failed(format!("{why}, {end}"))
     });
@@ -323,7 +325,7 @@ pub fn undo(wanted: &TreatmentArgs, id: &str) -> Result<UndoReport, Failure> {
     let may_be_here = is_here(&journal) || journal.is_of_earlier_start() && !is_apart();
     if !may_be_here {
         let message = format!(
-            "{id} was applied in the network namespace {}, and this is another one: run it there",
+            "{id} was applied in the network namespace {}, and this is another one: run this command there",
             journal.head.place.namespace
         );
         return Err(Failure::failed(message));
@@ -336,10 +338,10 @@ pub fn undo(wanted: &TreatmentArgs, id: &str) -> Result<UndoReport, Failure> {
     forgotten.map(|()| undo_report(&journal, ends))
 }
 
-/// Undoes and names what earlier ends had to leave to this treatment.
+/// Finishes the undoing of earlier treatments that had to leave settings to this treatment, and reports their names.
 pub fn tell_others(shelf: &Shelf, journal: &TreatmentJournal) {
     for id in course::catch_up(shelf, journal, &mut LiveControls) {
-        tell!("linerate: what was left of {id} is taken back now, too");
+        tell!("linerate: the rest of {id} is undone now, too");
     }
 }
 
@@ -355,7 +357,7 @@ fn named(shelf: &Shelf, journal: &TreatmentJournal, step: usize, end: WayBack) -
         WayBack::Left(why) if why.contains(course::OTHERS) => {
             let later = shelf.all().0.into_iter().rev().find(has_it);
             let by = |later: TreatmentJournal| {
-                format!("{0} has changed it since then: --undo {0} restores it for both", later.id)
+                format!("{0} has changed the setting since then: --undo {0} restores it for both", later.id)
             };
             WayBack::Left(later.map_or(why, by))
         }
@@ -363,13 +365,13 @@ fn named(shelf: &Shelf, journal: &TreatmentJournal, step: usize, end: WayBack) -
     }
 }
 
-/// Says that a journal is damaged, unless nothing depends on it any more.
+/// Reports that a journal is damaged, unless nothing depends on it any more.
 pub fn tell_damage(journal: &TreatmentJournal) {
     let is_past =
         journal.standing() == TreatmentStanding::TakenBack && course::outstanding(journal).is_empty();
     if journal.is_damaged() && !is_past {
         tell!(
-            "linerate: the journal of {} is damaged; what it has lost is taken from the plan in its first line",
+            "linerate: the journal of {} is damaged; the plan in its first line replaces the lost lines",
             journal.id
         );
     }
@@ -426,7 +428,7 @@ pub fn applied(wanted: &TreatmentArgs) -> Result<AppliedReport, Failure> {
     Ok(AppliedReport { r#type: "doctor-applied".into(), schema: 1, host: HERE.into(), treatments, unread })
 }
 
-/// A treatment that was undone, of which nothing else is known.
+/// A treatment that was undone; nothing else is known about it.
 fn past_treatment(unread: &UnreadJournal) -> AppliedTreatment {
     AppliedTreatment {
         id: unread.id.clone(),

@@ -36,8 +36,9 @@ const MOST: u64 = 86_400;
 pub struct TreatmentArgs {
     /// Make the changes that the findings propose
     ///
-    /// It shows them, asks, and undoes them after 60 s, unless you confirm them from a new login. Needs root, also on
-    /// another host: --agent-command 'sudo linerate'. With --path: at both ends; keeps them only if the path gets faster.
+    /// linerate shows the changes, asks, and undoes them after 60 s, unless you confirm them from a new login. Needs root,
+    /// also on another host: --agent-command 'sudo linerate'. With --path: changes both ends, and keeps the changes only if
+    /// the path gets faster.
     #[arg(long, conflicts_with_all = ["root", "list", "fail_on", "metrics"])]
     pub apply: bool,
     /// With --apply: only show the changes
@@ -46,7 +47,7 @@ pub struct TreatmentArgs {
     /// With --apply: don't ask
     #[arg(short, long, requires = "apply")]
     pub yes: bool,
-    /// Only these checks, with notes; with --apply: only their changes
+    /// Show only these checks, and their notes; with --apply: only their changes
     #[arg(long, value_name = "CHECK,...", value_delimiter = ',', value_parser = known_check)]
     pub only: Vec<String>,
     /// With --apply: also raise MTUs
@@ -59,14 +60,14 @@ pub struct TreatmentArgs {
     pub from_plan: Option<PathBuf>,
     /// With --apply --path: keep only the changes that the path needs
     ///
-    /// It also measures the path without each single change.
+    /// linerate also measures the path without each single change.
     #[arg(long, requires = "apply", requires = "path")]
     pub each: bool,
     /// Seconds until unconfirmed changes are undone
     #[arg(long, value_name = "SECONDS", requires = "apply", default_value_t = 60,
           value_parser = clap::value_parser!(u64).range(LEAST..=MOST))]
     pub confirm_within: u64,
-    /// Keep the changes of ID until a restart; from a new login
+    /// From a new login: keep the changes of ID until a restart
     #[arg(long, value_name = "ID", value_parser = NonEmptyStringValueParser::new(), conflicts_with_all = ["apply", "path", "root", "list", "fail_on", "metrics"])]
     pub confirm: Option<String>,
     /// Keep the confirmed changes of ID after a restart of the host
@@ -86,7 +87,7 @@ pub struct TreatmentArgs {
     /// The directory of the journals
     #[arg(long, value_name = "DIR", default_value = USUAL)]
     pub state: PathBuf,
-    /// The directory of etc, run and usr, for --persist
+    /// The directory that contains etc, run and usr, for --persist
     #[arg(long, value_name = "DIR", default_value = "/")]
     pub system: PathBuf,
 }
@@ -134,7 +135,7 @@ struct StepReport {
     step: PlannedStep,
     /// The value that was read after the change.
     holds: Option<String>,
-    /// The reason why it was not made.
+    /// The reason why the change wasn't made.
     refused: Option<String>,
 }
 
@@ -145,7 +146,7 @@ struct UndoReport {
     schema: u32,
     host: String,
     id: String,
-    /// Names of settings that have their former values.
+    /// Names of settings that have their former values again.
     restored: Vec<String>,
     left: Vec<LeftOut>,
 }
@@ -228,7 +229,7 @@ pub fn hint(findings: &[Finding], hosts: &[OsString], path: &[OsString], reach: 
     let count = show::counted(settings.len(), "setting");
     let hint = || {
         format!(
-            "linerate can change {count}: linerate doctor --apply --plan{of_path}{}{reach}; commands above last until a restart",
+            "linerate can change {count}: linerate doctor --apply --plan{of_path}{}{reach}; changes by the commands above last until a restart",
             names.collect::<String>()
         )
     };
@@ -255,7 +256,7 @@ pub fn run(args: &DoctorArgs) -> Result<Code, Failure> {
     let here = [OsString::from(HERE)];
     let hosts = if args.hosts.is_empty() { &here[..] } else { &args.hosts };
     if args.treatment.from_plan.is_some() && hosts.len() > 1 {
-        return Err(Failure::usage("--from-plan is the plan of one host".into()));
+        return Err(Failure::usage("--from-plan takes the plan of exactly one host".into()));
     }
     let mut worst = Code::Done;
     for host in hosts {
@@ -310,7 +311,7 @@ fn apply(args: &DoctorArgs, host: &OsStr, plan: PlanReport) -> Result<Code, Fail
     let report = if host == HERE { here::apply(wanted, plan) } else { far::apply(args, host, &plan) }?;
     let dropped = dropped(&shown, &report);
     print(args, &report, |report| show::treatment(report, &dropped, &confirming(args, report)));
-    // All steps of a file were asked for.
+    // A file asks for all of its steps.
     let is_left = wanted.from_plan.is_some() && !report.left.is_empty();
     let is_whole = dropped.is_empty() && !is_left && report.steps.iter().all(|step| step.holds.is_some());
     Ok(if is_whole { Code::Done } else { Code::Some })

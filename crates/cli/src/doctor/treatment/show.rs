@@ -11,9 +11,9 @@ use super::{AppliedReport, PersistReport, PlanReport, StepReport, TreatmentRepor
 use crate::common::failure::Failure;
 use crate::doctor::brief::{FEW, kind};
 
-/// The reach of the printed commands.
-const OF_THIS_START: &str = "\nThe commands that undo name ports and interrupts as they are now: they hold until the host restarts or a port gets\n\
-                             another name. linerate doctor --undo finds ports also then.";
+/// A remark about the period for which the printed commands are valid.
+const OF_THIS_START: &str = "\nThe undo commands use the present names of ports and numbers of interrupts: they are valid until the host restarts or a port\n\
+                             is renamed. linerate doctor --undo finds ports after that, too.";
 
 /// The changes that would be made, and those that wouldn't.
 pub fn plan(plan: &PlanReport) -> String {
@@ -33,7 +33,7 @@ pub fn plan(plan: &PlanReport) -> String {
     }
     left(&mut out, &plan.left);
     if !plan.advice.is_empty() {
-        line(&mut out, &format!("\nto be done by you: {}", plan.advice.join(", ")));
+        line(&mut out, &format!("\nto be done by hand: {}", plan.advice.join(", ")));
     }
     out.trim_end().to_owned()
 }
@@ -139,10 +139,10 @@ pub fn undo(report: &UndoReport) -> String {
     }
     let restored = counted(report.restored.len(), "setting");
     match (report.restored.len(), report.left.len()) {
-        (0, 0) => line(&mut out, &format!("{}: nothing of {} was left to take back", report.host, report.id)),
-        (_, 0) => line(&mut out, &format!("{}: {} is taken back, {restored}", report.host, report.id)),
+        (0, 0) => line(&mut out, &format!("{}: nothing of {} was left to undo", report.host, report.id)),
+        (_, 0) => line(&mut out, &format!("{}: {} is undone, {restored}", report.host, report.id)),
         (_, count) => {
-            line(&mut out, &format!("{}: {restored} of {} taken back, {count} not", report.host, report.id));
+            line(&mut out, &format!("{}: {restored} of {} undone, {count} not", report.host, report.id));
         }
     }
     out.trim_end().to_owned()
@@ -163,10 +163,10 @@ pub fn applied(report: &AppliedReport) -> String {
     }
     for treatment in &report.treatments {
         let standing = match treatment.standing {
-            TreatmentStanding::Applying => "cut off",
+            TreatmentStanding::Applying => "interrupted",
             TreatmentStanding::Unconfirmed => "not confirmed yet",
             TreatmentStanding::Confirmed => "confirmed",
-            TreatmentStanding::TakenBack => "taken back",
+            TreatmentStanding::TakenBack => "undone",
         };
         let left = &treatment.left;
         let standing = match left.as_slice() {

@@ -1,4 +1,4 @@
-//! Undoes the treatments of this host that nobody confirmed in time, where their switches are gone.
+//! Undoes the treatments of this host that nobody confirmed in time and whose switches are gone.
 
 use linerate_treat::LiveControls;
 use linerate_treat::course::{self, TakenBy, WayBack};
@@ -21,13 +21,13 @@ pub fn sweep(wanted: &TreatmentArgs) -> Vec<String> {
     let due: Vec<String> = shelf.all().0.into_iter().filter(is_due).map(|journal| journal.id).collect();
     for id in &due {
         if let Err(why) = sweep_one(wanted, &shelf, id) {
-            tell!("linerate: {id} wasn't confirmed, and can't be taken back: {why}");
+            tell!("linerate: {id} wasn't confirmed, and can't be undone: {why}");
         }
     }
     due
 }
 
-/// True if a restart of the host has undone it, as far as its journal says.
+/// True if a restart of the host has undone the treatment, according to its journal.
 fn is_past(journal: &TreatmentJournal) -> bool {
     journal.is_of_earlier_start()
         && journal.standing() != TreatmentStanding::TakenBack
@@ -45,14 +45,17 @@ fn sweep_one(wanted: &TreatmentArgs, shelf: &Shelf, id: &str) -> Result<(), Stri
         return Ok(());
     }
     tell_damage(&journal);
-    let why =
-        if journal.is_damaged() { "has lost whether it was confirmed" } else { "wasn't confirmed in time" };
+    let why = if journal.is_damaged() {
+        "has a damaged journal that doesn't show whether it was confirmed"
+    } else {
+        "wasn't confirmed in time"
+    };
     shelf.reach_back(&mut journal);
     let ends = course::take_back(&mut journal, &mut LiveControls, TakenBy::NextRun)?;
     tell_others(shelf, &journal);
     let restored = ends.iter().filter(|(_, end)| *end == WayBack::Restored).count();
     let restored = show::counted(restored, "setting");
-    tell!("linerate: {id} {why}, and was taken back now: {restored}");
+    tell!("linerate: {id} {why}, and was undone now: {restored}");
     for (step, end) in ends {
         if let WayBack::Left(why) = end {
             tell!("linerate: {} couldn't be restored: {why}", journal.head.steps[step].setting);
