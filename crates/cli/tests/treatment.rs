@@ -424,7 +424,7 @@ fn after_a_restart_only_what_was_kept_is_taken_back() {
     host.doctor(&[&["--undo", &id], &system[..]].concat())
         .end()
         .exits(1)
-        .says(&["another one: run it there"]);
+        .says(&["another one: run this command there"]);
     assert!(!own.exists(), "it isn't set at the next start");
 }
 

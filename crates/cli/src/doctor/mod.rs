@@ -370,7 +370,7 @@ impl Needed {
 fn no_host(name: &str) -> Failure {
     let name = printable(name.as_bytes());
     let message = format!(
-        "reading {name}: it contains no facts of a host; name a directory with proc and sys, or a snapshot that \
+        "reading {name}: the file or directory holds no facts of a host; name a directory with proc and sys, or a snapshot that \
          linerate facts --snapshot wrote"
     );
     Failure(message, Code::Failed)

@@ -175,7 +175,7 @@ fn a_plan_is_for_its_host_and_for_what_checks_propose() {
     let file = |of: &str, steps: &[Value]| planned_for(of, host.directory.path(), of, steps);
     let (ours, theirs) = (file("local", &[forward]), file("root@far", &[sack]));
     let apply = |plan: &Path| host.doctor(&["--apply", "--yes", "--from-plan", plan.to_str().unwrap()]).end();
-    apply(&theirs).exits(2).says(&["is a plan of far, and not of local"]);
+    apply(&theirs).exits(2).says(&["is a plan of far, not of local"]);
     let run = apply(&ours).exits(3);
     for part in ["net.ipv4.ip_forward: no check proposes to change it", "nothing was changed"] {
         assert!(run.out.contains(part), "{part}: {run}");
