@@ -39,7 +39,7 @@ struct TakenPorts {
     beside: Option<BesidePort>,
 }
 
-/// `None` if any port may carry the packets. Packets may arrive by other ports than those by which they leave.
+/// `None` if any port may carry the packets. Packets may arrive over other ports than those over which they leave.
 fn taken(facts: &Facts) -> Option<TakenPorts> {
     let (all, route) = (facts.ports.known()?, facts.route.known()?);
     let out = with_lower(used(route, facts), all)?;
@@ -86,7 +86,7 @@ fn with_lower<'a>(names: &[String], all: &'a [Port]) -> Option<Vec<&'a Port>> {
     found.iter().any(|port| is_end(port)).then_some(found)
 }
 
-/// All next hops, unless the kernel has all packets between two hosts take the same.
+/// All next hops, unless the kernel sends all packets between two hosts over the same one.
 fn used<'a>(route: &'a TakenRoute, facts: &Facts) -> &'a [String] {
     if is_one_hop(route, facts) || route.ways.len() < 2 { &route.ports } else { &route.ways }
 }
@@ -186,9 +186,13 @@ mod tests {
         assert_eq!((names(&fast), fastest(&fast)), (vec!["eth0", "eth1"], Some(100e9)));
         let slow = by("eth1", &["eth0"]);
         assert_eq!((names(&slow), fastest(&slow)), (vec!["eth0", "eth1"], Some(1e9)));
-        assert_eq!(beside(&slow).as_deref(), Some("eth1"), "only what is sent back takes it");
+        assert_eq!(beside(&slow).as_deref(), Some("eth1"), "only the packets sent back take this port");
         let any = by("eth0", &["lo"]);
-        assert_eq!((names(&any), beside(&any)), (names(&fixture("bond-layer2")), None), "any may lead to it");
+        assert_eq!(
+            (names(&any), beside(&any)),
+            (names(&fixture("bond-layer2")), None),
+            "any port may lead to the host"
+        );
     }
 
     #[test]

@@ -29,8 +29,8 @@ pub fn examine_path_and_ends(path: &Path<'_>) -> Vec<Finding> {
     ordered(explained(once_on_path(found, path), path))
 }
 
-/// The finding without the changes that its host can't make: sysctls that belong to a container's host, or that only the start of a
-/// container sets.
+/// The finding without the changes that its host can't make: sysctls that belong to a container's host, or that can only be
+/// set when the container is started.
 fn possible(mut finding: Finding, hosts: &[Host<'_>]) -> Finding {
     let key = |remedy: &Remedy| match &remedy.setting {
         Setting::Sysctl { key } => Some(key.clone()),
@@ -64,7 +64,7 @@ fn is_of_namespace(key: &str) -> bool {
     is_tcps || key == "net.core.somaxconn"
 }
 
-/// The way in which a container gets sysctls of its own.
+/// The fix in words that sets a container's own sysctls.
 fn at_start(remedies: &[Remedy]) -> String {
     let part = |remedy: &Remedy| {
         let command = remedy.setting.command(&remedy.new);

@@ -18,7 +18,7 @@ pub struct Explanation {
     pub formulas: Vec<SharedFormula>,
     /// When a finding costs nothing.
     pub wrong: String,
-    /// What the check can't find.
+    /// Causes that the check can't find.
     pub misses: String,
     /// The commands that show the facts.
     pub by_hand: String,
@@ -36,9 +36,9 @@ pub enum Decision {
 /// A formula that several checks use.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SharedFormula {
-    /// Its name in the sections.
+    /// The formula's name in the sections.
     pub name: String,
-    /// The formula, or its words.
+    /// The formula, or a description in words.
     pub says: String,
     /// Its source.
     pub source: String,

@@ -17,22 +17,22 @@ const MINOR: f64 = 0.01;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
-    /// No cost that can be computed: good to know.
+    /// A cost below 1 %, a cost only for some tools or paths, or a cost that can't be computed.
     Note,
-    /// From 1 %, or a risk.
+    /// A cost from 1 % on, or a risk.
     Minor,
-    /// From 15 %.
+    /// A cost from 15 % on.
     Major,
-    /// From 50 %.
+    /// A cost from 50 % on.
     Critical,
 }
 
 /// The direction in which a limit slows a host's packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Way {
-    /// Only what the host sends.
+    /// Only packets that the host sends.
     Sends,
-    /// Only what the host receives.
+    /// Only packets that the host receives.
     Receives,
 }
 
@@ -49,7 +49,7 @@ impl Way {
 /// A document behind a check's advice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Citation {
-    /// Title and section.
+    /// Title and section of the document.
     pub name: &'static str,
     /// Address.
     pub url: &'static str,
@@ -64,14 +64,14 @@ pub struct Finding {
     pub host: String,
     /// The port, file system or tool concerned.
     pub place: Option<String>,
-    /// Its severity.
+    /// The severity of the finding.
     pub severity: Severity,
-    /// One short sentence.
+    /// The finding in one short sentence.
     pub title: String,
-    /// The only direction that it slows; none for both, or if that isn't known.
+    /// The only direction that the limit slows; `None` if the limit slows both, or if the direction isn't known.
     #[serde(skip)]
     pub way: Option<Way>,
-    /// Facts behind it, one a line.
+    /// The facts that show the finding, one a line.
     pub evidence: Vec<String>,
     /// The remaining rate, in bits a second.
     pub ceiling: Option<f64>,
@@ -103,7 +103,7 @@ impl Severity {
         }
     }
 
-    /// Its stable name.
+    /// The severity's stable name.
     pub fn name(self) -> &'static str {
         match self {
             Self::Critical => "critical",
@@ -171,7 +171,7 @@ impl Finding {
         self
     }
 
-    /// The only direction that it slows.
+    /// Sets the only direction that the limit slows.
     pub(crate) fn only(self, way: Way) -> Self {
         Self { way: Some(way), ..self }
     }
@@ -197,7 +197,7 @@ impl Finding {
         self
     }
 
-    /// The same, but without such changes it sets these words as the fix.
+    /// Like the function above, but without such changes it sets these words as the fix.
     pub fn remedied_or(self, remedies: impl IntoIterator<Item = Remedy>, words: &str) -> Self {
         let finding = self.remedied(remedies);
         if finding.remedies.is_empty() { finding.fix(words) } else { finding }

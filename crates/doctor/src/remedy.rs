@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 pub use command::{commands, undo_commands};
 pub(crate) use command::{handle, noted};
 
-/// The longest name of a port (IFNAMSIZ, without its final 0).
+/// The longest name of a port (IFNAMSIZ, without the final 0).
 const LONGEST_PORT: usize = 15;
 /// The trees of sysctls that may be changed.
 const TREES: [&str; 2] = ["net.", "vm."];
@@ -90,7 +90,7 @@ pub enum Setting {
     },
     /// The frequency governor of all processors; if they differ, each with its processors: `powersave 0-3 ondemand 4`.
     Governor,
-    /// A number by which a governor works. A governor forgets it when another one takes its place.
+    /// A tunable number of a governor. The kernel forgets the number when another governor replaces this one.
     Tunable {
         /// `ondemand`.
         governor: String,
@@ -101,7 +101,7 @@ pub enum Setting {
     },
     /// The processors that may serve an interrupt: a list such as `0-3,8`.
     IrqAffinity {
-        /// Its number.
+        /// The interrupt's number.
         irq: u32,
     },
     /// Bytes of a port's largest packet.
@@ -136,23 +136,23 @@ pub enum Queues {
 /// One change of a setting that a finding proposes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Remedy {
-    /// The host, by the user's name.
+    /// The user's name for the host.
     pub host: String,
     /// The setting.
     pub setting: Setting,
-    /// Its value when the facts were read.
+    /// The setting's value when the facts were read.
     pub now: String,
     /// The proposed value.
     pub new: String,
 }
 
 impl Remedy {
-    /// A change of the host at which a check looks; `None` if nothing would change, a number would fall, or the value isn't one of
-    /// those that checks may propose.
+    /// A change of the host that a check examines; `None` if nothing would change, a number would fall, or checks may not
+    /// propose the value.
     pub fn of(setting: Setting, now: impl fmt::Display, new: impl fmt::Display) -> Option<Self> {
         let (now, new) = (now.to_string(), new.to_string());
         let is_better = !setting.is_same(&now, &new) && !setting.lowers(&now, &new);
-        // The check has looked at the memory.
+        // The check has already compared the value with the host's memory.
         (is_better && setting.judge(&now, &new, None).is_ok()).then(|| Self {
             host: String::new(),
             setting,
@@ -161,7 +161,7 @@ impl Remedy {
         })
     }
 
-    /// A change of a sysctl; `None` also if it isn't one of those that checks may propose.
+    /// A change of a sysctl; `None` also if checks may not propose to change this sysctl.
     pub fn sysctl(key: &str, now: impl fmt::Display, new: impl fmt::Display) -> Option<Self> {
         Self::of(Setting::Sysctl { key: key.into() }, now, new).filter(|remedy| remedy.setting.is_proposed())
     }
@@ -173,7 +173,8 @@ impl Remedy {
 }
 
 impl Setting {
-    /// True if its names are ones that a kernel can have, and don't lead to other files. Settings from elsewhere must pass this check.
+    /// True if the setting's names are valid in a kernel, and don't lead to other files. Settings from elsewhere must pass
+    /// this check.
     pub fn is_sound(&self) -> bool {
         match self {
             Self::Sysctl { key } => is_key(key),
@@ -190,7 +191,7 @@ impl Setting {
         }
     }
 
-    /// True if a check may propose to change it. Numbers of governors are only restored.
+    /// True if a check may propose to change the setting. Numbers of governors are only restored.
     pub fn is_proposed(&self) -> bool {
         match self {
             Self::Sysctl { key } => proposed::SYSCTLS.contains(&key.as_str()),
@@ -199,12 +200,12 @@ impl Setting {
         }
     }
 
-    /// True if only the kernel sets it, as a side effect of other settings.
+    /// True if only the kernel changes the setting, as a side effect of other settings.
     pub fn is_derived(&self) -> bool {
         matches!(self, Self::Quantum { .. })
     }
 
-    /// The port that it belongs to.
+    /// The port to which the setting belongs.
     pub fn port(&self) -> Option<&str> {
         match self {
             Self::Ring { port, .. }
@@ -221,7 +222,7 @@ impl Setting {
         }
     }
 
-    /// The same setting of another port; itself if it has none.
+    /// The same setting of another port; unchanged if the setting has no port.
     #[must_use]
     pub fn of_port(mut self, name: &str) -> Self {
         match &mut self {

@@ -1,44 +1,45 @@
-//! One cause, one finding: of two checks that see the same cause, one names it. What the other finds becomes a sentence of that finding,
-//! or a note.
+//! One cause, one finding: of two checks that find the same cause, one check reports it. The other check's finding becomes a
+//! sentence of that finding, or a note.
 
 use crate::cause::{RATE, is_against, is_close};
 use crate::limiter::Limiter;
 use crate::{Finding, Path, Severity};
 
-/// A check that may see what another check names.
+/// A check that may find effects of a cause that another check reports.
 struct Effect {
     check: &'static str,
-    /// The end of its places, if only some of its findings are meant.
+    /// The ending of the findings' places, if the rule applies only to some findings of the check.
     part: &'static str,
-    /// The checks that name the cause.
+    /// The checks that report the cause.
     causes: &'static [&'static str],
     at: At,
     becomes: Becomes,
 }
 
-/// Where the finding of the cause must be.
+/// The place of the cause's finding, relative to the effect's.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum At {
     /// At the same port, disk or tool of the same host.
     Place,
-    /// The same, if the advice of the effect's finding is to see that of the cause.
+    /// At the same place, if the effect's advice refers to the cause's finding.
     Advice,
     /// On the same host.
     Host,
     /// At an end of the path, in the measured direction.
     End,
-    /// The same, or between the ends; with a ceiling near the measured rate. Without one it explains only a loss.
+    /// At an end in the measured direction, or between the ends; with a ceiling near the measured rate. A cause without a ceiling
+    /// explains only a loss.
     Limit,
     /// Between the ends, one of which has the effect.
     Path,
 }
 
-/// What becomes of the effect's finding.
+/// The form in which the effect's finding is reported.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Becomes {
     /// A sentence of the cause's finding, because its advice would be the same, or would undo the other.
     Sentence,
-    /// A note that names the cause, because it tells a measurement or has advice of its own.
+    /// A note that names the cause, because the effect's finding reports a measurement or has advice of its own.
     Note,
 }
 
@@ -48,12 +49,12 @@ const COUNTED: &str = "reports the cause, and is counted instead of this finding
 use At::{Advice, End, Host, Limit, Place};
 use Becomes::{Note, Sentence};
 
-/// Findings that one queue or one processor is too little for.
+/// Findings that one queue or one processor has too much work.
 const QUEUES: &[&str] =
     &["irq-one-cpu", "queues-vs-cores", "virtio-one-queue", "vmxnet3-one-queue", "rps-off-one-queue"];
 /// Findings whose advice is more queues.
 const MORE_QUEUES: &[&str] = &["queues-vs-cores", "virtio-one-queue", "vmxnet3-one-queue"];
-/// Limits that a measured rate shows: nothing else is to be looked for.
+/// Limits that a measured rate confirms: no other cause is needed.
 const LIMITS: &[&str] = &[
     "rate-limit",
     "vf-rate",
@@ -128,7 +129,7 @@ impl Effect {
                 continue;
             };
             let causes = findings.iter_mut().filter(|cause| self.explains(cause, &effect, path));
-            // Of equal ones the first.
+            // Among equal findings the first one is chosen.
             let worst =
                 causes.reduce(|worst, other| if other.severity > worst.severity { other } else { worst });
             let Some(cause) = worst else { continue };
@@ -147,7 +148,7 @@ impl Effect {
         finding.check == self.check && place.ends_with(self.part)
     }
 
-    /// True if `cause` names the cause of `effect`. A note explains no more than a note, and an effect nothing.
+    /// True if `cause` reports the cause of `effect`. A note explains only notes, and an effect explains nothing.
     fn explains(&self, cause: &Finding, effect: &Finding, path: Option<&Path<'_>>) -> bool {
         let is_enough = cause.severity > Severity::Note || effect.severity == Severity::Note;
         let is_there = match (self.at, path) {
@@ -166,7 +167,7 @@ impl Effect {
     }
 }
 
-/// Takes an effect up into the finding of its cause, which is as bad as its worst effect.
+/// Adds an effect to the finding of its cause. The cause gets the severity of its worst effect.
 fn hold(cause: &mut Finding, effect: &Finding) {
     cause.evidence.push(format!("{} has the same cause: {}", effect.check, effect.title));
     if effect.severity > cause.severity {
@@ -178,7 +179,8 @@ fn hold(cause: &mut Finding, effect: &Finding) {
     }
 }
 
-/// Gives the effect's changes to a cause that only somebody else can remove, as a hypervisor's owner: they help until then.
+/// Gives the effect's changes to a cause that only somebody else, such as the hypervisor's owner, can remove: the changes
+/// help until then.
 fn lend(cause: &mut Finding, effect: &Finding) {
     let (Some(own), Some(now)) = (&cause.fix, &effect.fix) else { return };
     cause.fix = Some(format!("{now}; better: {own}"));
@@ -196,7 +198,7 @@ fn is_noted(finding: &Finding) -> bool {
     finding.evidence.first().is_some_and(|line| line.ends_with(COUNTED))
 }
 
-/// The port, disk or tool of a finding, without the part of it that is concerned.
+/// The port, disk or tool of a finding, without the name of a part of it.
 fn spot(finding: &Finding) -> Option<&str> {
     finding.place.as_deref().and_then(|place| place.split(' ').next())
 }
@@ -252,7 +254,7 @@ mod tests {
         }
     }
 
-    /// One shaper: neither the loss that it causes nor the rate that it leaves is a second finding.
+    /// One shaper: neither the loss that the shaper causes nor the rate that it allows is a second finding.
     #[test]
     fn a_shaper_is_told_once() {
         let shaped = edited("stock-10g", "eno1", |port| {
@@ -278,7 +280,7 @@ mod tests {
             "{told}"
         );
         assert_eq!(severity(&all, "path-loss"), Some(Severity::Note));
-        // Ten times the measured rate, or the other way, it isn't what was felt.
+        // A limit of ten times the measured rate, or a limit in the other direction, isn't the cause.
         let elsewhere = on_path(&fixture("stock-10g"), &shaped, measured);
         assert_eq!(severity(&elsewhere, "path-rate"), Some(Severity::Note), "by the loss");
         assert_eq!(severity(&elsewhere, "path-loss"), Some(Severity::Critical));
@@ -337,7 +339,11 @@ mod tests {
             port.policers = Fact::Known(Policers { outwards: Some(100_000_000), ..Policers::default() });
         });
         let back = on_path(&fixture("stock-10g"), &policed, measured);
-        assert_eq!(severity(&back, "path-loss"), Some(Severity::Critical), "it polices the way back");
+        assert_eq!(
+            severity(&back, "path-loss"),
+            Some(Severity::Critical),
+            "the policer limits the other direction"
+        );
     }
 
     #[test]
@@ -357,7 +363,7 @@ mod tests {
         }
     }
 
-    /// More queues are better than RPS, where somebody can give them.
+    /// More queues are better than RPS, if somebody can add them.
     #[test]
     fn of_a_queue_and_its_remedy_the_remedy_that_can_be_had_is_told() {
         let names = |name: &str| -> Vec<(&str, bool)> {
@@ -370,7 +376,7 @@ mod tests {
         assert_eq!(names("virtio-one-queue"), [("virtio-one-queue", false), ("rps-off-one-queue", true)]);
     }
 
-    /// What the guest can change stays among the changes that a program makes.
+    /// Changes that the guest can make stay among the changes that a program makes.
     #[test]
     fn a_cause_that_others_must_remove_has_what_helps_until_then() {
         let facts = fixture("virtio-one-queue");
@@ -411,7 +417,7 @@ mod tests {
         );
     }
 
-    /// Windows of 64 KiB: the buffers are no second cause, nor is the rate.
+    /// Windows of 64 KiB: neither the buffers nor the rate are a second cause.
     #[test]
     fn windows_that_are_not_scaled_are_told_once() {
         let unscaled = changed("stock-10g", |facts| facts.tcp.window_scaling = Fact::Known(false));

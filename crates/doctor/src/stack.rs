@@ -1,5 +1,5 @@
-//! A device with the ports above it, up to the one that has the address. Each has an MTU of its own, and none can be larger than that of
-//! the port below.
+//! A device with the ports above it, up to the one that has the address. Each port has its own MTU, which can't be larger
+//! than that of the port below.
 
 use linerate_host::Facts;
 use linerate_host::facts::Port;
@@ -17,20 +17,20 @@ const PLAIN: [&str; 3] = ["vlan", "macvlan", "ipvlan"];
 pub(crate) struct Stack<'a> {
     /// The device, or the bond or team that gives its MTU to it, and the ports above.
     pub ports: Vec<&'a Port>,
-    /// What is above the last of them.
+    /// The ports above the last port of the stack.
     pub top: Top<'a>,
 }
 
-/// What is above the last port of a stack.
+/// The ports above the last port of a stack.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Top<'a> {
-    /// Nothing: it has the address.
+    /// No port: the last port has the address.
     Address,
     /// A bridge that has other ports too. It takes the lowest MTU of its ports (br_mtu_auto_adjust() in net/bridge/br_if.c).
     Bridge(&'a str),
-    /// Several ports; any may carry the data.
+    /// Several ports, each of which may carry the data.
     Several(Vec<&'a str>),
-    /// A port of which nothing is known.
+    /// A port about which nothing is known.
     Unknown(&'a str),
 }
 
@@ -62,7 +62,7 @@ impl<'a> Stack<'a> {
         None
     }
 
-    /// True if a port of it sends larger packets than the port below takes.
+    /// True if a port of the stack sends larger packets than the port below accepts.
     pub(crate) fn is_mismatched(&self) -> bool {
         self.ports.windows(2).any(|pair| matches!(pair, [lower, upper] if upper.mtu.get() > lower.mtu.get()))
     }
@@ -85,7 +85,7 @@ fn next<'a>(host: &Host<'a>, port: &'a Port) -> Step<'a> {
     }
 }
 
-/// The step to the ports that stand on this one.
+/// The step to the ports directly above this one.
 fn over<'a>(facts: &'a Facts, port: &Port) -> Step<'a> {
     let all = facts.ports.known().into_iter().flatten();
     let uppers: Vec<&Port> = all.filter(|upper| is_up(upper) && lower(upper) == Some(&port.name)).collect();
@@ -96,7 +96,7 @@ fn over<'a>(facts: &'a Facts, port: &Port) -> Step<'a> {
     }
 }
 
-/// The port on which a port stands, if its packets are no larger there than its own.
+/// The port directly below a port, if the packets don't become larger there.
 fn lower(port: &Port) -> Option<&String> {
     let stands = |layer: &'_ linerate_host::facts::PortLayer| {
         !layer.is_elsewhere && layer.kind.as_deref().is_some_and(|kind| PLAIN.contains(&kind))
@@ -105,7 +105,7 @@ fn lower(port: &Port) -> Option<&String> {
     port.vlan.known().map(|vlan| &vlan.lower).or(below)
 }
 
-/// A port with those on which it stands, the lowest first.
+/// A port and the ports below it, the lowest first.
 pub(crate) fn with_lower<'a>(facts: &'a Facts, port: &'a Port) -> Vec<&'a Port> {
     let mut ports = vec![port];
     while let Some(below) = ports.last().and_then(|port| facts.port(lower(port)?)) {

@@ -23,9 +23,9 @@ pub enum Need {
 /// One host.
 #[derive(Clone, Copy, Debug)]
 pub struct Host<'a> {
-    /// The user's name for it.
+    /// The user's name for the host.
     pub name: &'a str,
-    /// Its facts.
+    /// The host's facts.
     pub facts: &'a Facts,
     /// The rate that its transfers should reach.
     pub need: Need,
@@ -157,13 +157,13 @@ impl<'a> Host<'a> {
         }
     }
 
-    /// The same, and the host's needed rate if the port's speed is unreadable.
+    /// The rate that one port needs, or the host's needed rate if the port's speed is unreadable.
     pub(crate) fn need_of(&self, port: &Port) -> f64 {
         self.rate_of(port).unwrap_or_else(|| self.rate())
     }
 
     /// True for a port in a guest that reports the speed of the physical card, which the host and its other guests use too: Hyper-V's,
-    /// and virtual functions. How much of it is this guest's isn't known.
+    /// and virtual functions. This guest's share of the speed isn't known.
     pub(crate) fn is_lent(&self, port: &Port) -> bool {
         let is_guest = self.is_guest();
         let is = |port: &Port| {
@@ -256,7 +256,7 @@ pub(crate) fn is_up(port: &Port) -> bool {
     }
 }
 
-/// True for a known text that begins so.
+/// True for a known text with this beginning.
 pub(crate) fn begins(fact: &Fact<String>, name: &str) -> bool {
     fact.known().is_some_and(|value| value.starts_with(name))
 }

@@ -1,4 +1,4 @@
-//! Settings that a step changes by the way: they are read before it, and restored after it was undone.
+//! Settings that a step changes as a side effect: they are read before the step, and restored after the step was undone.
 
 use linerate_doctor::remedy::Setting;
 
@@ -12,7 +12,7 @@ const NAMED: usize = 3;
 
 /// The settings beside a step that is about to be undone.
 pub struct BesideStep {
-    /// The values that they are to have: those before the step, or somebody else's.
+    /// The values that these settings shall have: those before the step, or those that somebody else has set.
     wanted: Vec<Beside>,
     /// The settings that somebody else has changed since, as ends of sentences.
     others: Vec<String>,
@@ -53,7 +53,8 @@ fn differing(controls: &mut dyn Controls, all: &[Beside]) -> Vec<String> {
     all.iter().filter_map(back).collect()
 }
 
-/// True if the kernel has made of the same kind what only the kernel sets: what somebody has chosen instead has values of its own.
+/// True if a setting that only the kernel makes still has the same kind, such as the same discipline: an object
+/// of another kind, which somebody has chosen, has its own values.
 fn is_of_kind(controls: &mut dyn Controls, one: &Beside) -> bool {
     let kind = |value: &str| value.split_whitespace().next().map(str::to_owned);
     controls.read(&one.setting).is_ok_and(|now| kind(&now) == kind(&one.value))
@@ -69,7 +70,8 @@ fn told(differing: Vec<String>) -> Result<(), String> {
     Err(format!("it is as before, but {}{more}", named.join("; ")))
 }
 
-/// The settings beside a step, before anything is undone. If `is_careful`, those stay that somebody else has changed.
+/// The settings beside a step, before anything is undone. If `is_careful`, settings that somebody else has changed stay as
+/// they are.
 pub fn of_step(
     journal: &TreatmentJournal,
     controls: &mut MovedControls<'_>,
@@ -77,7 +79,7 @@ pub fn of_step(
     is_careful: bool,
 ) -> BesideStep {
     let mut found = BesideStep { wanted: Vec::new(), others: Vec::new() };
-    // The interrupts of a port that is gone may be another one's.
+    // The interrupts of a port that is gone may belong to another port now.
     if controls.is_gone(&journal.head.steps[step].setting) {
         return found;
     }

@@ -11,7 +11,7 @@ use crate::surroundings::Whereabouts;
 /// The most times that the settings are restored: restoring one may change another, as the number of queues
 /// changes their masks.
 const ROUNDS: usize = 3;
-/// The reason why a setting is left to somebody else.
+/// The reason why a setting isn't restored: somebody else has set it.
 pub const OTHERS: &str = "which somebody else has set since then";
 
 /// The result of making a step.
@@ -41,11 +41,11 @@ pub enum TakenBy {
     InsistingUser,
     /// The switch, at the deadline.
     Switch,
-    /// A later run, which finds that the switch is gone.
+    /// A later run, which finds that the switch no longer runs.
     NextRun,
 }
 
-/// Makes all steps. `told` gets the result of each.
+/// Makes all steps. `told` is called with the result of each step.
 ///
 /// # Errors
 /// A sentence if the journal can't be written; then the remaining steps aren't made.
@@ -127,13 +127,13 @@ pub fn take_back(
     Ok(ends)
 }
 
-/// Does the same, and gives the result of each step also if the journal can't be written.
+/// Undoes the steps too, and returns the result of each step even if the journal can't be written.
 pub fn restore_all(
     journal: &mut TreatmentJournal,
     controls: &mut dyn Controls,
     taker: TakenBy,
 ) -> (Vec<(usize, WayBack)>, Result<(), String>) {
-    // What an undoing that was cut off has changed by the way isn't somebody else's.
+    // Side effects of an undoing that was interrupted aren't somebody else's changes.
     let is_careful = taker == TakenBy::User && !journal.is_half_taken_back();
     // The settings are restored also without a journal.
     let _ = journal.note(TreatmentEvent::TakingBack);
@@ -152,8 +152,9 @@ pub fn restore_all(
     (ends.into_iter().filter(is_told).collect(), noted)
 }
 
-/// Undoes what earlier ends have left because the treatment `of` had changed it since, or something that it follows from: now that
-/// treatment is undone. Returns the identifiers of those that are undone completely now. The shelf is locked.
+/// Restores settings that the undoing of earlier treatments has left, because the treatment `of` had changed them since, or
+/// had changed a setting on which they depend: now that treatment is undone. Returns the identifiers of those that are
+/// undone completely now. The shelf is locked.
 pub fn catch_up(shelf: &Shelf, of: &TreatmentJournal, controls: &mut dyn Controls) -> Vec<String> {
     let is_related = |setting: &Setting| {
         let is_it =
@@ -200,7 +201,7 @@ pub fn outstanding(journal: &TreatmentJournal) -> Vec<usize> {
     }
     let is_by_restart =
         |event: &TreatmentEvent| matches!(event, TreatmentEvent::TakenBack { by } if by == RESTART);
-    // A restart undid everything, without an event for each step, unless files were found later that keep some.
+    // A restart undid everything, without an event for each step, unless files that keep some steps were found later.
     let is_any_kept = kept.as_ref().is_some_and(|kept| !kept.is_empty());
     if !is_any_kept && journal.events.iter().any(|stamped| is_by_restart(&stamped.event)) {
         return Vec::new();
@@ -209,7 +210,7 @@ pub fn outstanding(journal: &TreatmentJournal) -> Vec<usize> {
         journal.events.iter().rev().find_map(|stamped| match &stamped.event {
             TreatmentEvent::Restored { step: of } if *of == step => Some(true),
             TreatmentEvent::Left { step: of, .. } if *of == step => Some(false),
-            // It was set again at the start of the host, by files that couldn't be removed before.
+            // Files that couldn't be removed before have set it again at the start of the host.
             TreatmentEvent::Forgotten if kept.is_some() => Some(false),
             _ => None,
         })
@@ -229,7 +230,7 @@ fn settled(
     let mut ends: Vec<(usize, WayBack)> = Vec::new();
     for _ in 0..ROUNDS {
         let before = ends;
-        // A setting that one round has restored is this program's, whatever a later round finds.
+        // A setting that one round has restored counts as set by this program, even if a later round finds another value.
         let was_restored = |at: usize| before.get(at).is_some_and(|(_, end)| *end == WayBack::Restored);
         let taker = |at| if was_restored(at) { TakenBy::InsistingUser } else { taker };
         ends = (0..)
@@ -254,8 +255,8 @@ fn in_order_back(journal: &TreatmentJournal, mut steps: Vec<usize>) -> Vec<usize
     steps
 }
 
-/// Steps without an event, whose new values hold nevertheless, in a treatment that was cut off: the end of its journal may
-/// be lost. The last one comes first.
+/// Steps without an event, whose new values hold nevertheless, in a treatment that was interrupted: the end of its journal
+/// may be lost. The last one comes first.
 fn unseen(journal: &TreatmentJournal, controls: &mut dyn Controls) -> Vec<usize> {
     let is_cut_off = journal.standing() == TreatmentStanding::Applying && !journal.is_of_earlier_start();
     let mut is_made = |PlannedStep { setting, before, new, .. }: &PlannedStep| {
@@ -295,8 +296,7 @@ fn give_back(
     }
 }
 
-/// True if this program didn't set the value `now`. For a step that was cut off, that isn't known:
-/// false.
+/// True if this program didn't set the value `now`. For a step that was interrupted, the answer isn't known: false.
 fn is_others(journal: &TreatmentJournal, step: usize, now: &str) -> bool {
     let PlannedStep { setting, new, .. } = &journal.head.steps[step];
     let is_held = match journal.holds(step) {

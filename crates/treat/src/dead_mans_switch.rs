@@ -1,5 +1,5 @@
-//! The dead man's switch: a separate process that undoes a treatment, unless the treatment is confirmed in time. It continues
-//! when the login ends, and when the program that started it is killed.
+//! The dead man's switch: a separate process that undoes a treatment, unless the treatment is confirmed in time. The switch
+//! continues when the login ends, and when the program that started the switch is killed.
 
 use std::fs;
 use std::os::fd::OwnedFd;
@@ -44,7 +44,7 @@ pub fn start(journal: &mut TreatmentJournal, mut command: Command) -> Result<(),
             return Err(failed(format!("it ended with {status}")));
         }
         if Instant::now() > until {
-            // Our own child.
+            // The process is our own child.
             let _ = child.kill();
             return Err(failed("it doesn't start to wait".into()));
         }

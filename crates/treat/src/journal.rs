@@ -26,13 +26,13 @@ const MOST: u64 = 16 << 20;
 /// The cause of [`TreatmentEvent::TakenBack`] by a restart.
 pub(crate) const RESTART: &str = "restart";
 
-/// A file beside the journal that says the same as [`TreatmentEvent::Confirmed`]: a journal that is damaged later can't hide it.
+/// A file beside the journal that means the same as [`TreatmentEvent::Confirmed`]: a journal that is damaged later can't hide it.
 const CONFIRMED: &str = "confirmed";
 
 /// One treatment's journal.
 #[derive(Debug)]
 pub struct TreatmentJournal {
-    /// Its identifier.
+    /// The treatment's identifier.
     pub id: String,
     /// The first line: how the treatment began.
     pub head: JournalHead,
@@ -41,11 +41,11 @@ pub struct TreatmentJournal {
     /// Lines that couldn't be read.
     unread: usize,
     file: File,
-    /// Its directory.
+    /// The journal's directory.
     place: PathBuf,
     /// True if the file beside it says that it is confirmed.
     is_marked: bool,
-    /// Values before steps that count instead of those it has noted: see [`Shelf::reach_back`].
+    /// Values before steps that replace the values in the journal: see [`Shelf::reach_back`].
     reached: BTreeMap<usize, String>,
 }
 
@@ -103,7 +103,7 @@ pub struct Stamped {
     pub event: TreatmentEvent,
 }
 
-/// A thing in a treatment's course that is about to happen, or has happened. Steps are numbered from 0.
+/// An event in the course of a treatment: an action that is about to happen, or has happened. Steps are numbered from 0.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "kebab-case")]
 pub enum TreatmentEvent {
@@ -118,7 +118,7 @@ pub enum TreatmentEvent {
         step: usize,
         /// The value before.
         before: String,
-        /// Other settings, which the change may change by the way, with their values before.
+        /// Other settings, which the change may change as a side effect, with their values before.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         beside: Vec<Beside>,
     },
@@ -132,7 +132,7 @@ pub enum TreatmentEvent {
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         beside: Vec<Beside>,
     },
-    /// The host has refused a step; nothing changed, or the former value is set again.
+    /// The host has refused a step; nothing has changed, or the former value was set again.
     Refused {
         /// The step.
         step: usize,
@@ -152,7 +152,7 @@ pub enum TreatmentEvent {
         /// The directory that holds these files instead of `/`; `None` in journals of earlier versions.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         system: Option<PathBuf>,
-        /// True if the files find ports by their permanent addresses; those of earlier versions go by names.
+        /// True if the files find ports by their permanent addresses; files of earlier versions find ports by their names.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         by_address: bool,
     },
@@ -179,7 +179,7 @@ pub enum TreatmentEvent {
     },
 }
 
-/// A setting that a step may change by the way, and its value.
+/// A setting that a step may change as a side effect, and its value.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Beside {
     /// The setting.
@@ -192,7 +192,7 @@ pub struct Beside {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum TreatmentStanding {
-    /// The treatment is being applied, or was cut off.
+    /// The treatment is being applied, or was interrupted.
     Applying,
     /// The treatment waits for its confirmation.
     Unconfirmed,
@@ -241,7 +241,7 @@ impl TreatmentJournal {
     /// A sentence; then the step may not be made.
     pub fn note(&mut self, event: TreatmentEvent) -> Result<(), String> {
         let stamped = Stamped { at: uptime(), event };
-        // An empty line ends a line that was cut off.
+        // An empty line ends an incomplete line.
         let before = self.file.metadata().map(|found| found.len());
         let written = line(&stamped).and_then(|line| self.file.write_all(&[b"\n", &line[..]].concat()));
         let written = written.and_then(|()| self.file.sync_data());
@@ -254,7 +254,7 @@ impl TreatmentJournal {
         Ok(())
     }
 
-    /// Notes that the user has confirmed the treatment. Its switch sees that by the journal, or by a file beside it.
+    /// Notes that the user has confirmed the treatment. Its switch reads this in the journal, or in a file beside the journal.
     ///
     /// # Errors
     /// A sentence; then it isn't confirmed.
@@ -262,7 +262,7 @@ impl TreatmentJournal {
         if self.events.iter().all(|stamped| stamped.event != TreatmentEvent::Confirmed) {
             self.note(TreatmentEvent::Confirmed)?;
         }
-        // The journal says it already.
+        // The journal has this event already.
         self.is_marked |= mark(&self.place).is_ok();
         Ok(())
     }
@@ -335,7 +335,7 @@ impl TreatmentJournal {
         self.head.place.boot != Whereabouts::here().boot
     }
 
-    /// True if an undoing began and never ended: then the settings beside a step may have changed by it.
+    /// True if an undoing began and never ended: then it may have changed the settings beside a step.
     pub fn is_half_taken_back(&self) -> bool {
         let last = self.events.iter().rev().find_map(|stamped| match stamped.event {
             TreatmentEvent::TakingBack => Some(true),
@@ -397,7 +397,7 @@ impl TreatmentJournal {
             .or_else(|| planned().map(|planned| planned.before.as_str()))
     }
 
-    /// True if this treatment ended while `other` was there, which began later during the same start of the host.
+    /// True if this treatment ended while `other` was active, which began later during the same start of the host.
     fn ended_during(&self, other: &Self) -> bool {
         let began = other.events.first().map_or(0, |first| first.at);
         let end = self.events.iter().rev().find_map(|stamped| match &stamped.event {
@@ -408,12 +408,12 @@ impl TreatmentJournal {
         self.head.place.is_same(&other.head.place) && end.unwrap_or(false)
     }
 
-    /// True if it says anything of a step, or may have lost that.
+    /// True if the journal has an event of a step, or may have lost one.
     pub(crate) fn knows(&self, step: usize) -> bool {
         self.before(step).is_some() || self.holds(step).is_some() || self.is_refused(step)
     }
 
-    /// True if a step was made, or may have been made: it wasn't refused, or its former value couldn't be set again.
+    /// True if a step was made, or may have been made: the step wasn't refused, or its former value couldn't be set again.
     pub fn was_made(&self, step: usize) -> bool {
         let is_left =
             |event: &TreatmentEvent| matches!(event, TreatmentEvent::Left { step: of, .. } if *of == step);

@@ -242,7 +242,7 @@ impl System {
     /// Writes a file as a whole, or removes it if it would be empty.
     fn put(&self, directory: &str, name: &str, text: &str) -> Result<(), String> {
         let path = self.0.join(directory).join(name);
-        // A run that was cut off may have left the new file.
+        // A run that was interrupted may have left the new file.
         let done = if text.is_empty() {
             removed(&new(&path)).and(removed(&path))
         } else {
@@ -332,7 +332,7 @@ fn removed(path: &Path) -> io::Result<()> {
     }
 }
 
-/// The name of a file until it is whole.
+/// The name of a file until it is complete.
 fn new(path: &Path) -> PathBuf {
     path.with_extension("linerate-new")
 }

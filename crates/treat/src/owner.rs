@@ -156,7 +156,7 @@ fn assignment(line: &str) -> Option<(String, String)> {
     Some((dotted(key.trim().trim_start_matches('-')), value))
 }
 
-/// The first separator of a key decides what separates it.
+/// The first separator in a key decides which separator the key uses.
 fn dotted(key: &str) -> String {
     match key.find(['.', '/']).map(|at| key.as_bytes()[at]) {
         Some(b'/') => key.replace('/', "."),

@@ -65,7 +65,7 @@ impl TreatmentPlan {
         plan.advice.dedup();
         wanted.sort_by_key(|step| order(&step.setting));
         plan.prefer_queues(&mut wanted);
-        // A setting that one check leaves out may be changed for another check.
+        // A setting that is left out for one check may be changed for another check.
         plan.left.retain(|left| wanted.iter().all(|step| step.setting.to_string() != left.setting));
         plan.steps = wanted;
         plan
@@ -92,13 +92,13 @@ impl TreatmentPlan {
         wanted.retain(|step| !is_needless(step));
     }
 
-    /// The plan of earlier planned steps, checked against the host. A setting that has changed since is left out; a step without a
-    /// value before can't show that.
+    /// The plan of earlier planned steps, checked against the host. A setting that has changed since is left out; a step
+    /// without a former value can't show such a change.
     pub fn again(steps: Vec<PlannedStep>, controls: &mut dyn Controls) -> Self {
         let (mut plan, mut once) = (Self::default(), Vec::<PlannedStep>::new());
         for step in steps {
             match once.iter().any(|other| other.setting == step.setting) {
-                true => plan.leave(&step.checks.join(", "), &step.setting, "the plan has it twice"),
+                true => plan.leave(&step.checks.join(", "), &step.setting, "the plan has this setting twice"),
                 false => once.push(step),
             }
         }
@@ -111,7 +111,11 @@ impl TreatmentPlan {
                     plan.leave(&step.checks.join(", "), &step.setting, why);
                 }
                 None if !step.setting.is_proposed() => {
-                    plan.leave(&step.checks.join(", "), &step.setting, "no check proposes to change it");
+                    plan.leave(
+                        &step.checks.join(", "),
+                        &step.setting,
+                        "no check proposes to change this setting",
+                    );
                 }
                 None => match step.setting.judge(&step.before, &step.new, controls.memory()) {
                     Ok(()) => plan.steps.push(step),
@@ -214,7 +218,7 @@ fn add(steps: &mut Vec<PlannedStep>, check: &str, remedy: &Remedy) {
 fn order(setting: &Setting) -> u8 {
     match setting {
         Setting::Sysctl { .. } | Setting::Governor | Setting::Tunable { .. } => 0,
-        // The kernel takes a discipline's options from the MTU.
+        // The kernel computes a discipline's options from the MTU.
         Setting::Mtu { .. } => 1,
         Setting::Qdisc { .. }
         | Setting::Quantum { .. }
@@ -318,7 +322,7 @@ mod tests {
         let steps = vec![step("net.ipv4.ip_forward"), step("net.ipv4.tcp_sack")];
         let plan = TreatmentPlan::again(steps.clone(), &mut Pretended::of(&steps));
         assert_eq!(plan.steps, steps[1..]);
-        assert_eq!(plan.left[0].why, "no check proposes to change it");
+        assert_eq!(plan.left[0].why, "no check proposes to change this setting");
     }
 
     #[test]
@@ -340,7 +344,7 @@ mod tests {
             (plan.steps.len(), left.join("; "))
         };
         assert_eq!(why(vec![rmem("4096 131072 16777216"), sack("1")]), (2, String::new()));
-        // Of a host with more memory: the one that is made up has 1 GiB.
+        // From a host with more memory: the simulated host has 1 GiB.
         let large = why(vec![rmem("4096 131072 1073741824")]);
         assert!(large.0 == 0 && large.1.contains("net.ipv4.tcp_rmem: 1073741824 is too large"), "{large:?}");
         let odd = why(vec![sack("7"), rmem("4096 131072 64M")]);
@@ -350,7 +354,10 @@ mod tests {
                 && odd.1.contains("\"64M\" is no number"),
             "{odd:?}"
         );
-        assert_eq!(why(vec![sack("1"), sack("1")]), (1, "net.ipv4.tcp_sack: the plan has it twice".into()));
+        assert_eq!(
+            why(vec![sack("1"), sack("1")]),
+            (1, "net.ipv4.tcp_sack: the plan has this setting twice".into())
+        );
     }
 
     #[test]

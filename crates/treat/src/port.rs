@@ -1,4 +1,4 @@
-//! Ports by more than their names: a port may get another name while it is treated, and another port the old one.
+//! Identifies ports by more than their names: a port may get another name while it is treated, and another port the old one.
 
 use linerate_doctor::remedy::Setting;
 use serde::{Deserialize, Serialize};
@@ -18,7 +18,7 @@ pub struct PortIdentity {
     pub mac: Option<String>,
 }
 
-/// What a port is found by.
+/// The property by which a port is found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Trace {
     /// Its index, during one start of the host.
@@ -33,7 +33,7 @@ impl PortIdentity {
     /// This port's present name among all ports.
     ///
     /// # Errors
-    /// A sentence's end, if it isn't there any more.
+    /// The end of a sentence, if the port no longer exists.
     fn found(&self, all: &[Self], trace: Trace) -> Result<String, String> {
         let is_of_index =
             |port: &&Self| trace == Trace::Index && port.index == self.index && !self.is_unlike(port);
@@ -43,7 +43,7 @@ impl PortIdentity {
         let is_of_address = |port: &&Self| self.mac.is_some() && port.mac == self.mac;
         let is_of_name = |port: &&Self| port.name == self.name;
         let is_found = match trace {
-            // A driver may have made it anew.
+            // A driver may have created the port again.
             Trace::Index => all.iter().any(|port| is_of_address(&port) && is_of_name(&port)),
             Trace::Address if self.mac.is_some() => {
                 let mut others = all.iter().filter(is_of_address);
@@ -118,14 +118,14 @@ pub struct PresentPorts(Vec<PresentPort>);
 #[derive(Clone, Debug)]
 struct PresentPort {
     was: PortIdentity,
-    /// Its present name, or why it has none.
+    /// The port's present name, or the reason why it has none.
     now: Result<String, String>,
     /// True if no other port has its permanent address.
     is_alone: bool,
 }
 
 impl PresentPorts {
-    /// The ports of a journal. One of an earlier version has none: then all names count.
+    /// The ports of a journal. A journal of an earlier version has no ports: then all names are valid.
     pub fn of(journal: &TreatmentJournal, controls: &mut dyn Controls) -> Self {
         let then = &journal.head.ports;
         if then.is_empty() {
@@ -153,7 +153,7 @@ impl PresentPorts {
     /// The setting by its port's present name.
     ///
     /// # Errors
-    /// A sentence's end, if the port isn't there any more.
+    /// The end of a sentence, if the port no longer exists.
     pub fn setting(&self, setting: &Setting) -> Result<Setting, String> {
         match self.port(setting).map(|port| &port.now) {
             Some(Ok(name)) => Ok(renamed(setting, name)),
@@ -162,27 +162,29 @@ impl PresentPorts {
         }
     }
 
-    /// Checks that the setting's port has its former name, for changes that go by the name.
+    /// Checks that the setting's port has its former name, for changes that use the name.
     ///
     /// # Errors
-    /// A sentence's end, if it doesn't.
+    /// The end of a sentence, if the port has another name.
     pub fn check_name(&self, setting: &Setting) -> Result<(), String> {
         match self.setting(setting)? {
             now if now == *setting => Ok(()),
-            now => Err(format!("its port has another name now: it is {now}")),
+            now => Err(format!("its port has another name now: the setting is {now}")),
         }
     }
 
     /// Checks that our files find the setting's port again after a restart: by its permanent address, or by its name if it has none.
     ///
     /// # Errors
-    /// A sentence's end, if they wouldn't.
+    /// The end of a sentence, if our files wouldn't find the port.
     pub fn check_kept(&self, setting: &Setting) -> Result<(), String> {
         match self.port(setting).filter(|_| setting.port().is_some()) {
             Some(PresentPort { now: Err(why), .. }) => Err(why.clone()),
             Some(PresentPort { was: PortIdentity { mac: Some(mac), .. }, is_alone, .. }) => match is_alone {
                 true => Ok(()),
-                false => Err(format!("another port has its address {mac} too, which a restart may confuse")),
+                false => Err(format!(
+                    "another port has the same address {mac}: after a restart the two ports may be confused"
+                )),
             },
             _ => self.check_name(setting),
         }
@@ -211,7 +213,7 @@ impl<'a> MovedControls<'a> {
         Self { controls, ports }
     }
 
-    /// True if the setting's port isn't there any more.
+    /// True if the setting's port no longer exists.
     pub fn is_gone(&self, setting: &Setting) -> bool {
         self.ports.setting(setting).is_err()
     }
@@ -287,9 +289,9 @@ mod tests {
         assert_eq!((why("d0"), why("v0")), (None, None));
         assert_eq!(
             why("d5").as_deref(),
-            Some("another port has its address bb too, which a restart may confuse")
+            Some("another port has the same address bb: after a restart the two ports may be confused")
         );
-        assert_eq!(why("v5").as_deref(), Some("its port has another name now: it is v6's MTU"));
+        assert_eq!(why("v5").as_deref(), Some("its port has another name now: the setting is v6's MTU"));
     }
 
     #[test]
@@ -307,7 +309,7 @@ mod tests {
         assert_eq!(now("net.ipv4.tcp_rmem"), Ok(setting("net.ipv4.tcp_rmem")));
         assert_eq!(now("net.ipv6.conf.gone.mtu"), Err("it is gone".into()));
         let mtu = |port: &str| ports.check_name(&Setting::Mtu { port: port.into() }).err();
-        assert_eq!(mtu("d.0").as_deref(), Some("its port has another name now: it is d.1's MTU"));
+        assert_eq!(mtu("d.0").as_deref(), Some("its port has another name now: the setting is d.1's MTU"));
         assert_eq!((mtu("gone").as_deref(), mtu("d.1")), (Some("it is gone"), None));
         assert_eq!(ports.renamed().collect::<Vec<_>>(), [("d.0", "d.1")]);
     }

@@ -29,7 +29,7 @@ pub struct Whereabouts {
     pub cookie: Option<u64>,
 }
 
-/// A user's login to the host. Two logins are different if any part that is known of both differs.
+/// A user's login to the host. Two logins are different if any part that is known for both differs.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Entrance {
     /// Addresses and ports of the ssh connection.
@@ -46,7 +46,7 @@ impl Whereabouts {
         Self { boot, namespace: namespace.to_string_lossy().into_owned(), cookie: cookie() }
     }
 
-    /// True if both are one place, or nothing shows that they aren't.
+    /// True if both are the same place, or if nothing shows that they differ.
     pub fn is_same(&self, other: &Self) -> bool {
         let is_known = self.cookie.is_some() && other.cookie.is_some();
         (&self.boot, &self.namespace) == (&other.boot, &other.namespace)

@@ -1,4 +1,4 @@
-//! A host that is made up, for tests: its settings are a table.
+//! A simulated host for tests: its settings are a table.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use crate::Controls;
 use crate::journal::PlannedStep;
 use crate::port::PortIdentity;
 
-/// The settings of a host that is made up, and how it fails when they are changed.
+/// The settings of a simulated host, and its failures when they are changed.
 #[derive(Default)]
 pub struct Pretended {
     /// All settings.
@@ -23,7 +23,7 @@ pub struct Pretended {
     pub dies_after: Option<usize>,
     /// The settings that [`Controls::look`] refuses, with the reason.
     pub impossible: BTreeMap<Setting, String>,
-    /// Settings that a change of another one sets to a value by the way: the cause, the setting, the value.
+    /// Settings that a change of another setting changes as a side effect: the cause, the setting, the value.
     pub reset: Vec<(Setting, Setting, String)>,
     /// True if eth0's discipline has a quantum, as the kernel makes it.
     pub quantum: bool,
@@ -98,7 +98,7 @@ impl Controls for Pretended {
         if self.quantum && matches!(setting, Setting::Qdisc { .. }) {
             self.make_quantum(setting.port().unwrap_or_default());
         }
-        // Death comes after the change and before its journal, too.
+        // The program may also die after the change and before the journal's entry.
         self.live_on();
         Ok(())
     }

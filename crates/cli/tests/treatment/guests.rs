@@ -200,7 +200,7 @@ fn two_treatments_of_a_port_are_undone_in_any_order() {
         before,
         "9000 qdisc fq quantum 18028",
         "code 3",
-        "the kernel takes it from the port's MTU, which is 9000 now",
+        "the kernel computes the quantum from the port's MTU, which is 9000 now",
         "9000 qdisc fq_codel quantum 9014",
         "the rest of ID is undone now, too",
         before,

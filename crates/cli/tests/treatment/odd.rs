@@ -105,7 +105,7 @@ fn a_port_with_another_name_is_not_kept() {
     rename_v0(&host);
     host.doctor(&["--confirm", &id]).end().exits(0);
     let run = host.doctor(&["--persist", &id, "--system", root.to_str().unwrap()]).end().exits(3);
-    let left = "v0's MTU is not kept: its port has another name now: it is w0's MTU";
+    let left = "v0's MTU is not kept: its port has another name now: the setting is w0's MTU";
     assert!(run.out.contains(left) && run.out.contains("net.ipv4.tcp_sack is kept"), "{run}");
     assert!(!root.join("etc/systemd/system/linerate-doctor.service").exists());
 }
@@ -177,7 +177,7 @@ fn a_plan_is_for_its_host_and_for_what_checks_propose() {
     let apply = |plan: &Path| host.doctor(&["--apply", "--yes", "--from-plan", plan.to_str().unwrap()]).end();
     apply(&theirs).exits(2).says(&["is a plan of far, not of local"]);
     let run = apply(&ours).exits(3);
-    for part in ["net.ipv4.ip_forward: no check proposes to change it", "nothing was changed"] {
+    for part in ["net.ipv4.ip_forward: no check proposes to change this setting", "nothing was changed"] {
         assert!(run.out.contains(part), "{part}: {run}");
     }
     assert_eq!(host.differing(&before), Vec::<String>::new());
@@ -190,7 +190,7 @@ fn a_plan_is_for_its_host_and_for_what_checks_propose() {
         Running::start(command).end()
     };
     let from = |plan: &Path| near(&["--apply", "--yes", "--from-plan", plan.to_str().unwrap(), "far"]);
-    from(&ours).exits(2).says(&["is a plan of local, and not of far"]);
+    from(&ours).exits(2).says(&["is a plan of local, not of far"]);
     let plan = near(&["--apply", "--plan", "--json", "--only", "tcp-sack", "far"]).exits(0);
     let made = host.directory.path().join("made");
     fs::write(&made, &plan.out).unwrap();

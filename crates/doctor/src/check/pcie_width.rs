@@ -293,7 +293,7 @@ mod tests {
         let found = found(&CHECK, &guest);
         assert_eq!(lines(&found), ["pcie-width eth2 note 6.56 Gbit/s"]);
         assert!(
-            found[0].fix.as_ref().unwrap().contains("host below") && found[0].loss.is_none(),
+            found[0].fix.as_ref().unwrap().contains("underlying host") && found[0].loss.is_none(),
             "{found:?}"
         );
     }

@@ -4,8 +4,8 @@ use super::{Check, CheckRun};
 use crate::source::{ESNET, FEDEX, PSTATE};
 use crate::{Finding, Host, Severity};
 
-/// The driver of Arm's servers. On processors without turbo frequencies the driver has the switch too, but refuses to turn it on
-/// (cppc_cpufreq.c).
+/// The driver of Arm's servers. On processors without turbo frequencies the driver also has the switch (off by default), but refuses to
+/// turn it on (cppc_cpufreq.c).
 const UNSURE: &str = "cppc_cpufreq";
 
 pub(super) const CHECK: Check = Check {

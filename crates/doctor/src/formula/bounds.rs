@@ -1,4 +1,4 @@
-//! Bounds of what is proposed: numbers that the kernel takes, and parts of the memory.
+//! Bounds of proposed values: numbers that the kernel accepts, and parts of the memory.
 
 use linerate_host::Facts;
 
@@ -7,7 +7,7 @@ pub const MOST: u64 = i32::MAX as u64;
 /// One buffer, queue or table may have this part of the memory.
 const OF_MEMORY: u64 = 8;
 
-/// The most things of `each` bytes that the kernel takes and the memory allows.
+/// The largest number of objects of `each` bytes that the kernel accepts and the memory allows.
 pub fn most(facts: &Facts, each: u64) -> u64 {
     facts.memory.total.get().map_or(MOST, |total| total / OF_MEMORY / each).min(MOST)
 }

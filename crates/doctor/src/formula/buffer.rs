@@ -48,7 +48,8 @@ pub fn smaller(facts: &Facts, tcp: &Tcp) -> Option<f64> {
 }
 
 /// Bytes of window that a connection of this path gets from its receiver: the announced window, if it limited the
-/// measurement. If something else did, the window may have grown less than it can, and the formula gives the least.
+/// measurement. If something else limited the measurement, the window may have grown less than it can, and the formula gives
+/// the minimum.
 pub fn received_on(path: &Path<'_>) -> Option<f64> {
     let formula = || Some(received(path.to.facts, most_received(&path.to.facts.tcp)?));
     match path.measured.window.map(|bytes| bytes as f64) {

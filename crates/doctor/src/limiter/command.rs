@@ -24,7 +24,8 @@ const SENDING: f64 = 0.6;
 const NOT_TAKEN: f64 = 0.4;
 /// Share of the samples in which received bytes weren't read, above which this end doesn't wait for more.
 const UNREAD: f64 = 0.3;
-/// The same if the peer's window was also seen closed. It is higher, because the path may cause a part of such waiting.
+/// The same threshold if the peer's window was also seen closed. This threshold is higher, because the path may cause a part
+/// of such waiting.
 const MOSTLY_NOT_TAKEN: f64 = 0.8;
 /// Share of the samples in which the peer's window was smaller than possible, above which the peer closes it.
 const CLOSED: f64 = 0.5;
@@ -40,7 +41,7 @@ const TOO_SHORT: f64 = 0.5;
 /// One program of the command, or one that the user named.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Program {
-    /// Its name.
+    /// The program's name.
     pub name: String,
     /// Mean number of processors that it used while it ran.
     pub processors: f64,
@@ -55,7 +56,7 @@ pub struct Program {
 /// One host that was sampled.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct HostLoad {
-    /// The user's name for it.
+    /// The user's name for the host.
     pub name: String,
     /// Idle share of its processors.
     pub idle: f64,
@@ -142,7 +143,7 @@ fn full_thread(evidence: &CommandEvidence) -> Option<Verdict> {
     Some(Verdict::new(Limiter::OneThread, share, evidence).of(&program.name))
 }
 
-/// The processors, if none of the command's host is idle and the command uses a part of them.
+/// The processors, if none of the host's processors is idle and the command uses a part of them.
 fn full_processors(host: &HostLoad) -> Option<Verdict> {
     let limiter = if host.sends { Limiter::SenderCpu } else { Limiter::ReceiverCpu };
     let used: f64 = host.programs.iter().map(|program| program.processors).sum();
@@ -165,7 +166,7 @@ fn storage(evidence: &CommandEvidence) -> Option<Verdict> {
         percent(program.disk),
         percent(host.storage_pressure)
     );
-    // Only a connection, or the bytes of devices, shows whether it reads or writes.
+    // Only a connection, or the bytes of devices, shows whether the process reads or writes.
     let (limiter, evidence) = match (host.flows, evidence.devices) {
         (None, Some(devices)) => {
             (devices.limiter().unwrap_or(Limiter::NotExplained), format!("{waits}; {}", devices.words()))
@@ -227,12 +228,12 @@ fn small_files(host: &HostLoad) -> Option<Verdict> {
     Some(Verdict::new(Limiter::SmallFiles, share, evidence))
 }
 
-/// The far end's program, if the connection has nothing to carry and this end has done its part.
+/// The far end's program, if the connection has nothing to carry and this end has no more work.
 fn far_end(near: &HostLoad, far: &[HostLoad]) -> Option<Verdict> {
     if near.sends { waits_for_answers(near) } else { waits_for_data(near, far) }
 }
 
-/// A copier sends as long as its peer lets it. Over a short round trip only the peer's program can make it wait.
+/// A copying program sends as long as its peer accepts data. Over a short round trip only the peer's program can make it wait.
 fn waits_for_answers(near: &HostLoad) -> Option<Verdict> {
     let flows = near.flows.filter(|flows| flows.rtt > 0.0 && flows.rtt < NEAR)?;
     let used = near.fullest().map_or(0.0, |program| program.processors);
@@ -262,7 +263,7 @@ fn waits_for_data(near: &HostLoad, far: &[HostLoad]) -> Option<Verdict> {
     Some(Verdict::new(Limiter::FarEndTool, 1.0 - idle.sending(), evidence))
 }
 
-/// The values that were examined, if there is a connection and nothing shows what it waits for.
+/// The values that were examined, if there is a connection and no value shows the reason for its waiting.
 fn not_explained(near: &HostLoad) -> Option<Verdict> {
     let flows = near.flows?;
     let waits = match near.sends {

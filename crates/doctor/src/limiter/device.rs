@@ -3,9 +3,9 @@
 use super::Limiter;
 use super::evidence::bytes;
 
-/// Fewer bytes show nothing: a program is read from a device, too.
+/// Fewer bytes aren't significant: the program's own file may have been read from a device, too.
 const SOME: u64 = 1_000_000;
-/// How many times as many bytes the one has as the other.
+/// Factor between bytes read and bytes written from which only the larger side counts.
 const MOSTLY: u64 = 2;
 
 /// Bytes that processes read from devices and wrote to them (getrusage(2)); those of files in memory don't count.

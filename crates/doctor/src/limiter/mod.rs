@@ -18,7 +18,7 @@ pub use device::DeviceBytes;
 pub use path::Flows;
 pub use transfer::Evidence;
 
-/// The thing that limits a transfer.
+/// The resource or event that limits a transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Limiter {
     /// A rate limit set by the user.
@@ -35,7 +35,8 @@ pub enum Limiter {
     CpuQuota,
     /// A thread that fills its processor while others of the host are idle.
     OneThread,
-    /// The rate of the network: a queue stands before it, it drops the excess, or the sender holds its rate at the network's.
+    /// The rate of the network: packets queue in front of the network, the network drops the excess, or the sender limits
+    /// its rate to the network's.
     Network,
     /// The peer's receive window: it allows fewer bytes in flight than the path holds.
     Window,
@@ -51,7 +52,7 @@ pub enum Limiter {
     DestinationWrite,
     /// The far end's program, for which this end and the network wait.
     FarEndTool,
-    /// The transfer was over before anything could be measured.
+    /// The transfer ended before anything could be measured.
     TooShort,
     /// None of the measured resources is full.
     Unknown,

@@ -35,7 +35,7 @@ const PIECE: f64 = 0.4;
 
 /// Segments that TCP may send before the first acknowledgement (RFC 6928). Later it may send fewer only after signs of congestion.
 const AT_FIRST: f64 = 10.0;
-/// Share of the time in which data waits to be sent, above which the program isn't what keeps few bytes in flight.
+/// Share of the time in which data waits to be sent, above which the program isn't the reason for the few bytes in flight.
 const WAITING: f64 = 0.5;
 
 /// Mean share of the peer's window in flight above which the window is full.
@@ -146,8 +146,8 @@ impl Flows {
         if self.number < 1.5 { "1 flow".into() } else { format!("{:.0} flows", self.number) }
     }
 
-    /// True if each flow has less than a segment in flight, though there is something to send: then one
-    /// end asks and waits for the other's answer. A full link has whole segments in flight.
+    /// True if each flow has less than a segment in flight although data waits to be sent: then one end sends a request and
+    /// waits for the other end's answer. A full link has whole segments in flight.
     pub fn is_exchange(&self) -> bool {
         let held = ratio(self.bits, self.number) / 8.0 * self.rtt * 1e-6;
         let lost = ratio(self.retransmits, self.segments);
@@ -194,8 +194,8 @@ impl Flows {
         reno.max(cubic) * self.segment_size.max(536.0) * 8.0 / seconds
     }
 
-    /// The network, if a queue stands before it, it loses segments, the sender holds its rate at the network's, or the port is full
-    /// or doesn't take the flows' data.
+    /// The network, if packets queue in front of it, it loses segments, the sender limits its rate to the network's, or the
+    /// port is full or doesn't take the flows' data.
     fn network(&self, share: f64) -> Option<Verdict> {
         let loses = self.retransmits >= CHANCE && ratio(self.retransmits, self.segments) >= LOSS;
         if !self.is_queued() && !loses && !self.fills_link() && !self.is_held_back() {
@@ -215,8 +215,7 @@ impl Flows {
         if self.rtt > 0.0 {
             evidence += &format!(", round trip {}, shortest {}", time(self.rtt), time(self.min_rtt));
         }
-        // If acknowledgements come in bursts, as on a virtual link, the kernel takes their rate for the
-        // path's.
+        // If acknowledgements come in bursts, as on a virtual link, the kernel mistakes their rate for the path's.
         let each = ratio(self.bits, self.number);
         if self.delivery_rate > 0.0 && 8.0 * self.delivery_rate <= BELIEVED * each {
             evidence += &format!(", each flow delivers at {}", rate(8.0 * self.delivery_rate));
@@ -276,7 +275,7 @@ impl Flows {
             && self.in_flight < AT_FIRST * self.segment_size
     }
 
-    /// True if a queue stands before the link, or would stand there if the sender didn't hold its rate.
+    /// True if packets queue in front of the link, or would queue there if the sender didn't limit its rate.
     fn is_queued(&self) -> bool {
         let stands =
             self.min_rtt > 0.0 && self.rtt > QUEUED * self.min_rtt && self.rtt - self.min_rtt > HOST_DELAY;

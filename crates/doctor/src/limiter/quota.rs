@@ -18,11 +18,11 @@ pub(super) struct QuotaStops {
     group: Option<String>,
     /// Processors that the group may fill.
     processors: f64,
-    /// Microseconds of its period.
+    /// The quota's period in microseconds.
     period: f64,
-    /// Periods in which it was stopped.
+    /// Periods in which the group was stopped.
     stops: f64,
-    /// Seconds that were measured.
+    /// Duration of the measurement in seconds.
     seconds: f64,
 }
 

@@ -1,9 +1,9 @@
 //! The limiter of linerate's own transfers.
 //!
 //! Each end's workers assign all of their time to stages, and the scheduler counts how long they ran or
-//! waited for a processor. In the rest of the time they were blocked in the socket: at the sender because
-//! the path takes no more, at the receiver because nothing arrives. An end whose workers are seldom blocked
-//! there is the limiter, named by its largest stage. If both ends are mostly blocked, the path between them limits.
+//! waited for a processor. In the rest of the time the workers were blocked in the socket: at the sender because the path
+//! takes no more data, at the receiver because no data arrives. An end whose workers are seldom blocked in the socket is the
+//! limiter, named by its largest stage. If both ends are mostly blocked, the path between them limits.
 
 use linerate_wire::stages::{Stages, Usage};
 
@@ -31,7 +31,7 @@ const LATE: f64 = 0.3;
 const COMPRESSING: f64 = 0.4;
 /// Share of the time in which the path has data in flight, from which neither compression nor the files limit the transfer.
 const FED: f64 = 0.95;
-/// Share of the workers' time without anything to send, above which most of them have done their part.
+/// Share of the workers' time without anything to send, above which most workers have no more work.
 const MOST: f64 = 0.5;
 const SENDER: &str = "sender";
 /// Share of the time in which an end's workers were ready without a processor, above which other programs
@@ -72,7 +72,7 @@ pub struct Evidence {
 }
 
 impl Evidence {
-    /// The evidence after `seconds` of a transfer that goes on; `within`: both ends are one process.
+    /// The evidence after `seconds` of a running transfer; `within`: both ends are one process.
     pub fn under_way(sender: Stages, receiver: Stages, seconds: f64, within: bool) -> Self {
         // A worker asks for its thread's time and for its TCP connection at once.
         let through_ssh = !within && sender.clocked > 0 && sender.tcp_looks == 0;
@@ -117,7 +117,7 @@ fn paced(sender: &EndTimes) -> Option<Verdict> {
     (sender.limit >= PACED).then(|| Verdict::new(Limiter::RateLimit, sender.limit, evidence))
 }
 
-/// The CPU quota that stopped an end for most of the time. If both ends were, the end that was stopped more.
+/// The CPU quota that stopped an end for most of the time. If quotas stopped both ends, the end that was stopped more often.
 fn stopped(evidence: &Evidence) -> Option<Verdict> {
     let Evidence { sender, receiver, seconds, .. } = evidence;
     let from = QuotaStops::of_end(sender, *seconds).verdict("the sender");
@@ -141,7 +141,7 @@ fn settling(evidence: &Evidence, receiver: &EndTimes) -> Option<Verdict> {
     small_files(evidence, receiver).or(Some(Verdict::new(Limiter::DestinationWrite, settled, figures)))
 }
 
-/// The path, if the sender holds its rate at the path's. A loaded receiver that closes its window makes such a queue too.
+/// The path, if the sender limits its rate to the path's. A loaded receiver that closes its window causes such a queue too.
 fn held(evidence: &Evidence, sender: &EndTimes, receiver: &EndTimes) -> Option<Verdict> {
     let is_path = sender.held >= HELD && sender.load() < LOADED;
     let is_late = window_share(&evidence.sender) >= LATE && receiver.load() >= LOADED;
@@ -149,13 +149,12 @@ fn held(evidence: &Evidence, sender: &EndTimes, receiver: &EndTimes) -> Option<V
     (is_path && !is_late).then(|| flows.name(sender.held))
 }
 
-/// The receiver's load, if it can have limited the transfer; otherwise 0.
+/// The receiver's load, if this load may have limited the transfer; otherwise 0.
 fn receiver_load(sender: &Stages, receiver: &EndTimes) -> f64 {
     if takes_all(sender) { 0.0 } else { receiver.load() }
 }
 
-/// True if the sender's TCP hardly ever met a full window: then the receiver took all data, however late its threads
-/// ran.
+/// True if the sender's TCP hardly ever met a full window: then the receiver accepted all data, even if its threads ran late.
 fn takes_all(sender: &Stages) -> bool {
     sender.tcp_looks > 0 && window_share(sender) < TAKEN
 }
@@ -236,14 +235,15 @@ fn on_the_wire(payload: u64, sender: &Stages) -> u64 {
 }
 
 /// Share of the time in which the path had data in flight, if the sender compressed and that share was nearly all; otherwise 0.
-/// With nearly all, waiting for the compressor delayed nothing.
+/// If the path nearly always had data, waiting for the compressor delayed nothing.
 fn fed(sender: &Stages) -> f64 {
     let busy = ratio(sender.tcp_busy as f64 * 1e3, sender.lifetime as f64).min(1.0);
     if sender.packed > 0 && busy >= FED { busy } else { 0.0 }
 }
 
-/// Share of the time in which the socket blocked a worker, if that share was nearly all, the files are large, and most workers had
-/// nothing left to send, which isn't waiting for the files; otherwise 0. `blocked`: the share of all workers' time.
+/// Share of the time in which the socket blocked a worker, if that share was nearly all, the files are large, and most
+/// workers had nothing left to send, which doesn't count as waiting for the files; otherwise 0. `blocked`: the share of all
+/// workers' time.
 fn last_ones(sender: &Stages, blocked: f64) -> f64 {
     let of_one = (blocked * ratio(sender.lifetime as f64, sender.span as f64)).min(1.0);
     let is_large = ratio(sender.bytes as f64, sender.entries as f64) >= SMALL;

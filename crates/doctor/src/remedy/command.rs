@@ -31,7 +31,7 @@ fn line(remedies: &[Remedy], value: impl Fn(&Remedy) -> &String) -> String {
 }
 
 impl Setting {
-    /// The command that sets it.
+    /// The command that makes the setting.
     pub fn command(&self, value: &str) -> String {
         match self {
             Self::Sysctl { .. } => format!("sysctl -w {}", self.part(value)),
@@ -56,7 +56,8 @@ impl Setting {
         }
     }
 
-    /// The command that brings back a value that the host had before a treatment. A port's discipline was the kernel's own choice then.
+    /// The command that restores a value that the host had before a treatment. At that time the kernel had chosen the port's
+    /// discipline.
     pub fn way_back(&self, before: &str) -> String {
         match self {
             // The kernel removes only a discipline that somebody has chosen.
@@ -68,7 +69,7 @@ impl Setting {
         }
     }
 
-    /// The part that the setting adds to a command that sets several at once.
+    /// The part that the setting adds to a command that makes several settings at once.
     fn part(&self, value: &str) -> String {
         // Values come from hosts and their snapshots.
         let value = match self {
@@ -101,7 +102,7 @@ impl Setting {
     }
 }
 
-/// One command for the first remedy and for as many of the following ones as it can set too, and their number.
+/// One command for the first remedy and for the following remedies that the same command can make, and their number.
 fn joined(remedies: &[Remedy], value: &impl Fn(&Remedy) -> &String) -> (usize, String) {
     let Some(first) = remedies.first() else { return (0, String::new()) };
     if let Some(shared) = first.setting.shared() {
@@ -123,7 +124,7 @@ fn joined(remedies: &[Remedy], value: &impl Fn(&Remedy) -> &String) -> (usize, S
     (files.len(), loop_over(&files.join(" "), value(first)))
 }
 
-/// A different handle for each value: with the present handle the kernel would leave mq and its queues as they are, and without
+/// A different handle for each value: with the present handle the kernel wouldn't change mq and its queues, and without
 /// any discipline in between packets would be lost.
 pub(crate) fn handle(value: &str) -> String {
     format!("7f{:02x}", value.bytes().fold(0_u8, u8::wrapping_add))
@@ -167,7 +168,7 @@ fn governors(value: &str) -> String {
     }
 }
 
-/// The command that notes in a file of root's what these files hold, and the command that sets them to it again: for values
+/// The command that saves the contents of these files in a file of root's, and the command that restores them: for values
 /// that differ from file to file.
 pub(crate) fn noted(files: &str, name: &str) -> (String, String) {
     let note = format!("/root/linerate-{name}");

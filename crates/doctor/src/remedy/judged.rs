@@ -1,4 +1,4 @@
-//! Judges new values by the rules of what checks propose: a plan's file is read by the same rules.
+//! Judges new values by the rules for proposals of checks: the same rules apply to a plan's file.
 
 use super::Setting;
 
@@ -23,8 +23,8 @@ const SWITCHES: [(&str, &str); 7] = [
     ("net.ipv4.tcp_timestamps", "1"),
     ("net.ipv4.tcp_window_scaling", "1"),
 ];
-/// Sysctls of numbers: the most of the last one, the bytes that each unit takes of the memory (0: none worth naming), and how many
-/// numbers before the last one stay as they are.
+/// Sysctls that consist of numbers: the maximum of the last number, the bytes of memory that each unit of it needs (0: a
+/// negligible amount), and the count of numbers before the last one, which don't change.
 const NUMBERS: [(&str, u64, u64, usize); 12] = [
     ("net.core.netdev_budget", MOST, 0, 0),
     ("net.core.netdev_budget_usecs", MOST, 0, 0),
@@ -49,12 +49,12 @@ const FEATURES: [&str; 6] = [
     "tx-tcp-segmentation",
     "tx-vlan-hw-insert",
 ];
-/// Disciplines that share a port without options; others may stop it.
+/// Disciplines that share a port without options; other disciplines may stop the port's traffic.
 const DISCIPLINES: [&str; 6] = ["cake", "fq", "fq_codel", "fq_pie", "pfifo_fast", "sfq"];
 
 impl Setting {
-    /// Checks that a new value is one that a check may propose for a host with this memory, in bytes: its form, its bounds, and that it
-    /// takes nothing away.
+    /// Checks that a check may propose the new value for a host with this memory, in bytes: the value's form, its bounds,
+    /// and that it takes nothing away.
     ///
     /// # Errors
     /// The reason, as the end of a sentence.
@@ -111,7 +111,10 @@ fn numbers(now: &str, new: &str, most: u64, fixed: usize) -> Result<(), String> 
         return Err(format!("it has {} numbers, and {:?} are {}", now.len(), new.join(" "), new.len()));
     }
     if now.iter().zip(&new).take(fixed).any(|(now, new)| now != new) {
-        return Err(format!("only its last number is raised, and {:?} has others before it", new.join(" ")));
+        return Err(format!(
+            "only its last number may be raised, but the numbers before it differ in {:?}",
+            new.join(" ")
+        ));
     }
     let values = new.iter().skip(fixed).map(|one| number(one, most)).collect::<Result<Vec<_>, _>>()?;
     if values.is_sorted() { Ok(()) } else { Err(format!("{:?} isn't in ascending order", new.join(" "))) }

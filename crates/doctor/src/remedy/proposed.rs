@@ -1,4 +1,5 @@
-//! The sysctls that checks may propose to change: a remedy of another one isn't made, and a plan's isn't applied.
+//! The sysctls that checks may propose to change: no remedy is made for another sysctl, and a plan with another sysctl isn't
+//! applied.
 
 /// Their keys.
 pub const SYSCTLS: [&str; 21] = [

@@ -69,7 +69,7 @@ fn wherever_it_was_cut_off_everything_can_be_taken_back() {
         let died = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
             apply(&mut shelf.journal(&id).unwrap(), &mut host, &mut |_, _| {}).unwrap();
         }));
-        // The program that takes it back may die as well.
+        // The program that undoes the treatment may die as well.
         host.dies_after = Some(deaths % 7);
         let back = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
             take_back(&mut shelf.journal(&id).unwrap(), &mut host, TakenBy::Switch).unwrap();
@@ -89,7 +89,7 @@ fn what_a_host_refuses_or_rounds_is_told_as_it_is() {
     let (_, fates) = applied(&shelf, &mut host);
     assert_eq!(fates[0], StepFate::Holds("4096 131072 8388608".into()));
     assert_eq!(fates[1], StepFate::Refused("Invalid argument".into()));
-    // A host may set less than it held before: then the step is taken back.
+    // A host may set less than it held before: then the step is undone.
     let mut host = Pretended::of(&steps());
     host.rounded = Some((sysctl("net.ipv4.tcp_rmem"), "4096 131072 65536".into()));
     let before = host.values.clone();

@@ -49,7 +49,7 @@ pub struct UnreadJournal {
     pub place: PathBuf,
     /// When it was made, in seconds since 1970.
     pub begun: u64,
-    /// True if its other lines say that the treatment was undone completely, as its switch does from memory.
+    /// True if its other lines say that the treatment was undone completely. The switch can undo it from memory.
     pub is_taken_back: bool,
 }
 
@@ -81,7 +81,7 @@ impl Shelf {
     /// The directory, if it has the journal of this treatment; nothing is created otherwise.
     ///
     /// # Errors
-    /// A sentence if it doesn't have it, or can't be used.
+    /// A sentence if the directory doesn't have this journal, or can't be used.
     pub fn having(path: &Path, id: &str) -> Result<Self, String> {
         Self(path.to_owned()).file_of(id)?;
         Self::open(path)
@@ -95,7 +95,7 @@ impl Shelf {
     /// Waits until no other run changes settings.
     ///
     /// # Errors
-    /// A sentence if another run still does when the time is over.
+    /// A sentence if another run still changes settings at the end of this time.
     pub fn lock(&self, patience: Duration) -> Result<ShelfLock, String> {
         let path = self.0.join(LOCK);
         let failed = |error: io::Error| format!("locking {}: {error}", path.display());
@@ -163,7 +163,7 @@ impl Shelf {
     fn remove_unfinished(&self) {
         let entries = fs::read_dir(&self.0).into_iter().flatten().flatten();
         for entry in entries.filter(|entry| entry.file_name().to_string_lossy().starts_with(NEW)) {
-            // It holds nothing, and does no harm if it stays.
+            // The directory is empty, and does no harm if it stays.
             let _ = fs::remove_dir_all(entry.path());
         }
     }
@@ -201,8 +201,8 @@ impl Shelf {
         TreatmentJournal::read(id, &self.0.join(id), file).map_err(failed)
     }
 
-    /// Lets a treatment restore what was there before earlier treatments of the same settings that have ended since it began: the values
-    /// that it found were theirs.
+    /// Lets a treatment restore the values from before earlier treatments of the same settings that have ended since it
+    /// began: the values that it found had been set by those treatments.
     pub fn reach_back(&self, journal: &mut TreatmentJournal) {
         let all = self.all().0;
         let earlier =
@@ -265,7 +265,7 @@ fn is_id(name: &str) -> bool {
 /// True if the lines that can be read say that everything was undone.
 fn is_taken_back(path: &Path) -> bool {
     let mut text = Vec::new();
-    // Of a file that can't be read, nothing is known.
+    // Nothing is known about a file that can't be read.
     let _ = File::open(path).and_then(|file| file.take(MOST).read_to_end(&mut text));
     let lines = text.split(|byte| *byte == b'\n');
     let events: Vec<Stamped> = lines.filter_map(|line| serde_json::from_slice(line).ok()).collect();

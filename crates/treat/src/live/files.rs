@@ -11,7 +11,7 @@ use crate::surroundings::is_apart;
 
 const CPUS: &str = "/sys/devices/system/cpu";
 const AVAILABLE: &str = "/proc/sys/net/ipv4/tcp_available_congestion_control";
-/// The only ones that namespaces other than the first may set.
+/// The sysctl with the only congestion controls that network namespaces other than the first may set.
 const ALLOWED: &str = "/proc/sys/net/ipv4/tcp_allowed_congestion_control";
 /// Governors that have numbers to set.
 const GOVERNORS: [&str; 3] = ["conservative", "ondemand", "schedutil"];
@@ -35,7 +35,7 @@ pub fn can_write(path: &str) -> Result<(), String> {
     OpenOptions::new().write(true).open(path).map(drop).map_err(|error| failed(path, &error))
 }
 
-/// Checks that an interrupt can be bound, and stays bound.
+/// Checks that an interrupt can be bound to processors, and stays bound.
 pub fn can_bind(path: &str) -> Result<(), String> {
     if is_balanced() {
         return Err(format!("{BALANCER} is running, and would change it again within seconds"));

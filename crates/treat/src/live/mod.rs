@@ -88,7 +88,7 @@ impl Controls for LiveControls {
             );
         }
         if setting.port().is_some() {
-            // The values that were found came from /sys.
+            // The found values came from /sys.
             seen::check()?;
         }
         match setting {

@@ -67,7 +67,8 @@ pub fn rss(port: &str) -> Result<String, String> {
     }
 }
 
-/// A driver's own table follows its queues, and one that was set doesn't: all queues in turn are the driver's own, if it says so.
+/// A driver's own table follows the number of queues; a table that somebody has set doesn't. A table with all queues in turn
+/// is the driver's own, if the driver reports this.
 pub fn set_rss(port: &str, value: &str) -> Result<(), String> {
     let set = |slots: &[u32]| {
         Ethtool::open().and_then(|mut ethtool| ethtool.set_slots(port, slots)).map_err(failed)

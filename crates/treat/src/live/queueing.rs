@@ -46,9 +46,9 @@ const DEFAULT: &str = "/proc/sys/net/core/default_qdisc";
 pub struct RootQdisc {
     /// Its kind.
     pub kind: String,
-    /// 0 if the kernel attached it by itself: then removing a later one brings it back.
+    /// 0 if the kernel attached this discipline by itself: then the kernel attaches it again when a later discipline is removed.
     handle: u32,
-    /// The quantum of it, or of all disciplines below it, if the kernel attached them by itself.
+    /// The quantum of this discipline, or of all disciplines below it, if the kernel attached them by itself.
     quantum: Option<u32>,
 }
 
@@ -101,10 +101,10 @@ pub fn quantum(port: &str) -> Result<String, String> {
     }
 }
 
-/// Lets the kernel make its disciplines anew, if that gives them this quantum.
+/// Lets the kernel create its disciplines again, if they then get this quantum.
 pub fn set_quantum(port: &str, value: &str) -> Result<(), String> {
     let mtu = super::files::read(&format!("/sys/class/net/{port}/mtu"))?;
-    let why = || format!("the kernel takes it from the port's MTU, which is {mtu} now");
+    let why = || format!("the kernel computes the quantum from the port's MTU, which is {mtu} now");
     let now = root(port)?;
     let usual = usual_quantum(now.kind.trim_start_matches(QUEUES), &mtu);
     if now.handle != 0 || now.quantum.is_none() || now.quantum == usual || !comes_back(&now.kind) {
@@ -210,7 +210,7 @@ pub fn can_mtu(port: &str, new: &str) -> Result<(), String> {
     }
 }
 
-/// Gives the payload of each port's message to `each`.
+/// Calls `each` with the payload of each port's message.
 pub fn links(each: impl FnMut(&[u8])) -> io::Result<()> {
     talk(&request(GET_LINK, DUMP, &[0; 16]), each)
 }
@@ -246,7 +246,7 @@ fn tcmsg(index: u32) -> [u8; 20] {
     bytes
 }
 
-/// Sends a request, and gives each answer's payload to `each` until the last one.
+/// Sends a request, and calls `each` with the payload of each answer until the last one.
 fn talk(request: &[u8], mut each: impl FnMut(&[u8])) -> io::Result<()> {
     let socket: OwnedFd = socket_with(AddressFamily::NETLINK, SocketType::RAW, SocketFlags::CLOEXEC, None)?;
     send(&socket, request, SendFlags::empty())?;

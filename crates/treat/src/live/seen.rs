@@ -1,5 +1,5 @@
-//! The ports of this process's network namespace, as the kernel has them. Checks that /sys shows the same ones. It shows those of the namespace in which it was
-//! mounted; in another namespace, the same path would be another host's port.
+//! The ports of this process's network namespace, as the kernel has them. Checks that /sys shows the same ports. /sys shows
+//! the ports of the namespace in which it was mounted; in another namespace, the same path would be another host's port.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -16,7 +16,7 @@ const ADDRESS: u16 = 1;
 const NAME: u16 = 3;
 const PERMANENT: u16 = 54;
 
-/// A port's number, name and address: no two namespaces have the same in all ports.
+/// A port's number, name and address: no two namespaces have the same numbers, names and addresses for all ports.
 type Seen = (u64, String, String);
 
 /// Refuses ports that aren't this namespace's.
