@@ -320,7 +320,7 @@ mod tests {
         }
     }
 
-    /// What a rule may limit is minor; what it was seen to limit is as bad as that.
+    /// A rule that may limit is minor; a rule that limits the measured rate has the severity of the loss.
     #[test]
     fn a_cause_is_as_bad_as_its_worst_effect() {
         let ruled = changed("stock-10g", |facts| facts.tcp.rule_rates = Fact::Known(vec![100_000_000]));

@@ -44,7 +44,7 @@ fn of<'a>(host: &Host<'_>, fs: &'a FileSystem) -> Option<(Vec<&'a str>, Finding)
     let finding = finding
         .evidence(format!("needed: {}", gbit(need)))
         .fix(format!(
-            "put the disks into slots with more lanes; lspci -vv -s {address} shows LnkCap and LnkSta, lspci -tv the bridges"
+            "put the disks into slots with more lanes; lspci -vv -s {address} shows LnkCap and LnkSta, lspci -tv shows the bridges"
         ))
         .conflict("an idle link may run below its speed: check again during a transfer");
     Some((disks.iter().map(|pci| pci.address.as_str()).collect(), finding))

@@ -53,7 +53,7 @@ fn of<'a>(host: &Host<'_>, fs: &'a FileSystem) -> Option<(Vec<&'a str>, Finding)
             "use NVMe, or more disks in a RAID; \
         to measure the network alone, copy between file systems in memory (tmpfs)",
         )
-        .conflict("judged by the kind of disk: nothing was read or written");
+        .conflict("estimated from the kind of disk: nothing was read or written");
     Some((device.disks().map(|disk| disk.name.as_str()).collect(), finding))
 }
 

@@ -90,11 +90,11 @@ const KNOWN: &[Known] = &[
 
 /// Drivers whose rx_fifo counts losses at the ring. With other drivers it counts losses in the card's buffer, or is 0.
 const FIFO_OF_RING: [&str; 4] = ["igb", "igc", "bnx2x", "qede"];
-/// Drivers whose rx_dropped is the ring: packets for which the device had no buffer (DPDK's drivers of the same devices count them as
-/// imissed). Those of Octeon are named with hyphens by ethtool, and with underscores by /sys.
+/// Drivers whose rx_dropped counts losses at the ring: packets for which the device had no buffer (DPDK's drivers of the
+/// same devices count them as imissed). ethtool writes the names of Octeon's drivers with hyphens, /sys with underscores.
 const DROPPED_OF_RING: [&str; 8] =
     ["alx", "ena", "rvu-nicpf", "rvu-nicvf", "rvu_nicpf", "rvu_nicvf", "octeontx2-nicpf", "octeontx2-nicvf"];
-/// Counters of packets that an XDP program decided to drop, of drivers that have these packets in rx_dropped, too (err_xdp in
+/// Counters of packets that an XDP program decided to drop, for drivers that count these packets in rx_dropped, too (err_xdp in
 /// virtio_net.c).
 const DECIDED: &[(&[&str], &[&str])] = &[(&["virtio_net"], &["rx#_xdp_drops"])];
 /// Drivers whose rx_dropped includes packets that their own counters count, too; without these counters the rest isn't known.

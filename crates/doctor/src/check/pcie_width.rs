@@ -43,7 +43,7 @@ pub(super) fn is_within_chip(port: &Port) -> bool {
     is_least && speed(port).is_none_or(|speed| speed > 1e9)
 }
 
-/// The findings of ports, of which those with the same card or bridge are one: the costliest, with the other ports as evidence.
+/// The findings of ports, merged into one for each device that they share: the costliest finding, with the other ports as evidence.
 pub(super) fn once<K: PartialEq>(
     found: impl Iterator<Item = (K, Finding)>,
     says: impl Fn(&str) -> String,
