@@ -67,7 +67,7 @@ fn told(differing: Vec<String>) -> Result<(), String> {
     let more = differing.len().saturating_sub(NAMED);
     let named: Vec<_> = differing.into_iter().take(NAMED).collect();
     let more = if more == 0 { String::new() } else { format!("; and {more} more") };
-    Err(format!("it is as before, but {}{more}", named.join("; ")))
+    Err(format!("the setting itself is restored, but {}{more}", named.join("; ")))
 }
 
 /// The settings beside a step, before anything is undone. If `is_careful`, settings that somebody else has changed stay as

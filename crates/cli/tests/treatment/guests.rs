@@ -189,7 +189,7 @@ fn two_treatments_of_a_port_are_undone_in_any_order() {
          look() {{ echo $(g 'cat /sys/class/net/eth0/mtu; tc qdisc show dev eth0' | tr -s ' \\n' ' ' | grep -o '^[0-9]*\\|qdisc [a-z_]*\\| quantum [0-9]*'); }}
          apply() {{ g {PROGRAM} doctor --apply --yes --json --state /tmp/state --from-plan /tmp/$1 | grep -o '\"id\":\"[a-z0-9]*' | cut -d'\"' -f4 > $p/$1.id
              g {PROGRAM} doctor --confirm $(cat $p/$1.id) --force --state /tmp/state >&2; }}
-         undo() {{ g {PROGRAM} doctor --undo $(cat $p/$1.id) --state /tmp/state > $p/told 2>&1 || echo code $?; cat $p/told >&2; grep -o 'the kernel takes it.*\\|what was left.*too' $p/told | sed \"s/$(cat $p/qdisc.id)/ID/\" || true; }}
+         undo() {{ g {PROGRAM} doctor --undo $(cat $p/$1.id) --state /tmp/state > $p/told 2>&1 || echo code $?; cat $p/told >&2; grep -o 'the kernel computes.*\\|the rest of.*too' $p/told | sed \"s/$(cat $p/qdisc.id)/ID/\" || true; }}
          look; apply mtu; apply qdisc; look; undo qdisc; look; undo mtu; look
          apply mtu; apply qdisc; undo mtu; undo qdisc; look",
         directory.path().display()
