@@ -62,7 +62,7 @@ fn a_binary_of_another_protocol_or_that_tells_none_is_refused_also_one_that_can_
                 let refused = xtask_release(&program, &out).arg(option).arg(&file).output().unwrap();
                 let said = String::from_utf8_lossy(&refused.stderr).into_owned();
                 assert!(!refused.status.success() && said.contains(why), "{option}: {said}");
-                assert!(said.contains("build it anew"), "{said}");
+                assert!(said.contains("build it again"), "{said}");
                 assert!(!out.exists(), "nothing is written");
             }
         }
