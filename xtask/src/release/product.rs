@@ -258,7 +258,7 @@ pub fn check(source: &ReleaseSource, file: &Path) -> anyhow::Result<()> {
         Some(IDENTITY) => {}
         Some(told) => {
             bail!(
-                "{shown} is of {told}, and this source is {IDENTITY}: build it anew, or check out its source"
+                "{shown} is of {told}, and this source is {IDENTITY}: build it again, or check out its source"
             )
         }
         None => bail!("{shown} can't be packed: {SILENT} by cargo xtask dist"),
@@ -266,7 +266,7 @@ pub fn check(source: &ReleaseSource, file: &Path) -> anyhow::Result<()> {
     match (commit_of(&bytes), source.commit.as_deref()) {
         (Some(named), Some(commit)) => ensure!(
             named == commit,
-            "{shown} was built from commit {named}, and this source is commit {commit}: build it anew, or check out its commit",
+            "{shown} was built from commit {named}, and this source is commit {commit}: build it again, or check out its commit",
         ),
         (Some(_), None) => {}
         (None, _) => println!(
