@@ -122,6 +122,25 @@ pub(crate) fn once_on_path(findings: Vec<Finding>, path: &Path<'_>) -> Vec<Findi
     between.fold(findings, |found, effect| effect.joined(found, Some(path)))
 }
 
+/// A check's findings, merged into one for each device that their places share: the costliest finding, with the other places as evidence.
+pub(crate) fn once_at_each<K: PartialEq>(
+    found: impl Iterator<Item = (K, Finding)>,
+    says: impl Fn(&str) -> String,
+) -> Vec<Finding> {
+    let mut all: Vec<(K, Finding)> = Vec::new();
+    for (at, mut finding) in found {
+        let Some((_, first)) = all.iter_mut().find(|(other, _)| *other == at) else {
+            all.push((at, finding));
+            continue;
+        };
+        if finding.loss > first.loss {
+            std::mem::swap(&mut finding, first);
+        }
+        first.evidence.push(says(finding.place.as_deref().unwrap_or_default()));
+    }
+    all.into_iter().map(|(_, finding)| finding).collect()
+}
+
 impl Effect {
     fn joined(&self, mut findings: Vec<Finding>, path: Option<&Path<'_>>) -> Vec<Finding> {
         for index in (0..findings.len()).rev() {

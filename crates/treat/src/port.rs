@@ -180,12 +180,15 @@ impl PresentPorts {
     pub fn check_kept(&self, setting: &Setting) -> Result<(), String> {
         match self.port(setting).filter(|_| setting.port().is_some()) {
             Some(PresentPort { now: Err(why), .. }) => Err(why.clone()),
-            Some(PresentPort { was: PortIdentity { mac: Some(mac), .. }, is_alone, .. }) => match is_alone {
-                true => Ok(()),
-                false => Err(format!(
-                    "another port has the same address {mac}: after a restart the two ports may be confused"
-                )),
-            },
+            Some(PresentPort { was: PortIdentity { mac: Some(mac), .. }, is_alone, .. }) => {
+                if *is_alone {
+                    Ok(())
+                } else {
+                    Err(format!(
+                        "another port has the same address {mac}: after a restart the two ports may be confused"
+                    ))
+                }
+            }
             _ => self.check_name(setting),
         }
     }

@@ -4,9 +4,9 @@ use linerate_host::facts::{BlockDevice, BlockLayer, FileSystem, Paths, Pci};
 
 use super::disk_slower_than_link::file_systems;
 use super::pcie_bridge::{carries, lanes};
-use super::pcie_width::once;
 use super::{Check, CheckRun};
 use crate::formula::{gbit, pcie};
+use crate::same_cause::once_at_each;
 use crate::source::{PCIE, SYSFS_PCI};
 use crate::{Finding, Host};
 
@@ -16,7 +16,7 @@ pub(super) const CHECK: Check = Check {
     sources: &[SYSFS_PCI, PCIE],
     run: CheckRun::Host(|host| {
         let found = file_systems(host).filter_map(|fs| of(host, fs));
-        once(found, |path| format!("{path} is on the same disks"))
+        once_at_each(found, |path| format!("{path} is on the same disks"))
     }),
 };
 

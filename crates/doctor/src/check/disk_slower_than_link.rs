@@ -2,9 +2,9 @@
 
 use linerate_host::facts::{BlockDevice, BlockLayer, FileSystem, Paths};
 
-use super::pcie_width::once;
 use super::{Check, CheckRun};
 use crate::formula::gbit;
+use crate::same_cause::once_at_each;
 use crate::source::{BLOCK, ESNET_DISK};
 use crate::{Finding, Host};
 
@@ -19,7 +19,7 @@ pub(super) const CHECK: Check = Check {
     sources: &[BLOCK, ESNET_DISK],
     run: CheckRun::Host(|host| {
         let found = file_systems(host).filter_map(|fs| of(host, fs));
-        once(found, |path| format!("{path} is on the same disks"))
+        once_at_each(found, |path| format!("{path} is on the same disks"))
     }),
 };
 

@@ -77,7 +77,7 @@ fn negotiated(host: &Host<'_>, port: &Port) -> Option<Finding> {
     Some(if is_fastest { finding } else { Finding { severity: Severity::Note, ..finding } })
 }
 
-/// What is needed of a link that could have the speed `able`.
+/// The rate that a link needs if it could have the speed `able`, in bits a second.
 pub(super) fn wanted(host: &Host<'_>, able: f64) -> f64 {
     match host.need {
         Need::Target(target) => able.min(target),

@@ -2,9 +2,9 @@
 
 use linerate_host::facts::{PciLink, Port};
 
-use super::pcie_width::once;
 use super::{Check, CheckRun};
 use crate::formula::{Band, gbit, pcie};
+use crate::same_cause::once_at_each;
 use crate::source::{FEDEX, PCIE, SYSFS_PCI};
 use crate::{Finding, Host};
 
@@ -21,7 +21,7 @@ fn run(host: &Host<'_>) -> Vec<Finding> {
         return Vec::new();
     }
     let found = host.hardware().filter_map(|port| of(port, host.rate_of(port)?));
-    once(found, |port| format!("{port} is below the same bridge"))
+    once_at_each(found, |port| format!("{port} is below the same bridge"))
 }
 
 /// The finding with the bridge's address.

@@ -4,6 +4,7 @@ use linerate_host::facts::{PciLink, Port};
 
 use super::{Check, CheckRun};
 use crate::formula::{gbit, pcie};
+use crate::same_cause::once_at_each;
 use crate::source::{FEDEX, I40E, IXGBE, PCIE, SYSFS_PCI};
 use crate::subject::speed;
 use crate::{Finding, Host, Severity};
@@ -20,7 +21,7 @@ fn run(host: &Host<'_>) -> Vec<Finding> {
     let is_told = |port: &Port| shared.iter().any(|(_, names)| names.contains(&port.name.as_str()));
     let alone = host.hardware().filter(|port| !is_told(port));
     let found = alone.filter_map(|port| Some((card(port)?, of(port, host.rate_of(port)?)?)));
-    let each = once(found, |port| format!("{port} shares the slot, so this limit applies to it too"));
+    let each = once_at_each(found, |port| format!("{port} shares the slot, so this limit applies to it too"));
     let all = each.into_iter().chain(shared.into_iter().map(|(finding, _)| finding));
     all.map(|finding| if host.is_guest() { seen_by_guest(finding) } else { finding }).collect()
 }
@@ -41,25 +42,6 @@ pub(super) fn is_within_chip(port: &Port) -> bool {
     let is_least =
         link.is_some_and(|link| (link.max_speed.get(), link.max_width.get()) == (Some(2.5), Some(1)));
     is_least && speed(port).is_none_or(|speed| speed > 1e9)
-}
-
-/// The findings of ports, merged into one for each device that they share: the costliest finding, with the other ports as evidence.
-pub(super) fn once<K: PartialEq>(
-    found: impl Iterator<Item = (K, Finding)>,
-    says: impl Fn(&str) -> String,
-) -> Vec<Finding> {
-    let mut all: Vec<(K, Finding)> = Vec::new();
-    for (at, mut finding) in found {
-        let Some((_, first)) = all.iter_mut().find(|(other, _)| *other == at) else {
-            all.push((at, finding));
-            continue;
-        };
-        if finding.loss > first.loss {
-            std::mem::swap(&mut finding, first);
-        }
-        first.evidence.push(says(finding.place.as_deref().unwrap_or_default()));
-    }
-    all.into_iter().map(|(_, finding)| finding).collect()
 }
 
 fn of(port: &Port, need: f64) -> Option<Finding> {

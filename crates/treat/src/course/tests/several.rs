@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// What an undoing that was cut off has reset by the way isn't somebody else's.
+/// A setting that an interrupted undo has reset as a side effect doesn't count as changed by somebody else.
 #[test]
 fn an_undoing_that_was_cut_off_is_finished_by_the_next() {
     let mut cut = 0;
@@ -75,7 +75,7 @@ fn two_treatments_are_undone_in_any_order() {
     }
 }
 
-/// What a second treatment found was the first one's value, which is gone when the first one is.
+/// A second treatment records the value that the first one has set; after both are undone, the value before both holds.
 #[test]
 fn the_value_before_both_treatments_comes_back() {
     let ecn = sysctl("net.ipv4.tcp_ecn");
