@@ -207,7 +207,7 @@ pub fn outstanding(journal: &TreatmentJournal) -> Vec<usize> {
         return Vec::new();
     }
     let last = |step: usize| {
-        journal.events.iter().rev().find_map(|stamped| match &stamped.event {
+        journal.last(|stamped| match &stamped.event {
             TreatmentEvent::Restored { step: of } if *of == step => Some(true),
             TreatmentEvent::Left { step: of, .. } if *of == step => Some(false),
             // Files that couldn't be removed before have set it again at the start of the host.

@@ -335,9 +335,14 @@ impl TreatmentJournal {
         self.head.place.boot != Whereabouts::here().boot
     }
 
+    /// The result of `of` for the latest event for which it has one.
+    pub(crate) fn last<'a, T>(&'a self, of: impl Fn(&'a Stamped) -> Option<T>) -> Option<T> {
+        self.events.iter().rev().find_map(of)
+    }
+
     /// True if an undoing began and never ended: then it may have changed the settings beside a step.
     pub fn is_half_taken_back(&self) -> bool {
-        let last = self.events.iter().rev().find_map(|stamped| match stamped.event {
+        let last = self.last(|stamped| match stamped.event {
             TreatmentEvent::TakingBack => Some(true),
             TreatmentEvent::TakenBack { .. } => Some(false),
             _ => None,
@@ -347,7 +352,7 @@ impl TreatmentJournal {
 
     /// The steps that are kept after a restart.
     pub fn kept(&self) -> &[usize] {
-        let last = self.events.iter().rev().find_map(|stamped| match &stamped.event {
+        let last = self.last(|stamped| match &stamped.event {
             TreatmentEvent::Kept { steps, .. } => Some(steps.as_slice()),
             TreatmentEvent::Forgotten => Some(&[][..]),
             _ => None,
@@ -357,7 +362,7 @@ impl TreatmentJournal {
 
     /// True if the files that keep steps find ports by their permanent addresses, and not by their names.
     pub fn goes_by_address(&self) -> bool {
-        let last = self.events.iter().rev().find_map(|stamped| match stamped.event {
+        let last = self.last(|stamped| match stamped.event {
             TreatmentEvent::Kept { by_address, .. } => Some(by_address),
             _ => None,
         });
@@ -400,7 +405,7 @@ impl TreatmentJournal {
     /// True if this treatment ended while `other` was active, which began later during the same start of the host.
     fn ended_during(&self, other: &Self) -> bool {
         let began = other.events.first().map_or(0, |first| first.at);
-        let end = self.events.iter().rev().find_map(|stamped| match &stamped.event {
+        let end = self.last(|stamped| match &stamped.event {
             // A restart ends all treatments together.
             TreatmentEvent::TakenBack { by } => Some(by == RESTART || stamped.at >= began),
             _ => None,
