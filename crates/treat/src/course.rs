@@ -11,8 +11,6 @@ use crate::surroundings::Whereabouts;
 /// The most times that the settings are restored: restoring one may change another, as the number of queues
 /// changes their masks.
 const ROUNDS: usize = 3;
-/// The reason why a setting isn't restored: somebody else has set it.
-pub const OTHERS: &str = "which somebody else has set since then";
 
 /// The result of making a step.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,6 +28,18 @@ pub enum WayBack {
     Restored,
     /// Another value holds, for this reason.
     Left(String),
+    /// The value holds that somebody else has set since then; the reason names it.
+    SetByOthers(String),
+}
+
+impl WayBack {
+    /// The reason why the setting wasn't restored.
+    pub fn why(&self) -> Option<&str> {
+        match self {
+            WayBack::Restored => None,
+            WayBack::Left(why) | WayBack::SetByOthers(why) => Some(why),
+        }
+    }
 }
 
 /// The person or process that undoes a treatment.
@@ -140,9 +150,9 @@ pub fn restore_all(
     let ends = settled(journal, &mut MovedControls::of(journal, controls), taker, is_careful);
     let mut noted = Ok(());
     for (step, end) in &ends {
-        let event = match end {
-            WayBack::Restored => TreatmentEvent::Restored { step: *step },
-            WayBack::Left(why) => TreatmentEvent::Left { step: *step, why: why.clone() },
+        let event = match end.why() {
+            None => TreatmentEvent::Restored { step: *step },
+            Some(why) => TreatmentEvent::Left { step: *step, why: why.into() },
         };
         noted = noted.and(journal.note(event));
     }
@@ -281,11 +291,11 @@ fn give_back(
                 && is_others(journal, step, &now)
                 && !planned.setting.is_same(&now, before) =>
         {
-            let who = match journal.holds(step) {
-                Some(_) => OTHERS,
-                None => "and the journal is damaged where it says who set it",
+            let left = |who| format!("it is {now}, {who}; --force restores {before}");
+            return match journal.holds(step) {
+                Some(_) => WayBack::SetByOthers(left("which somebody else has set since then")),
+                None => WayBack::Left(left("and the journal is damaged where it says who set it")),
             };
-            return WayBack::Left(format!("it is {now}, {who}; --force restores {before}"));
         }
         // A setting that can't be read may still be written.
         _ => {}

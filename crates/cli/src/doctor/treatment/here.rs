@@ -353,16 +353,12 @@ fn named(shelf: &Shelf, journal: &TreatmentJournal, step: usize, end: WayBack) -
         let is_made = other.is_open() || other.standing() == TreatmentStanding::Confirmed;
         other.id != journal.id && is_made && other.head.steps.iter().enumerate().any(is_it)
     };
-    match end {
-        WayBack::Left(why) if why.contains(course::OTHERS) => {
-            let later = shelf.all().0.into_iter().rev().find(has_it);
-            let by = |later: TreatmentJournal| {
-                format!("{0} has changed the setting since then: --undo {0} restores it for both", later.id)
-            };
-            WayBack::Left(later.map_or(why, by))
-        }
-        end => end,
-    }
+    let WayBack::SetByOthers(why) = end else { return end };
+    let later = shelf.all().0.into_iter().rev().find(has_it);
+    let by = |later: TreatmentJournal| {
+        format!("{0} has changed the setting since then: --undo {0} restores it for both", later.id)
+    };
+    WayBack::SetByOthers(later.map_or(why, by))
 }
 
 /// Reports that a journal is damaged, unless nothing depends on it any more.
@@ -393,9 +389,11 @@ fn undo_report(journal: &TreatmentJournal, ends: Vec<(usize, WayBack)>) -> UndoR
     for (step, end) in ends {
         let step = &journal.head.steps[step];
         let setting = ports.setting(&step.setting).unwrap_or_else(|_| step.setting.clone()).to_string();
-        match end {
-            WayBack::Restored => report.restored.push(setting),
-            WayBack::Left(why) => report.left.push(LeftOut { check: step.checks.join(", "), setting, why }),
+        match end.why() {
+            None => report.restored.push(setting),
+            Some(why) => {
+                report.left.push(LeftOut { check: step.checks.join(", "), setting, why: why.into() });
+            }
         }
     }
     report

@@ -57,7 +57,7 @@ fn sweep_one(wanted: &TreatmentArgs, shelf: &Shelf, id: &str) -> Result<(), Stri
     let restored = show::counted(restored, "setting");
     tell!("linerate: {id} {why}, and was undone now: {restored}");
     for (step, end) in ends {
-        if let WayBack::Left(why) = end {
+        if let Some(why) = end.why() {
             tell!("linerate: {} couldn't be restored: {why}", journal.head.steps[step].setting);
         }
     }
