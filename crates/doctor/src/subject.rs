@@ -97,6 +97,10 @@ pub(crate) enum Cloud {
 /// A signature of KVM (CPUID leaf 0x4000_0000).
 const KVM: &str = "KVMKVMKVM";
 
+/// Drivers of ports in guests whose speed isn't the guest's own: Hyper-V's is the physical card's; POWER's is 1 Gbit/s
+/// whatever is below it (`SPEED_1000` in drivers/net/ethernet/ibm/ibmveth.c).
+const NOMINAL: [&str; 2] = ["hv_netvsc", "ibmveth"];
+
 impl<'a> Host<'a> {
     /// The program that runs this guest, if its user can't change the guest's virtual devices: WSL2 and Docker Desktop by their kernels'
     /// names, and Firecracker, which alone of KVM's usual monitors gives its guests no DMI.
@@ -162,13 +166,13 @@ impl<'a> Host<'a> {
         self.rate_of(port).unwrap_or_else(|| self.rate())
     }
 
-    /// True for a port in a guest that reports the speed of the physical card, which the host and its other guests use too: Hyper-V's,
-    /// and virtual functions. This guest's share of the speed isn't known.
+    /// True for a port in a guest whose share of the speed that it reports isn't known: Hyper-V's port and virtual functions report that
+    /// of the physical card, which the host and its other guests use too.
     pub(crate) fn is_lent(&self, port: &Port) -> bool {
         let is_guest = self.is_guest();
         let is = |port: &Port| {
-            let is_hyper_vs = port.driver.known().is_some_and(|driver| driver == "hv_netvsc");
-            is_hyper_vs || (is_guest && port.kind.get() == Some(PortKind::VirtualFunction))
+            let is_nominal = port.driver.known().is_some_and(|driver| NOMINAL.contains(&driver.as_str()));
+            is_nominal || (is_guest && port.kind.get() == Some(PortKind::VirtualFunction))
         };
         let members = port.bond.known().and_then(|bond| bond.slaves.known()).into_iter().flatten();
         is(port) || members.filter_map(|name| self.facts.port(name)).any(is)

@@ -84,6 +84,7 @@ fn variants_of_such_a_host_have_notes_only() {
         };
         nodes.push(Node { number: 1, cpus: Fact::Known((16..32).collect()), ..nodes[0].clone() });
         cores.extend((16..32).map(|cpu| vec![cpu]));
+        facts.cpu.sockets = Fact::Known(2);
     };
     let slower: Change = |facts| {
         facts.tcp.rmem = Fact::Known([4096, 87_380, 64 << 20]);

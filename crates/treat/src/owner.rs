@@ -16,6 +16,11 @@ const SYSCTLS: [&str; 5] =
 /// The file that sysctl(8) reads last.
 const LAST: &str = "etc/sysctl.conf";
 const PROFILE: &str = "etc/tuned/active_profile";
+/// tuned's own configuration. Unless `reapply_sysctl` is off there, tuned reads sysctl.d(5)'s files in /run and /etc after its
+/// profile, so these files win (`instance_apply` in tuned/plugins/plugin_sysctl.py).
+const TUNED: &str = "etc/tuned/tuned-main.conf";
+/// tuned's options for a port, by what they set.
+const PORT_OPTIONS: [&str; 4] = ["ring", "channels", "coalesce", "features"];
 /// Directories of tuned's profiles, by precedence.
 const PROFILES: [&str; 4] = ["etc/tuned/profiles", "etc/tuned", "usr/lib/tuned/profiles", "usr/lib/tuned"];
 /// The most profiles that include one another.
@@ -26,8 +31,10 @@ const MOST_PROFILES: usize = 32;
 pub struct Owners {
     /// Assignments by key, in the order in which they are made.
     sysctls: BTreeMap<String, Vec<Assignment>>,
-    /// The profile that sets a sysctl, or the governor.
+    /// The profile that sets a sysctl, the governor, or one of [`PORT_OPTIONS`].
     tuned: BTreeMap<String, String>,
+    /// True if tuned's sysctls win over files of sysctl.d(5).
+    is_tuned_last: bool,
 }
 
 /// One file's assignment of a sysctl.
@@ -52,6 +59,7 @@ impl Owners {
                 owners.sysctls.entry(key).or_default().push(one);
             }
         }
+        owners.is_tuned_last = is_tuned_last(&fs::read_to_string(root.join(TUNED)).unwrap_or_default());
         let active = fs::read_to_string(root.join(PROFILE)).unwrap_or_default();
         let (mut waiting, mut seen) =
             (active.split_whitespace().map(str::to_owned).collect(), BTreeSet::new());
@@ -66,22 +74,20 @@ impl Owners {
     fn take_profile(&mut self, root: &Path, profile: &str, waiting: &mut Vec<String>) {
         let file = |directory: &&str| root.join(directory).join(profile).join("tuned.conf");
         let text = PROFILES.iter().map(file).find_map(|path| fs::read_to_string(path).ok());
-        let (text, mut section) = (text.unwrap_or_default(), String::new());
-        for line in text.lines().map(str::trim) {
-            if let Some(name) = line.strip_prefix('[').and_then(|line| line.strip_suffix(']')) {
-                name.clone_into(&mut section);
-            } else if let Some((key, value)) = line.split_once('=').filter(|_| !line.starts_with('#')) {
-                let (key, value) = (key.trim(), value.trim());
-                match (section.as_str(), key) {
+        for (plugin, options) in sections(&text.unwrap_or_default()) {
+            for (key, value) in options {
+                let own = match (plugin.as_str(), key.as_str()) {
                     ("main", "include") => {
-                        waiting.extend(
-                            value.split([',', ' ']).filter(|name| !name.is_empty()).map(str::to_owned),
-                        );
+                        let names = value.split([',', ' ']).filter(|name| !name.is_empty());
+                        waiting.extend(names.map(str::to_owned));
+                        continue;
                     }
-                    ("sysctl", key) => drop(self.tuned.insert(dotted(key), profile.into())),
-                    ("cpu", "governor") => drop(self.tuned.insert("governor".into(), profile.into())),
-                    _ => {}
-                }
+                    ("sysctl", key) => dotted(key),
+                    ("cpu", "governor") => key,
+                    ("net", option) if PORT_OPTIONS.contains(&option) => key,
+                    _ => continue,
+                };
+                self.tuned.insert(own, profile.into());
             }
         }
     }
@@ -96,8 +102,7 @@ impl Owners {
                 let parts: Vec<String> = [tuned(key), file].into_iter().flatten().collect();
                 (!parts.is_empty()).then(|| parts.join(", "))
             }
-            Setting::Governor => tuned("governor"),
-            _ => None,
+            other => tuned(tuned_option(other)?),
         }
     }
 
@@ -106,12 +111,14 @@ impl Owners {
     /// # Errors
     /// The reason why our file can't keep the value.
     pub fn allow(&self, setting: &Setting) -> Result<(), String> {
-        let key = match setting {
-            Setting::Sysctl { key } => key.as_str(),
-            Setting::Governor => "governor",
-            _ => return Ok(()),
+        let (key, is_after_tuned) = match setting {
+            Setting::Sysctl { key } => (key.as_str(), !self.is_tuned_last),
+            other => match tuned_option(other) {
+                Some(option) => (option, false),
+                None => return Ok(()),
+            },
         };
-        if let Some(profile) = self.tuned.get(key) {
+        if let Some(profile) = self.tuned.get(key).filter(|_| !is_after_tuned) {
             return Err(format!(
                 "tuned's profile {profile} sets it at each start: put the value into your own profile"
             ));
@@ -126,6 +133,43 @@ impl Owners {
         let is_ours = |one: &&Assignment| one.file.ends_with(&format!("/{OWN_SYSCTLS}"));
         self.sysctls.get(key).into_iter().flatten().filter(|one| !is_ours(one)).collect()
     }
+}
+
+/// True if tuned's configuration says that its sysctls win over files of sysctl.d(5).
+fn is_tuned_last(configuration: &str) -> bool {
+    let mut options = configuration.lines().filter_map(|line| line.split_once('='));
+    let last = options.rfind(|(key, _)| key.trim() == "reapply_sysctl");
+    last.is_some_and(|(_, value)| ["0", "false", "no", "off"].contains(&value.trim().to_lowercase().as_str()))
+}
+
+/// The name under which [`Owners::tuned`] has the profile that sets this.
+fn tuned_option(setting: &Setting) -> Option<&'static str> {
+    match setting {
+        Setting::Governor => Some("governor"),
+        Setting::Ring { .. } => Some("ring"),
+        Setting::Channels { .. } => Some("channels"),
+        Setting::Coalescing { .. } => Some("coalesce"),
+        Setting::Feature { .. } => Some("features"),
+        _ => None,
+    }
+}
+
+/// The sections of a profile: the plugin of each, which is its name or its `type`, and its options.
+fn sections(text: &str) -> Vec<(String, Vec<(String, String)>)> {
+    let mut sections: Vec<(String, Vec<(String, String)>)> = Vec::new();
+    for line in text.lines().map(str::trim).filter(|line| !line.starts_with(['#', ';'])) {
+        if let Some(name) = line.strip_prefix('[').and_then(|line| line.strip_suffix(']')) {
+            sections.push((name.to_owned(), Vec::new()));
+        } else if let (Some((key, value)), Some((plugin, options))) =
+            (line.split_once('='), sections.last_mut())
+        {
+            match key.trim() {
+                "type" => value.trim().clone_into(plugin),
+                key => options.push((key.to_owned(), value.trim().to_owned())),
+            }
+        }
+    }
+    sections
 }
 
 /// The files of sysctls in their order, with the names that determine it.
@@ -166,6 +210,8 @@ fn dotted(key: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use linerate_doctor::remedy::RingWay;
+
     use super::*;
     use crate::testing::sysctl;
 
@@ -209,11 +255,19 @@ mod tests {
         put(
             root,
             "usr/lib/tuned/throughput/tuned.conf",
-            "[main]\ninclude=network-throughput\n[cpu]\ngovernor=performance\n",
+            "[main]\ninclude=network-throughput\n[cpu]\ngovernor=performance\n[mine]\nnet.ipv4.tcp_wmem=1\n\
+             type=sysctl\n[net]\nring=rx 1024\n",
         );
         let owners = Owners::read(root);
-        let rmem = sysctl("net.ipv4.tcp_rmem");
+        let [rmem, wmem] = ["net.ipv4.tcp_rmem", "net.ipv4.tcp_wmem"].map(sysctl);
         assert_eq!(owners.of(&rmem).as_deref(), Some("tuned's profile network-throughput sets it"));
+        assert_eq!(owners.of(&wmem).as_deref(), Some("tuned's profile throughput sets it"), "by its type");
+        let ring = Setting::Ring { port: "eth0".into(), way: RingWay::Rx };
+        assert!(owners.allow(&ring).is_err_and(|why| why.contains("throughput")));
+        // By default, tuned lets the files of sysctl.d win.
+        assert!(owners.allow(&rmem).is_ok());
+        put(root, TUNED, "daemon = 1\n# reapply_sysctl = 1\nreapply_sysctl = 0\n");
+        let owners = Owners::read(root);
         assert!(owners.allow(&rmem).is_err() && owners.allow(&sysctl("net.ipv4.tcp_ecn")).is_ok());
         assert!(owners.allow(&Setting::Governor).is_err_and(|why| why.contains("throughput")));
     }

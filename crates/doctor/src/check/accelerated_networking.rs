@@ -34,7 +34,7 @@ fn of(host: &Host<'_>, port: &Port) -> Option<Finding> {
     if port.driver.known()? != "hv_netvsc" || ports.iter().any(is_function) {
         return None;
     }
-    let finding = Finding::new(Severity::Major, format!("{} has no virtual function", port.name))
+    let finding = Finding::new(Severity::Minor, format!("{} has no virtual function", port.name))
         .at(&port.name)
         .evidence(
             "driver hv_netvsc, and the guest has no virtual function: \
@@ -58,7 +58,7 @@ mod tests {
 
     #[test]
     fn the_synthetic_port_alone_is_found() {
-        assert_eq!(lines(&found(&CHECK, &fixture("hv-netvsc"))), ["accelerated-networking eth0 major -"]);
+        assert_eq!(lines(&found(&CHECK, &fixture("hv-netvsc"))), ["accelerated-networking eth0 minor -"]);
     }
 
     #[test]

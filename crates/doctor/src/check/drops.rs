@@ -59,7 +59,7 @@ const CAUSES: [Cause; 5] = [
         name: "tx_dropped",
         of: |port| counted("tx_dropped", &port.counters.tx_dropped),
         says: "were dropped before sending",
-        fix: "tc -s qdisc shows which queue was full",
+        fix: "ethtool -S shows the driver's own counters, such as those of a full send ring or of packets that the card refuses; the drops of queueing disciplines, which tc -s qdisc shows, aren't among these",
     },
     Cause {
         name: "tx_errors",

@@ -1,4 +1,4 @@
-//! Interrupts served by processors of another NUMA node than the card's.
+//! Interrupts served by processors of another socket's NUMA node than the card's.
 
 use linerate_host::facts::Port;
 
@@ -25,7 +25,16 @@ fn run(host: &Host<'_>) -> Vec<Finding> {
 fn of(host: &Host<'_>, port: &Port) -> Option<Finding> {
     let node = port.pci.known()?.numa_node.get()?;
     let cpus = host.facts.cpu.nodes.known()?.iter().find(|other| other.number == node)?.cpus.known()?;
-    let share = far(port, cpus)?;
+    let far_cpus: Vec<u32> = host
+        .facts
+        .cpu
+        .far_nodes(node)?
+        .into_iter()
+        .filter_map(|far| far.cpus.known())
+        .flatten()
+        .copied()
+        .collect();
+    let share = far(port, &far_cpus)?;
     if cpus.is_empty() || share < MANY {
         return None;
     }
@@ -50,13 +59,13 @@ fn of(host: &Host<'_>, port: &Port) -> Option<Finding> {
     )
 }
 
-/// Share of a port's interrupts served by other processors than the near ones.
-fn far(port: &Port, near: &[u32]) -> Option<f64> {
+/// Share of a port's interrupts served by these processors.
+fn far(port: &Port, cpus: &[u32]) -> Option<f64> {
     let counts = port.interrupts.known()?.iter().filter_map(|irq| irq.counts.known()).flatten();
     let (mut all, mut far) = (0_u64, 0_u64);
     for (cpu, count) in counts {
         all = all.saturating_add(*count);
-        far = far.saturating_add(if near.contains(cpu) { 0 } else { *count });
+        far = far.saturating_add(if cpus.contains(cpu) { *count } else { 0 });
     }
     (all >= SOME).then(|| far as f64 / all as f64)
 }
@@ -81,6 +90,18 @@ mod tests {
             port.speed_mbps = linerate_host::Fact::Known(100_000);
         });
         assert_eq!(lines(&found(&CHECK, &fast)), ["irq-far-node enp129s0f0 major 80.0 Gbit/s"]);
+    }
+
+    /// EPYC with two nodes for each socket (NPS2), or Xeon with sub-NUMA clusters.
+    #[test]
+    fn a_node_of_the_same_socket_is_not_far() {
+        let mut host = fixture("dual-socket-far-nic");
+        host.cpu.sockets = linerate_host::Fact::Known(1);
+        assert!(found(&CHECK, &host).is_empty());
+        host.cpu.sockets = linerate_host::Fact::Known(2);
+        let linerate_host::Fact::Known(nodes) = &mut host.cpu.nodes else { panic!("no nodes") };
+        nodes[1].distances = linerate_host::Fact::Known(vec![12, 10]);
+        assert!(found(&CHECK, &host).is_empty());
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! The NUMA node of a card, and the cost for programs on other nodes.
 
-use linerate_host::facts::Port;
+use linerate_host::facts::{Node, Port};
 
 use super::{Check, CheckRun};
 use crate::formula::{cpu, gbit};
@@ -19,21 +19,22 @@ fn run(host: &Host<'_>) -> Vec<Finding> {
 }
 
 fn of(host: &Host<'_>, port: &Port) -> Option<Finding> {
-    let nodes = host.facts.cpu.nodes.known().filter(|nodes| nodes.len() > 1)?;
+    let nodes = host.facts.cpu.nodes.known()?;
     let node = port.pci.known()?.numa_node.get()?;
     let own = nodes.iter().find(|other| other.number == node)?;
+    let far_nodes = host.facts.cpu.far_nodes(node).filter(|far| !far.is_empty())?;
     if own.cpus.known()?.is_empty() {
         return Some(without_processors(port, node));
     }
     let one = cpu::connection(port.mtu.get()?, true).low;
     let need = host.rate_of(port)?;
     let title = format!(
-        "{} is at one of {} NUMA nodes ({node}): programs on other nodes lose a fifth of their rate",
+        "{} is at one of {} NUMA nodes ({node}): programs on nodes of other sockets lose a fifth of their rate",
         port.name,
         nodes.len()
     );
     let far = one * (1.0 - cpu::FAR_LOSS);
-    let cores = far_cores(host, node)?;
+    let cores = far_cores(host, &far_nodes)?;
     let all = far * f64::from(cores);
     // Each connection can have a core of its own. If even the far ones are enough together, nothing is lost.
     let severity = if all < need { Severity::Minor } else { Severity::Note };
@@ -48,12 +49,10 @@ fn of(host: &Host<'_>, port: &Port) -> Option<Finding> {
     ))
 }
 
-/// The number of cores at other nodes than this one.
-fn far_cores(host: &Host<'_>, node: u32) -> Option<u32> {
-    let cpu = &host.facts.cpu;
-    let others = cpu.nodes.known()?.iter().filter(|other| other.number != node);
-    let far = others.map(|other| other.cpus.known().cloned()).collect::<Option<Vec<_>>>()?.concat();
-    cpu.cores_of(&far)
+/// The number of cores at these nodes.
+fn far_cores(host: &Host<'_>, far: &[&Node]) -> Option<u32> {
+    let cpus = far.iter().map(|node| node.cpus.known().cloned()).collect::<Option<Vec<_>>>()?.concat();
+    host.facts.cpu.cores_of(&cpus)
 }
 
 fn without_processors(port: &Port, node: u32) -> Finding {
@@ -96,6 +95,9 @@ mod tests {
 
     #[test]
     fn one_node_has_no_far_one() {
+        let mut one_socket = fixture("dual-socket-far-nic");
+        one_socket.cpu.sockets = Fact::Known(1);
+        assert!(found(&CHECK, &one_socket).is_empty(), "two nodes of one socket");
         assert!(found(&CHECK, &fixture("stock-10g")).is_empty());
         assert!(found(&CHECK, &fixture("ena")).is_empty());
     }

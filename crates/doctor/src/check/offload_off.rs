@@ -1,6 +1,6 @@
 //! Offloads that are off: aggregation of received packets, segmentation of sent ones, checksums.
 
-use linerate_host::facts::{Port, PortKind};
+use linerate_host::facts::Port;
 
 use super::{Check, CheckRun, work};
 use crate::finding::Way;
@@ -8,6 +8,9 @@ use crate::formula::{cpu, gbit};
 use crate::remedy::{Remedy, Setting};
 use crate::source::{RED_HAT, SEGMENTATION, STACK};
 use crate::{Finding, Host, Severity};
+
+/// The features that compute checksums of sent packets: of any packets, or of IPv4's and IPv6's.
+const CHECKSUMS: [&str; 3] = ["tx-checksum-ip-generic", "tx-checksum-ipv4", "tx-checksum-ipv6"];
 
 pub(super) const CHECK: Check = Check {
     name: "offload-off",
@@ -18,7 +21,12 @@ pub(super) const CHECK: Check = Check {
 
 fn run(host: &Host<'_>) -> Vec<Finding> {
     let each = |port| {
-        [receiving(host, port), sending(host, port), checksum(host, port, "rx"), checksum(host, port, "tx")]
+        [
+            receiving(host, port),
+            sending(host, port),
+            received_checksums(host, port),
+            sent_checksums(host, port),
+        ]
     };
     host.devices().flat_map(each).flatten().collect()
 }
@@ -79,30 +87,50 @@ fn costs(host: &Host<'_>, port: &Port, feature: &str, what: &str) -> Option<Find
     Some(remedy(finding, host, port, feature))
 }
 
-fn checksum(host: &Host<'_>, port: &Port, way: &str) -> Option<Finding> {
-    let features: &[&str] =
-        if way == "rx" { &["rx-checksum"] } else { &["tx-checksum-ip-generic", "tx-checksum-ipv4"] };
-    // A driver has one of these features, and the kernel lists all: an unknown one may be the one that is on.
-    let all: Option<Vec<bool>> = features.iter().map(|name| port.offload(name).get()).collect();
-    let first = features.first().filter(|_| all.is_some_and(|all| !all.contains(&true)))?;
-    let costs = match way {
-        "rx" => "each received byte is read once more, before it is copied",
-        _ => "without checksums of sent packets, the card can't segment either",
-    };
-    let title = format!("{}: the processor computes checksums ({way})", port.name);
-    let finding = Finding::new(Severity::Note, title)
-        .at(format!("{} {first}", port.name))
-        .evidence(format!("{first} off; {costs}"));
-    Some(remedy(finding, host, port, first))
+fn received_checksums(host: &Host<'_>, port: &Port) -> Option<Finding> {
+    let feature = "rx-checksum";
+    if port.offload(feature).get()? {
+        return None;
+    }
+    let costs = "each received byte is read once more, before it is copied";
+    Some(remedy(by_processor(port, "rx", feature, costs), host, port, feature))
+}
+
+fn sent_checksums(host: &Host<'_>, port: &Port) -> Option<Finding> {
+    let off = checksums_off(port)?;
+    let costs = "without checksums of sent packets, the card can't segment either";
+    Some(remedy(by_processor(port, "tx", off[0], costs), host, port, off[0]))
+}
+
+fn by_processor(port: &Port, way: &str, feature: &str, costs: &str) -> Finding {
+    Finding::new(Severity::Note, format!("{}: the processor computes checksums ({way})", port.name))
+        .at(format!("{} {feature}", port.name))
+        .evidence(format!("{feature} off; {costs}"))
+}
+
+/// The features by which the driver could compute the checksums of sent packets, if it computes none: either one of them, or one for
+/// each version of IP. If it has none of them, the first one.
+fn checksums_off(port: &Port) -> Option<Vec<&'static str>> {
+    let [generic, ipv4, ipv6] = CHECKSUMS;
+    // The kernel lists all: an unknown one may be the one that is on.
+    let is_off = |name: &str| Some(!port.offload(name).get()?);
+    if !is_off(generic)? || !is_off(ipv4)? || is_off(ipv6) == Some(false) {
+        return None;
+    }
+    let is_its_own = |name: &&str| is_off(name) == Some(true) && !port.has_fixed(name);
+    let own: Vec<_> = CHECKSUMS.into_iter().filter(is_its_own).collect();
+    Some(if own.is_empty() { vec![generic] } else { own })
 }
 
 fn remedy(finding: Finding, host: &Host<'_>, port: &Port, feature: &str) -> Finding {
-    match (port.has_fixed(feature), port.kind.get()) {
-        (false, _) => {
-            let setting = Setting::Feature { port: port.name.clone(), feature: feature.into() };
-            finding.remedied(Remedy::of(setting, "off", "on"))
-        }
-        (true, Some(PortKind::Paravirtual)) if host.fixed_by().is_none() => finding.fix(
+    // Without checksums, the kernel refuses segmentation (netdev_fix_features() in net/core/dev.c).
+    let sends = feature.starts_with("tx-");
+    let before = checksums_off(port).filter(|_| sends).unwrap_or_default();
+    let all = before.into_iter().chain((!CHECKSUMS.contains(&feature)).then_some(feature));
+    let of = |feature: &str| Setting::Feature { port: port.name.clone(), feature: feature.into() };
+    match (port.has_fixed(feature), port.driver.known().map(String::as_str)) {
+        (false, _) => finding.remedied(all.filter_map(|feature| Remedy::of(of(feature), "off", "on"))),
+        (true, Some("virtio_net")) if host.fixed_by().is_none() => finding.fix(
             "the hypervisor must offer this offload: QEMU needs a tap with vnet_hdr and virtio-net-pci,csum=on,host_tso4=on,guest_tso4=on",
         ),
         // This advice is also for a monitor that nobody can change.
@@ -162,6 +190,32 @@ mod tests {
             port.master = linerate_host::Fact::Known("bond0".into());
         });
         assert!(found(&CHECK, &host).is_empty());
+    }
+
+    /// Drivers such as bnxt_en have a feature for each version of IP, and after `ethtool -K PORT tx off`, the kernel refuses segmentation.
+    #[test]
+    fn checksums_come_before_segmentation() {
+        let host = |segments| {
+            edited("stock-10g", "eno1", |port| {
+                let linerate_host::Fact::Known(all) = &mut port.offloads else { panic!("no features") };
+                all.insert(CHECKSUMS[0].into(), Offload { on: false, fixed: true });
+                for name in [CHECKSUMS[1], CHECKSUMS[2], "tx-tcp-segmentation"] {
+                    all.insert(name.into(), Offload { on: false, fixed: false });
+                }
+                all.insert("tx-tcp-segmentation".into(), Offload { on: segments, fixed: false });
+            })
+        };
+        let fixes = |host| {
+            let found = found(&CHECK, &host);
+            let lines = lines(&found);
+            (lines, found.into_iter().next().and_then(|first| first.fix).unwrap_or_default())
+        };
+        let (lines, fix) = fixes(host(true));
+        assert_eq!(lines, ["offload-off eno1 tx-checksum-ipv4 note -"]);
+        assert_eq!(fix, "ethtool -K eno1 tx-checksum-ipv4 on tx-checksum-ipv6 on");
+        let (lines, fix) = fixes(host(false));
+        assert_eq!(lines[0], "offload-off eno1 tx-tcp-segmentation minor -");
+        assert_eq!(fix, "ethtool -K eno1 tx-checksum-ipv4 on tx-checksum-ipv6 on tx-tcp-segmentation on");
     }
 
     #[test]

@@ -22,6 +22,8 @@ const TUNNELS: [(&str, u32); 11] = [
     (XFRM, 54),
     ("ovpn", 50),
 ];
+/// Bytes by which a header of IPv6 is longer than one of IPv4.
+const LONGER_IPV6: u32 = 20;
 /// An interface of IPsec. Its MTU doesn't count: the kernel knows the room that each cipher leaves, and reports it to the
 /// connections of this host, and by ICMP to others (net/xfrm/xfrm_interface_core.c).
 const XFRM: &str = "xfrm";
@@ -46,24 +48,25 @@ pub(super) const CHECK: Check = Check {
 fn of(host: &Host<'_>, port: &Port) -> Option<Finding> {
     let layer = port.layer.known()?;
     let kind = layer.kind.as_deref()?;
-    let (_, header) = TUNNELS.iter().find(|(name, _)| *name == kind)?;
+    let (_, over_ipv4) = TUNNELS.iter().find(|(name, _)| *name == kind)?;
+    let header = if layer.is_over_ipv6 { over_ipv4 + LONGER_IPV6 } else { *over_ipv4 };
     let mtu = port.mtu.get()?;
     let below = layer.below.as_deref().and_then(|name| host.facts.port(name));
     let outer = below.and_then(|port| port.mtu.get());
     if let (Some(below), Some(outer)) =
-        (below, outer.filter(|outer| kind != XFRM && mtu.saturating_add(*header) > *outer))
+        (below, outer.filter(|outer| kind != XFRM && mtu.saturating_add(header) > *outer))
     {
-        return Some(too_large(port, kind, mtu, *header, below, outer));
+        return Some(too_large(port, kind, mtu, header, below, outer));
     }
     // Packets of xfrm are as large as the port below allows.
-    let mtu = outer.filter(|_| kind == XFRM).map_or(mtu, |outer| mtu.min(outer.saturating_sub(*header)));
+    let mtu = outer.filter(|_| kind == XFRM).map_or(mtu, |outer| mtu.min(outer.saturating_sub(header)));
     let share = Segments::usual(mtu).share() * f64::from(mtu) / f64::from(mtu + header);
     let over = layer.below.as_deref().map_or(String::new(), |name| format!(" over {name}"));
     let title =
         format!("{} wraps each packet ({kind}{over}): {} of the rate is payload", port.name, percent(share));
     let finding = Finding::new(Severity::Note, title)
         .at(&port.name)
-        .evidence(size(kind, mtu, *header))
+        .evidence(size(kind, mtu, header))
         .evidence(if SEALED.contains(&kind) {
             "the kernel encrypts each packet a second time: linerate's streams are already encrypted"
         } else {

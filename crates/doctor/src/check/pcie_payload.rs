@@ -1,6 +1,6 @@
 //! The payload of packets on a card's link, if the link is too slow with it; and the size of its read requests.
 
-use linerate_host::facts::{Pci, Port};
+use linerate_host::facts::{Pci, Port, PortKind};
 
 use super::pcie_width::is_within_chip;
 use super::{Check, CheckRun};
@@ -23,14 +23,19 @@ pub(super) const CHECK: Check = Check {
 };
 
 fn run(host: &Host<'_>) -> Vec<Finding> {
+    // Linux's vfio shows a guest registers of its own, and not the card's (commit 523184972b28).
+    if host.is_guest() {
+        return Vec::new();
+    }
     let both = |port: &Port| [payload(host, port), request(host, port)];
-    host.hardware().flat_map(both).flatten().collect()
+    // A virtual function has no such settings: those of its physical function count (pci_configure_mps() in drivers/pci/probe.c).
+    let ports = host.hardware().filter(|port| port.kind.get() != Some(PortKind::VirtualFunction));
+    ports.flat_map(both).flatten().collect()
 }
 
 fn payload(host: &Host<'_>, port: &Port) -> Option<Finding> {
     let (pci, need) = (port.pci.known().filter(|_| !is_within_chip(port))?, host.rate_of(port)?);
-    // Linux's vfio shows a guest a payload of its own, and not the card's (commit 523184972b28).
-    let set = pci.max_payload.get().filter(|set| *set < BETTER && !host.is_guest())?;
+    let set = pci.max_payload.get().filter(|set| *set < BETTER)?;
     let carries = |payload| pcie::effective(pci.link.speed.get()?, pci.link.width.get()?, payload);
     let (now, better) = (carries(set)?.low, carries(BETTER)?.low);
     if now >= need {
@@ -106,6 +111,9 @@ mod tests {
             (pci.max_payload, pci.link.width) = (Fact::Known(128), Fact::Known(3));
         });
         assert_eq!(found(&CHECK, &narrow).len(), 1);
+        crate::testing::port_of(&mut narrow, "ens1f0np0").kind = Fact::Known(PortKind::VirtualFunction);
+        assert!(found(&CHECK, &narrow).is_empty(), "a virtual function");
+        crate::testing::port_of(&mut narrow, "ens1f0np0").kind = Fact::Known(PortKind::Physical);
         narrow.machine.guest = Fact::Known(true);
         assert!(found(&CHECK, &narrow).is_empty());
         let within = |pci: &mut Pci| {

@@ -65,7 +65,21 @@ fn of(port: &Port, need: f64) -> Option<Finding> {
             if pci.max_payload.get().is_none() { " (assumed)" } else { "" }
         ))
         .evidence(format!("needed: {}", gbit(need)));
-    Some(remedy(finding, port))
+    Some(if is_divided(port) { of_two_slots(finding) } else { remedy(finding, port) })
+}
+
+/// True for a card of Mellanox's whose own link, at its best, can't carry the rate of its port: it has a second link, in another slot
+/// (Socket Direct, a multi-PF netdev since Linux 6.9).
+fn is_divided(port: &Port) -> bool {
+    let is_at_best = port.pci.known().is_some_and(|pci| matches!(short_of(&pci.link), Some(Short::Nothing)));
+    is_at_best && port.driver.known().is_some_and(|driver| driver == "mlx5_core")
+}
+
+fn of_two_slots(finding: Finding) -> Finding {
+    finding
+        .at_most(Severity::Note)
+        .evidence("the link has the card's maximum, so this is probably one of the card's two links (Socket Direct)")
+        .fix("nothing, if lspci shows a second function of the card in another slot: the port uses both")
 }
 
 /// The ports of one card share its slot: a bond that uses several at once needs the sum of their rates.
@@ -180,6 +194,21 @@ mod tests {
         assert_eq!(found.len(), 1);
         assert_eq!(found[0].line(), "pcie-width eth2 major 6.56 Gbit/s");
         assert!(found[0].title.contains("6.9"), "{}", found[0].title);
+    }
+
+    #[test]
+    fn a_card_in_two_slots_is_not_judged_by_one() {
+        let of = |driver: &str| {
+            let host = edited("mlx5-25g-tuned", "ens1f0np0", |port| {
+                (port.speed_mbps, port.driver) =
+                    (linerate_host::Fact::Known(400_000), linerate_host::Fact::Known(driver.into()));
+                let linerate_host::Fact::Known(pci) = &mut port.pci else { panic!("no device") };
+                (pci.link.max_speed, pci.link.max_width) = (pci.link.speed.clone(), pci.link.width.clone());
+            });
+            found(&CHECK, &host).iter().map(|finding| finding.severity).collect::<Vec<_>>()
+        };
+        assert_eq!(of("mlx5_core"), [Severity::Note]);
+        assert_eq!(of("ice"), [Severity::Critical]);
     }
 
     #[test]

@@ -16,7 +16,9 @@ pub(super) const CHECK: Check = Check {
 };
 
 fn of(host: &Host<'_>) -> Option<Finding> {
-    if !host.facts.tcp.slow_start_after_idle.get()? {
+    // A congestion control that sets its own rate skips the restart (tcp_slow_start_after_idle_check() in include/net/tcp.h).
+    let sets_its_rate = host.facts.tcp.congestion_control.known()?.starts_with("bbr");
+    if sets_its_rate || !host.facts.tcp.slow_start_after_idle.get()? {
         return None;
     }
     let segments = bdp::bytes(host.rate(), trip::REGION) / 1448.0;
@@ -39,11 +41,15 @@ fn of(host: &Host<'_>) -> Option<Finding> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{fixture, found, lines};
+    use crate::testing::{changed, fixture, found, lines};
+    use linerate_host::Fact;
 
     #[test]
     fn the_kernels_default_is_noted() {
-        assert_eq!(lines(&found(&CHECK, &fixture("firecracker"))), ["slow-start-idle - note -"]);
+        let cubic = Fact::Known("cubic".into());
+        let host = changed("firecracker", |facts| facts.tcp.congestion_control = cubic);
+        assert_eq!(lines(&found(&CHECK, &host)), ["slow-start-idle - note -"]);
+        assert!(found(&CHECK, &fixture("firecracker")).is_empty(), "bbr");
         assert!(found(&CHECK, &fixture("stock-10g")).is_empty());
     }
 }

@@ -17,7 +17,8 @@ pub(super) const CHECK: Check = Check {
 
 fn of(host: &Host<'_>) -> Option<Finding> {
     let tcp = &host.facts.tcp;
-    if tcp.no_metrics_save.get()? {
+    // Since Linux 5.6 the threshold, which alone slows the start, isn't saved by default.
+    if tcp.no_metrics_save.get()? || tcp.no_ssthresh_metrics_save.get() == Some(true) {
         return None;
     }
     let counters = tcp.counters.known()?;
@@ -51,5 +52,8 @@ mod tests {
         let remembers = changed("stock-10g", |facts| facts.tcp.no_metrics_save = Fact::Known(false));
         assert_eq!(lines(&found(&CHECK, &remembers)), ["tcp-metrics - note -"]);
         assert!(found(&CHECK, &fixture("stock-10g")).is_empty());
+        let mut recent = remembers;
+        recent.tcp.no_ssthresh_metrics_save = Fact::Known(true);
+        assert!(found(&CHECK, &recent).is_empty());
     }
 }

@@ -24,7 +24,7 @@ fn of(host: &Host<'_>, port: &Port) -> Option<Finding> {
             gbit(speed),
             gbit(host.rate())
         )),
-        None => Finding::new(Severity::Major, title),
+        None => Finding::new(Severity::Minor, title),
     };
     let (model, fix) = better(host);
     Some(
@@ -68,7 +68,7 @@ mod tests {
 
     #[test]
     fn imitated_cards_are_found() {
-        assert_eq!(lines(&found(&CHECK, &fixture("e1000"))), ["vm-emulated-nic eth0 major -"]);
+        assert_eq!(lines(&found(&CHECK, &fixture("e1000"))), ["vm-emulated-nic eth0 minor -"]);
         let found = found_for(&CHECK, &fixture("e1000"), Need::Target(10e9));
         assert_eq!(lines(&found), ["vm-emulated-nic eth0 critical 1.00 Gbit/s"]);
         assert!(found[0].fix.as_ref().unwrap().contains("virtio"));

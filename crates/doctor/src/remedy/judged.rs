@@ -41,11 +41,13 @@ const NUMBERS: [(&str, u64, u64, usize); 12] = [
     ("net.netfilter.nf_conntrack_max", MOST, 320, 0),
 ];
 /// The features that are switched on.
-const FEATURES: [&str; 6] = [
+const FEATURES: [&str; 8] = [
     "rx-checksum",
     "rx-gro",
     "rx-vlan-hw-parse",
     "tx-checksum-ip-generic",
+    "tx-checksum-ipv4",
+    "tx-checksum-ipv6",
     "tx-tcp-segmentation",
     "tx-vlan-hw-insert",
 ];

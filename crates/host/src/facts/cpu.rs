@@ -11,6 +11,9 @@ use crate::{cpuinfo, rates};
 
 const CPUS: &str = "sys/devices/system/cpu";
 const NODES: &str = "sys/devices/system/node";
+/// The distance between nodes that Linux assumes if the firmware states none (`REMOTE_DISTANCE` in include/linux/topology.h).
+/// Nodes of one socket (sub-NUMA clusters, AMD's NPS modes) state 11 to 15, and other sockets 20 to 32.
+const REMOTE_DISTANCE: u32 = 20;
 
 /// Facts about the processors of a host.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -88,6 +91,19 @@ impl CpuFacts {
         let core = |cpu: &u32| cores.iter().position(|threads| threads.contains(cpu));
         let all = cpus.iter().map(core).collect::<Option<std::collections::BTreeSet<_>>>()?;
         u32::try_from(all.len()).ok()
+    }
+
+    /// The nodes at other sockets than this node: a node of the same socket costs little.
+    pub fn far_nodes(&self, node: u32) -> Option<Vec<&Node>> {
+        let nodes = self.nodes.known()?;
+        if self.sockets.get() == Some(1) {
+            return Some(Vec::new());
+        }
+        let own = nodes.iter().find(|other| other.number == node)?;
+        let distances = own.distances.known().filter(|distances| distances.len() == nodes.len());
+        let is_far = |at: usize| distances.is_none_or(|distances| distances[at] >= REMOTE_DISTANCE);
+        let all = nodes.iter().enumerate();
+        Some(all.filter(|(at, other)| other.number != node && is_far(*at)).map(|(_, far)| far).collect())
     }
 
     /// True if the processor has the instruction set `feature`.

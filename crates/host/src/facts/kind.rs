@@ -44,8 +44,8 @@ const LENT: [&str; 18] = [
 /// Drivers of old devices that hypervisors emulate. On a physical host, these devices are physical.
 const IMITATED: [&str; 7] = ["e1000", "e1000e", "8139cp", "8139too", "pcnet32", "ne2k-pci", "tulip"];
 /// Drivers of paravirtual devices.
-const FOR_GUESTS: [&str; 8] =
-    ["virtio_net", "vmxnet3", "hv_netvsc", "vif", "xen-netfront", "netfront", "ena", "gve"];
+const FOR_GUESTS: [&str; 9] =
+    ["virtio_net", "vmxnet3", "hv_netvsc", "vif", "xen-netfront", "netfront", "ena", "gve", "ibmveth"];
 /// Drivers of the kernel's own interfaces.
 const SOFTWARE: [&str; 33] = [
     "bonding",

@@ -21,6 +21,8 @@ pub struct PortLayer {
     /// True if the interface below, or the other end of a veth, is in another network namespace, where it
     /// isn't visible.
     pub is_elsewhere: bool,
+    /// True if the outer packets of a vxlan or geneve are of IPv6.
+    pub is_over_ipv6: bool,
     /// The operational state, as in /sys/class/net/PORT/operstate: `up`, `down`, `unknown`.
     pub state: Option<String>,
     /// The maximum transmission unit in bytes.
@@ -58,6 +60,7 @@ fn line(line: &str) -> Option<(String, PortLayer)> {
             "kind" => layer.kind = Some(value.to_owned()),
             "below" => layer.below = Some(value.to_owned()),
             "elsewhere" => layer.is_elsewhere = value == "1",
+            "over_ipv6" => layer.is_over_ipv6 = value == "1",
             "state" => layer.state = Some(value.to_owned()),
             "mtu" => layer.mtu = value.parse().ok(),
             "max_mtu" => layer.max_mtu = value.parse().ok().filter(|mtu| *mtu > 0),

@@ -83,6 +83,8 @@ pub struct Tcp {
     pub hystart_detect: Fact<u32>,
     /// True if the metrics of closed connections aren't cached.
     pub no_metrics_save: Fact<bool>,
+    /// True if the slow start threshold isn't among the cached metrics (since Linux 5.6, by default).
+    pub no_ssthresh_metrics_save: Fact<bool>,
     /// The number of unsent bytes above which a socket accepts no more data.
     pub notsent_lowat: Fact<u64>,
     /// The most connections that may wait to be accepted (`net.core.somaxconn`).
@@ -157,6 +159,7 @@ impl Tcp {
             hystart: number(root, &cubic("hystart")),
             hystart_detect: number(root, &cubic("hystart_detect")),
             no_metrics_save: flag(root, &ipv4("tcp_no_metrics_save")),
+            no_ssthresh_metrics_save: flag(root, &ipv4("tcp_no_ssthresh_metrics_save")),
             notsent_lowat: number(root, &ipv4("tcp_notsent_lowat")),
             somaxconn: number(root, &format!("{CORE}/somaxconn")),
             max_syn_backlog: number(root, &ipv4("tcp_max_syn_backlog")),

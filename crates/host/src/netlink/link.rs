@@ -16,6 +16,9 @@ const INFO: u16 = 18;
 const INFO_KIND: u16 = 1;
 const INFO_DATA: u16 = 2;
 const VXLAN_BELOW: u16 = 3;
+/// Attributes of kinds in IFLA_INFO_DATA that are there if the tunnel's outer packets are of IPv6: IFLA_VXLAN_GROUP6,
+/// IFLA_VXLAN_LOCAL6, IFLA_GENEVE_REMOTE6.
+const OUTER_IPV6: [(&str, u16); 3] = [("vxlan", 16), ("vxlan", 17), ("geneve", 7)];
 /// IFLA_MASTER, and IFLA_INFO_SLAVE_KIND in IFLA_LINKINFO: the kind of the master.
 const MASTER: u16 = 10;
 const MASTER_KIND: u16 = 4;
@@ -62,9 +65,12 @@ pub(super) fn link(message: &[u8], name: &dyn Fn(u32) -> Option<String>, text: &
                 let _ = state.map(|state| write!(line, " state {state}"));
             }
             INFO => {
-                let (kind, carrier) = info(value);
-                let _ = kind.map(|kind| write!(line, " kind {kind}"));
-                below = carrier.or(below);
+                let info = Info::of(value);
+                let _ = info.kind.map(|kind| write!(line, " kind {kind}"));
+                if info.is_over_ipv6 {
+                    line += " over_ipv6 1";
+                }
+                below = info.carrier.or(below);
             }
             XDP => {
                 let _ = find(value, XDP_ATTACHED)
@@ -91,19 +97,29 @@ pub(super) fn link(message: &[u8], name: &dyn Fn(u32) -> Option<String>, text: &
     writeln!(text, "{line}").ok()
 }
 
-/// The kind of interface; and for a vxlan, the interface that carries its packets.
-fn info(bytes: &[u8]) -> (Option<String>, Option<u64>) {
-    let (mut kind, mut data) = (None, None);
-    for (attribute, value) in attributes(bytes) {
-        match attribute & !FLAGS {
-            INFO_KIND => kind = Some(string(value)).filter(|kind| !kind.is_empty()),
-            INFO_DATA => data = Some(value),
-            _ => {}
+/// IFLA_LINKINFO of an interface.
+struct Info {
+    kind: Option<String>,
+    /// The interface that carries a vxlan's packets.
+    carrier: Option<u64>,
+    /// True for a tunnel whose outer packets are of IPv6, if its kind doesn't show it.
+    is_over_ipv6: bool,
+}
+
+impl Info {
+    fn of(bytes: &[u8]) -> Self {
+        let kind = find(bytes, INFO_KIND).map(string).filter(|kind| !kind.is_empty());
+        let name = kind.as_deref().unwrap_or_default();
+        let data = find(bytes, INFO_DATA);
+        let has = |attribute| data.is_some_and(|data| find(data, attribute).is_some());
+        let carrier =
+            data.filter(|_| name == "vxlan").and_then(|data| number(find(data, VXLAN_BELOW)?, 0, 4));
+        Self {
+            carrier: carrier.filter(|carrier| *carrier > 0),
+            is_over_ipv6: OUTER_IPV6.iter().any(|(kind, attribute)| *kind == name && has(*attribute)),
+            kind,
         }
     }
-    let is_vxlan = kind.as_deref() == Some("vxlan");
-    let carrier = data.filter(|_| is_vxlan).and_then(|data| number(find(data, VXLAN_BELOW)?, 0, 4));
-    (kind, carrier.filter(|carrier| *carrier > 0))
 }
 
 #[cfg(test)]
@@ -131,6 +147,9 @@ mod tests {
         assert_eq!(veth, "eth7 kind veth max_mtu 65535 elsewhere 1\n");
         let vxlan = told(&[kind(b"vxlan\0", &number(VXLAN_BELOW, 3))]);
         assert_eq!(vxlan, "eth7 kind vxlan below eth3\n");
+        let local = attribute(17, &[0xfd; 16]);
+        assert_eq!(told(&[kind(b"vxlan\0", &local)]), "eth7 kind vxlan over_ipv6 1\n");
+        assert_eq!(told(&[kind(b"bridge\0", &local)]), "eth7 kind bridge\n");
         assert_eq!(told(&[number(BELOW, 7), kind(b"bridge\0", &[])]), "eth7 kind bridge\n");
         let generic = attribute(XDP, &attribute(XDP_ATTACHED, &[2]));
         assert_eq!(told(&[generic, number(30, 1)]), "eth7 xdp 2 taps 1\n");

@@ -125,7 +125,10 @@ fn what_others_changed_since_stays_unless_the_user_insists() {
     let (mut journal, _) = applied(&shelf, &mut host);
     host.values.insert(sysctl("net.ipv4.tcp_ecn"), "1".into());
     let ends = take_back(&mut journal, &mut host, TakenBy::User).unwrap();
-    assert!(matches!(&ends[2], (1, WayBack::SetByOthers(why)) if why.contains("is 1, which somebody else")), "{ends:?}");
+    assert!(
+        matches!(&ends[2], (1, WayBack::SetByOthers(why)) if why.contains("is 1, which somebody else")),
+        "{ends:?}"
+    );
     assert_eq!(host.values[&sysctl("net.ipv4.tcp_ecn")], "1");
     assert_eq!(outstanding(&journal), [1]);
     take_back(&mut journal, &mut host, TakenBy::InsistingUser).unwrap();
