@@ -44,7 +44,7 @@ pub enum Code {
     /// The far end could not be started, or was lost.
     FarEnd,
     /// The remote shell ended by itself with this exit code. The exit code of the command is that of
-    /// `FarEnd`.
+    /// `FarEnd`; `linerate rsync` returns the shell's own code if that is higher.
     Shell(u8),
     /// A finding of the doctor has at least the severity that the user stated.
     Found,

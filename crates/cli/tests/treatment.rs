@@ -29,7 +29,7 @@ use serde_json::{Value, json};
 use support::{Running, send, within};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_linerate");
-/// A time that suffices for a switch with a deadline of five seconds.
+/// A time that suffices for an undo timer with a deadline of five seconds.
 const DEADLINE: Duration = Duration::from_secs(30);
 
 /// Writes a plan with changes of all kinds that a virtual port supports, and returns its path.
@@ -113,7 +113,7 @@ fn what_was_applied_is_undone_exactly_and_again() {
     host.sh(&undo.join("\n"));
     assert_eq!((undo.len(), host.differing(&before)), (steps.len(), Vec::new()));
     host.doctor(&["--undo", &id]).end().exits(0);
-    // The switch has nothing to wait for.
+    // The undo timer has nothing to wait for.
     assert!(within(DEADLINE, || host.switches().is_empty()));
     assert_eq!(host.json(&["--applied"])["treatments"][0]["standing"], "taken-back");
 }
@@ -151,12 +151,12 @@ fn a_damaged_journal_is_named_and_takes_everything_back() {
         let first = text.iter().position(|byte| *byte == b'\n').unwrap();
         fs::OpenOptions::new().write(true).open(&path).unwrap().set_len(first as u64 + 6).unwrap();
     };
-    // The switch knows what it has read.
+    // The undo timer knows what it has read.
     let id = host.apply(&[&from[..], &["--confirm-within", "2"]].concat());
     cut(&id);
     assert!(within(DEADLINE, || host.differing(&before).is_empty()), "{:?}", host.differing(&before));
     assert!(within(DEADLINE, || host.switches().is_empty()));
-    // Without the switch only the first line is left.
+    // Without the undo timer only the first line is left.
     let id = host.apply(&from);
     host.switches().into_iter().for_each(|pid| send(pid, Signal::KILL));
     cut(&id);
@@ -252,7 +252,7 @@ fn killed_at_any_moment_it_can_be_taken_back() {
             };
             assert!(within(DEADLINE, back), "moment {moment}: {:?}", host.differing(&before));
         } else if moment % 3 == 0 {
-            // The switch alone does it.
+            // The undo timer alone does it.
             assert!(within(DEADLINE, || host.differing(&before).is_empty()), "moment {moment}");
             assert!(within(DEADLINE, || host.switches().is_empty()));
         } else {
@@ -428,7 +428,7 @@ fn after_a_restart_only_what_was_kept_is_taken_back() {
     assert!(!own.exists(), "it isn't set at the next start");
 }
 
-/// On another host, the journal and the switch are on that host.
+/// On another host, the journal and the undo timer are on that host.
 #[test]
 fn another_host_is_treated_there() {
     let Some(host) = Ill::host() else { return };

@@ -13,7 +13,7 @@ pub enum LoadError {
     /// No server answers at the address.
     #[error("connecting to {0}: {1}; is the server running, and does a firewall let port {p} through?", p = .0.port())]
     Connect(SocketAddr, io::Error),
-    /// The peer's answer violates the protocol: the peer, and the error.
+    /// The other end's answer violates the protocol: the other end, and the error.
     #[error("{0}: {1}")]
     Peer(String, String),
     /// The server can't listen at the address.

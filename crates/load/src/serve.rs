@@ -180,7 +180,7 @@ impl PatientStream<'_> {
     /// Reads exactly `wanted` bytes, and discards those that don't fit in `buffer`.
     ///
     /// # Errors
-    /// The errors of [`PatientStream::read`]; `UnexpectedEof` if the peer sends fewer bytes.
+    /// The errors of [`PatientStream::read`]; `UnexpectedEof` if the other end sends fewer bytes.
     pub fn take(&self, mut wanted: usize, buffer: &mut [u8]) -> io::Result<()> {
         while wanted > 0 {
             let length = wanted.min(buffer.len());
@@ -240,7 +240,7 @@ impl PatientStream<'_> {
     fn repeat(&self, mut call: impl FnMut(&TcpStream) -> io::Result<usize>) -> io::Result<usize> {
         let mut waited = Duration::ZERO;
         loop {
-            // The flag is checked before each call. Otherwise a peer that is always ready could prevent the
+            // The flag is checked before each call. Otherwise an other end that is always ready could prevent the
             // server from stopping.
             if self.stop.is_set() {
                 return Err(io::Error::other("stopped"));

@@ -24,19 +24,19 @@ pub struct TcpInfo {
     pub segments: u32,
     /// Microseconds in which TCP had something to send; 0 before Linux 4.10.
     pub busy_us: u64,
-    /// The microseconds of `busy_us` in which the peer's receive window was the limit.
+    /// The microseconds of `busy_us` in which the other end's receive window was the limit.
     pub rwnd_limited_us: u64,
     /// The microseconds of `busy_us` in which this end's send buffer was the limit.
     pub sndbuf_limited_us: u64,
     /// The number of retransmitted segments.
     pub retransmits: u32,
-    /// True while a retransmitted segment, or a probe of a closed window or an idle peer, waits for its
+    /// True while a retransmitted segment, or a probe of a closed window or an idle other end, waits for its
     /// acknowledgement. If this host's own firewall or routes discard a segment, that segment never counts as
     /// in flight, and TCP sends probes instead.
     pub repeats: bool,
-    /// Bytes that the peer has acknowledged; 0 before Linux 4.1.
+    /// Bytes that the other end has acknowledged; 0 before Linux 4.1.
     pub acknowledged: u64,
-    /// Milliseconds since the peer last acknowledged something.
+    /// Milliseconds since the other end last acknowledged something.
     pub acknowledged_ms: u32,
     /// Bytes in the send buffer that have not been sent yet; 0 before Linux 4.6.
     pub unsent: u32,
@@ -44,7 +44,7 @@ pub struct TcpInfo {
     pub in_flight: u64,
     /// The most recent delivery rate in bytes per second; 0 before Linux 4.9.
     pub delivery_rate: u64,
-    /// Bytes of the window that the peer announces; 0 if the window is closed, and before Linux 5.4.
+    /// Bytes of the window that the other end announces; 0 if the window is closed, and before Linux 5.4.
     pub peer_window: u64,
     /// The send buffer; its size is 0 before Linux 4.12.
     pub send_buffer: SendBuffer,
@@ -119,7 +119,7 @@ impl SendBuffer {
         3 * self.queued >= 2 * self.size && self.is_all_in_flight(unsent, in_flight)
     }
 
-    /// True if nearly all bytes in the buffer are in flight. If TCP's congestion window or the peer limits a
+    /// True if nearly all bytes in the buffer are in flight. If TCP's congestion window or the other end limits a
     /// sender, the buffer also holds unsent bytes.
     fn is_all_in_flight(self, unsent: u64, in_flight: u64) -> bool {
         self.size > 0 && 8 * unsent <= in_flight
@@ -197,7 +197,7 @@ mod tests {
         while near.write(&[7; 65536]).is_ok() {}
         let info = TcpInfo::of(near.as_fd()).unwrap();
         assert!(3 * info.send_buffer.queued >= 2 * info.send_buffer.size, "{info:?}");
-        assert!(!info.has_limited_its_writer(), "the peer's window does: {info:?}");
+        assert!(!info.has_limited_its_writer(), "the other end's window does: {info:?}");
     }
 
     #[test]

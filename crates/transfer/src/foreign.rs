@@ -15,11 +15,11 @@ thread_local! {
 }
 
 /// Feeds TLS records to an established connection. The first byte of each record selects the record's origin.
-/// Even: a stranger, whose bytes must be refused. Odd: the peer itself, which has the keys and may send
+/// Even: a stranger, whose bytes must be refused. Odd: the other end itself, which has the keys and may send
 /// anything.
 ///
 /// # Panics
-/// If a stranger's bytes are accepted, or the peer's bytes are changed.
+/// If a stranger's bytes are accepted, or the other end's bytes are changed.
 pub fn tls_records(data: &[u8]) {
     PAIR.with_borrow_mut(|pair| {
         let (near, far) = pair.get_or_insert_with(|| connect().expect("two ends in one process"));

@@ -49,9 +49,9 @@ pub enum TakenBy {
     User,
     /// The user; also settings that others have changed since.
     InsistingUser,
-    /// The switch, at the deadline.
+    /// The undo timer, at the deadline.
     Switch,
-    /// A later run, which finds that the switch no longer runs.
+    /// A later run, which finds that the undo timer no longer runs.
     NextRun,
 }
 

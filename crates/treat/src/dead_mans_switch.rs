@@ -1,5 +1,5 @@
-//! The dead man's switch: a separate process that undoes a treatment, unless the treatment is confirmed in time. The switch
-//! continues when the login ends, and when the program that started the switch is killed.
+//! The undo timer, a dead man's switch: a separate process that undoes a treatment, unless the treatment is confirmed in
+//! time. The undo timer continues when the login ends, and when the program that started the timer is killed.
 
 use std::fs;
 use std::os::fd::OwnedFd;
@@ -15,20 +15,20 @@ use crate::course::{TakenBy, WayBack, catch_up, restore_all};
 use crate::journal::{Shelf, TreatmentEvent, TreatmentJournal};
 use crate::surroundings::uptime;
 
-/// The interval at which the switch reads the journal.
+/// The interval at which the undo timer reads the journal.
 const PAUSE: Duration = Duration::from_millis(100);
-/// The longest time until the switch must have started to wait.
+/// The longest time until the undo timer must have started to wait.
 const STARTS: Duration = Duration::from_secs(10);
-/// The time for which the switch waits at the deadline for the program that applies the treatment.
+/// The time for which the undo timer waits at the deadline for the program that applies the treatment.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// The number of further tries to restore a setting that couldn't be restored, and the pause before each.
 const TRIES: usize = 20;
 const AGAIN: Duration = Duration::from_secs(1);
 
-/// Starts the switch of a treatment, by a command that calls [`stand`]; nothing may be changed before this returns.
+/// Starts the undo timer of a treatment, by a command that calls [`stand`]; nothing may be changed before this returns.
 ///
 /// # Errors
-/// A sentence if the switch doesn't start to wait.
+/// A sentence if the undo timer doesn't start to wait.
 pub fn start(journal: &mut TreatmentJournal, mut command: Command) -> Result<(), String> {
     command.current_dir("/").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     new_session(&mut command);
@@ -90,7 +90,7 @@ pub fn stand(shelf: &Shelf, id: &str, starter: i32, controls: &mut dyn Controls)
     noted
 }
 
-/// The process of a treatment's switch, if it still waits.
+/// The process of a treatment's undo timer, if it still waits.
 pub fn running(id: &str) -> Option<u32> {
     let pids = fs::read_dir("/proc").into_iter().flatten().flatten();
     let pids = pids.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());

@@ -107,9 +107,9 @@ pub struct Stamped {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "kebab-case")]
 pub enum TreatmentEvent {
-    /// The switch waits: the process that undoes the treatment unless it is confirmed.
+    /// The undo timer waits: the process that undoes the treatment unless it is confirmed.
     Watching {
-        /// The process of the switch.
+        /// The process of the undo timer.
         pid: u32,
     },
     /// A step is about to be made: from now on the setting may have changed.
@@ -174,7 +174,7 @@ pub enum TreatmentEvent {
     },
     /// Every change that could be undone was undone.
     TakenBack {
-        /// The cause: `user`, `switch`, `restart`, `next run`.
+        /// The cause: `user`, `switch` (the undo timer), `restart`, `next run`.
         by: String,
     },
 }
@@ -254,7 +254,7 @@ impl TreatmentJournal {
         Ok(())
     }
 
-    /// Notes that the user has confirmed the treatment. Its switch reads this in the journal, or in a file beside the journal.
+    /// Notes that the user has confirmed the treatment. Its undo timer reads this in the journal, or in a file beside the journal.
     ///
     /// # Errors
     /// A sentence; then it isn't confirmed.

@@ -57,7 +57,7 @@ impl System {
     pub fn place(&self, setting: &Setting, owners: &Owners) -> Result<String, String> {
         owners.allow(setting)?;
         if self.0 == Path::new("/") && is_apart() {
-            return Err("the settings of a container or a network namespace end with it".into());
+            return Err("the settings of a container or a network namespace are lost when it ends".into());
         }
         match setting {
             Setting::Sysctl { .. } => Ok(format!("/{SYSCTLS}/{OWN_SYSCTLS}")),

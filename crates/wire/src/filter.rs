@@ -2,7 +2,7 @@
 //! end leaves out the same entries.
 //!
 //! The rules are plain data; the crate `linerate-transfer` parses and matches them. Rules that are decoded
-//! from the peer's bytes are checked in the same way as rules that the user wrote.
+//! from the other end's bytes are checked in the same way as rules that the user wrote.
 
 use crate::path::{MAX_NAME, RelPath};
 use serde::{Deserialize, Serialize};

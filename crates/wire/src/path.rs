@@ -40,7 +40,7 @@ pub enum BadPath {
 
 /// A path below a root: without `..`, leading slash or zero byte. The empty path is the root itself.
 ///
-/// Each value is checked when it is made, even when it is decoded from the peer's bytes.
+/// Each value is checked when it is made, even when it is decoded from the other end's bytes.
 #[derive(Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RelPath(Vec<u8>);
 

@@ -16,7 +16,7 @@ pub struct Stages {
     pub read: u64,
     /// Time spent encrypting or decrypting, and computing checksums.
     pub cipher: u64,
-    /// Time in the socket call. At the sender, the peer or the network accepts no more data; at the receiver,
+    /// Time in the socket call. At the sender, the other end or the network accepts no more data; at the receiver,
     /// no data has arrived. The time includes copying between kernel and program, and at the sender also the
     /// wait for a held rate.
     pub socket: u64,

@@ -7,7 +7,7 @@ use crate::record::{Link, Measures, Record};
 /// 791, RFC 9293, RFC 7323).
 const PACKET_HEADERS: u32 = 52;
 
-/// Rates above the ceiling by less than this factor aren't reported. A peer without timestamps sends 12 bytes
+/// Rates above the ceiling by less than this factor aren't reported. A far end without timestamps sends 12 bytes
 /// more in each packet, which is 0.8 % at an MTU of 1500; clocks and counters are also slightly inexact.
 const TOLERANCE: f64 = 1.01;
 

@@ -32,9 +32,9 @@ pub struct Difference {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Called {
-    /// Both intervals exclude a difference of zero.
+    /// The bootstrap's interval and Student's both exclude zero.
     Different,
-    /// At least one interval includes zero, so there may be no difference.
+    /// The bootstrap's interval or Student's includes zero, so there may be no difference.
     Same,
     /// There are too few blocks for a verdict.
     Insufficient,

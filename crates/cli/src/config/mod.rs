@@ -50,7 +50,7 @@ struct ConfigShowArgs {
     json: bool,
     /// The far host; without it, the options for all hosts
     ///
-    /// Of HOST:PATH only the host counts.
+    /// If you write HOST:PATH, PATH is ignored.
     #[arg(value_name = "[USER@]HOST", value_parser = host_of)]
     host: Option<OsString>,
 }

@@ -166,7 +166,7 @@ fn judged(before: &TcpInfo, now: &TcpInfo, elapsed: Duration) -> Option<bool> {
         return Some(true);
     }
     let is_long = is_smaller || elapsed >= SHORTEST;
-    // With an open window, TCP asks the peer for one only if no segment leaves this host.
+    // With an open window, TCP asks the other end for one only if no segment leaves this host.
     let stays_here = now.repeats && now.in_flight == 0 && now.unsent > 0 && now.peer_window > 0;
     (is_long && (again >= AGAIN || stays_here && arrived == 0)).then_some(false)
 }

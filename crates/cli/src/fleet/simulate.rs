@@ -35,7 +35,7 @@ pub struct SimulateArgs {
     /// Bytes to move: 1PB [default: the plan's, or 1 MB for each file]
     #[arg(long, value_name = "SIZE", value_parser = size)]
     bytes: Option<f64>,
-    /// Files, bytes, shards and processor time of this plan
+    /// Take files, bytes, shards and processor time from the plan in DIR
     #[arg(long, value_name = "DIR")]
     plan: Option<PathBuf>,
     /// Shards [default: the plan's, or 16 for each node]
@@ -55,7 +55,7 @@ pub struct SimulateArgs {
     /// Operations a second of the slower site's metadata servers
     #[arg(long, value_name = "N", value_parser = positive)]
     metadata: Option<f64>,
-    /// Operations on names for each file
+    /// Metadata operations (create, rename, ...) for each file
     #[arg(long, value_name = "N", value_parser = number, default_value = "4")]
     operations: f64,
     /// Processor seconds of a node for each GB [default: the plan's, or 0.7]
@@ -64,7 +64,7 @@ pub struct SimulateArgs {
     /// Processors of a node
     #[arg(long, value_name = "N", value_parser = positive, default_value = "16")]
     processors: f64,
-    /// Most files a second of a node, even if they are small
+    /// The most files that a node can copy a second, however small they are
     #[arg(long, value_name = "N", value_parser = positive, default_value = "10000")]
     files_per_second: f64,
     /// Time for a task's start and end

@@ -95,7 +95,7 @@ Examples:
 
 #[derive(Debug, Subcommand)]
 enum LabAction {
-    /// Make a lab, run a command on its near host, take the lab down
+    /// Make a lab, run a command on host a, take the lab down
     #[command(before_long_help = RUN_EXAMPLES)]
     Run(LabRunArgs),
     /// Make a lab that lasts until it is taken down (as root)

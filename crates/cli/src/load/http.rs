@@ -20,7 +20,7 @@ pub struct HttpArgs {
     /// The object to fetch; repeat it to spread the users
     #[arg(long, value_name = "URL", required = true)]
     url: Vec<String>,
-    /// Users at once; auto: the fewest with the highest rate
+    /// Number of concurrent users; auto: the smallest number that reaches the best rate
     #[arg(long, value_name = "N", default_value = "240", value_parser = parse_count)]
     users: std::option::Option<u32>,
     /// With auto: at most N users

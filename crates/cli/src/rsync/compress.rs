@@ -70,7 +70,7 @@ impl CompressWords {
         for ending in list.split(|&byte| byte == b'/').filter(|ending| !ending.is_empty()) {
             skip.extend(expand(ending)?);
             if skip.len() > MOST_SKIPPED {
-                return Err(format!("these are more than {MOST_SKIPPED} endings"));
+                return Err(format!("--skip-compress has more than {MOST_SKIPPED} file endings"));
             }
         }
         self.skip = Some(skip);
@@ -114,7 +114,7 @@ fn expand(ending: &[u8]) -> Result<Vec<Vec<u8>>, String> {
             std::slice::from_ref(&first)
         };
         if made.len() * letters.len() > MOST_SKIPPED {
-            return Err(format!("these are more than {MOST_SKIPPED} endings"));
+            return Err(format!("--skip-compress has more than {MOST_SKIPPED} file endings"));
         }
         let with =
             |made: &Vec<u8>| letters.iter().map(|letter| [made, &[*letter][..]].concat()).collect::<Vec<_>>();

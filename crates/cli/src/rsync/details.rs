@@ -136,7 +136,8 @@ fn set(
         Some(earlier) if earlier.by_chown != by_chown => {
             Err(format!("{this} conflicts with an earlier {other}"))
         }
-        Some(_) => Err(format!("{this} for the same can be named only once")),
+        Some(_) if by_chown => Err(format!("{this} can be given only once for users, and once for groups")),
+        Some(_) => Err(format!("{this} can be given only once")),
         None => {
             *mapped = Some(Mapped { rules, by_chown });
             Ok(())

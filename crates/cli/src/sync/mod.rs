@@ -105,7 +105,7 @@ pub struct SyncArgs {
     no_whole_file: bool,
     /// Compare changed files only at the same offsets
     ///
-    /// This reveals less about this host's files to a far end that sends.
+    /// In a pull, this reveals less about this host's files to the far end.
     #[arg(long, conflicts_with_all = ["whole_file", "no_whole_file"])]
     same_places: bool,
     /// Delete entries at DST that aren't in SRC

@@ -208,7 +208,7 @@ fn a_file_that_is_the_source_and_the_destination_is_not_removed() {
         let code = if options[0] == "rsync" { 23 } else { 3 };
         for _ in 0..2 {
             let ran = run(&case, &[options, &["--remove-source-files", "src/", "dst/"]].concat()).exits(code);
-            ran.says(&["sub/both: is the source's file itself, under its only name, and is not removed"]);
+            ran.says(&["sub/both: source and destination are the same file, which has only one name, so the source isn't removed"]);
             assert_eq!(fs::read(at("src/sub/both")).unwrap(), b"both");
             assert_eq!(fs::read(at("src/alone")).unwrap(), b"alone");
         }

@@ -1,4 +1,4 @@
-//! Tests of `linerate doctor --apply` for another host over ssh: the switch that takes changes back waits on
+//! Tests of `linerate doctor --apply` for another host over ssh: the undo timer waits on
 //! that host, after the login has ended and if the network is cut.
 
 use linerate_lab::End;

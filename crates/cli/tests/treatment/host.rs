@@ -114,7 +114,7 @@ impl Ill {
         changed.map(|(name, value)| format!("{name}: {value} -> {:?}", now.get(name))).collect()
     }
 
-    /// The processes of the switch that takes changes back.
+    /// The processes of the undo timer.
     pub fn switches(&self) -> Vec<i32> {
         let is_switch = |pid: &i32| {
             let words = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();

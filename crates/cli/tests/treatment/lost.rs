@@ -43,7 +43,7 @@ fn written_anew(path: &Path) {
     keep_lines(path, |line| !line.contains("\"confirmed\""));
 }
 
-/// Between a confirmation and the next look of the switch.
+/// Between a confirmation and the next look of the undo timer.
 #[test]
 fn a_confirmation_holds_whatever_becomes_of_the_journal() {
     for (name, damage, has_first) in DAMAGES {
@@ -56,7 +56,7 @@ fn a_confirmation_holds_whatever_becomes_of_the_journal() {
         let mut confirming = host.doctor(&["--confirm", &id]);
         let is_noted = || host.state().join(&id).join("confirmed").exists();
         assert!(within(DEADLINE, is_noted), "{name}");
-        assert!(!confirming.has_ended(), "{name}: the switch hasn't seen it yet");
+        assert!(!confirming.has_ended(), "{name}: the undo timer hasn't seen it yet");
         damage(&journal);
         send(switch, Signal::CONT);
         let run = confirming.end();
@@ -90,7 +90,7 @@ fn without_a_confirmation_a_damaged_journal_takes_everything_back() {
     }
 }
 
-/// Without its switch, and with nothing but the first lines of its journal.
+/// Without its undo timer, and with nothing but the first lines of its journal.
 #[test]
 fn a_run_without_a_confirmation_that_it_can_read_says_so() {
     let Some(host) = Ill::host() else { return };
@@ -188,7 +188,7 @@ fn a_full_disk_stops_a_treatment_and_no_way_back() {
     assert_eq!(host.differing(&before), Vec::<String>::new());
 }
 
-/// As after a restart of the host; the switch is gone with it.
+/// As after a restart of the host; the undo timer is gone with it.
 fn restarted(host: &Ill, id: &str) {
     host.switches().into_iter().for_each(|pid| send(pid, Signal::KILL));
     let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap();

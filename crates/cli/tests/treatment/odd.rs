@@ -110,7 +110,7 @@ fn a_port_with_another_name_is_not_kept() {
     assert!(!root.join("etc/systemd/system/linerate-doctor.service").exists());
 }
 
-/// As long as a treatment's switch hasn't finished, no other treatment may start, even if the journal is
+/// As long as a treatment's undo timer hasn't finished, no other treatment may start, even if the journal is
 /// lost.
 #[test]
 fn a_lost_journal_blocks_the_next_treatment() {
@@ -120,7 +120,7 @@ fn a_lost_journal_blocks_the_next_treatment() {
     let empty = |id: &str| fs::write(host.state().join(id).join("journal.jsonl"), "").unwrap();
     let id = host.apply(&["--only", "tcp-sack", "--confirm-within", "8"]);
     empty(&id);
-    let switch = format!("the switch of {id} (process {})", host.switches()[0]);
+    let switch = format!("the undo timer of {id} (process {})", host.switches()[0]);
     host.doctor(&apply).end().exits(1).says(&["reading", &switch, "wait until it has ended"]);
     host.doctor(&["--undo", &id]).end().exits(1).says(&[&switch, "wait until it has ended"]);
     let run = host.doctor(&["--applied"]).end().exits(3);

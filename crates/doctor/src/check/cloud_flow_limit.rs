@@ -33,7 +33,7 @@ pub(super) const CHECK: Check = Check {
 /// Bits a second of one connection.
 struct Flow {
     most: f64,
-    /// The peers for which this is the limit.
+    /// The hosts for which this is the limit.
     to: &'static str,
     conflict: &'static str,
 }

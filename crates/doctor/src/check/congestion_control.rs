@@ -33,7 +33,7 @@ fn of(host: &Host<'_>) -> Option<Finding> {
         Finding::new(Severity::Minor, format!("{used} takes {seconds:.0} s to recover from one loss"))
             .evidence(format!("tcp_congestion_control is {used}"))
             .evidence(format!(
-                "{} at 10 ms needs a window of {window:.0} segments: a loss halves the window, and each round trip adds one segment",
+                "{} at a round trip of 10 ms needs a window of {window:.0} segments: a loss halves the window, and each round trip adds one segment",
                 gbit(host.rate())
             ))
             .remedied_or(better(host, used), &without(host))

@@ -36,7 +36,7 @@ fn of(host: &Host<'_>) -> Option<Finding> {
     let finding = Finding::leaves(one, need, title)
         .at_most(Severity::Note)
         .evidence(format!("rmem_max {}, wmem_max {}", bytes(receive as f64), bytes(send as f64)))
-        .evidence(format!("{} at 0.2 ms needs {} in flight", gbit(need), bytes(bdp::bytes(need, trip::NEAR))))
+        .evidence(format!("{} at a round trip of 0.2 ms needs {} in flight", gbit(need), bytes(bdp::bytes(need, trip::NEAR))))
         .evidence("programs that leave the window to the kernel, as linerate does, aren't affected")
         .remedied_or(
             changes.into_iter().flatten(),

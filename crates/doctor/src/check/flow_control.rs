@@ -1,4 +1,4 @@
-//! Pause frames: a host that pauses its peer, or that loses packets because it doesn't pause its peer.
+//! Pause frames: a host that pauses the other end, or that loses packets because it doesn't pause the other end.
 
 use linerate_host::facts::{Pause, Port};
 
@@ -10,7 +10,7 @@ use crate::{Finding, Host, Severity};
 const SENT: [&str; 5] =
     ["tx_flow_control_xoff", "tx_pause_ctrl_phy", "tx_prio0_pause", "tx_pause", "tx_global_pause"];
 
-/// Pauses for each received packet below which their cost is negligible. A card lets its peer resume as soon as its buffer
+/// Pauses for each received packet below which their cost is negligible. A card lets the other end resume as soon as its buffer
 /// has drained a little, after about 100 packets (64 to 128 KiB): one pause in 10,000 packets is 1 % of the time.
 const FELT: f64 = 1e-4;
 
@@ -48,7 +48,7 @@ fn stops(port: &Port, name: &str, count: u64) -> Finding {
         received.map_or_else(String::new, |received| format!(", while {received} packets were received"));
     Finding::new(
         if is_felt { Severity::Minor } else { Severity::Note },
-        format!("{} paused its peer {count} times because it could not keep up", port.name),
+        format!("{} paused the other end {count} times because it could not keep up", port.name),
     )
     .at(&port.name)
     .evidence(format!("{name}: {count}{of}"))

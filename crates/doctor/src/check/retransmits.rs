@@ -40,7 +40,7 @@ fn of(host: &Host<'_>) -> Option<Finding> {
     } else {
         let region = gbit(bdp::cubic(segment, trip::REGION, loss));
         Finding::leaves(one, host.rate(), title).at_most(Severity::Minor).evidence(counts).evidence(format!(
-            "at this loss one connection reaches {} at 0.2 ms, and {region} at 10 ms",
+            "at this loss and a round trip of 0.2 ms one connection reaches {}, at 10 ms {region}",
             gbit(one)
         ))
     };

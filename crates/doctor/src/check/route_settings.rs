@@ -65,7 +65,12 @@ fn settings(route: &RouteFacts) -> String {
 fn window(host: &Host<'_>, route: &RouteFacts) -> Option<String> {
     let window = route.window?;
     let one = bdp::rate(f64::from(window), trip::NEAR);
-    (one < host.rate()).then(|| format!("window {window} bytes: {} at 0.2 ms", gbit(one)))
+    (one < host.rate()).then(|| {
+        format!(
+            "with a window of {window} bytes one connection reaches {} at a round trip of 0.2 ms",
+            gbit(one)
+        )
+    })
 }
 
 fn mtu(host: &Host<'_>, route: &RouteFacts) -> Option<String> {

@@ -29,7 +29,7 @@ fn of(host: &Host<'_>) -> Option<Finding> {
     let finding = Finding::new(Severity::Note, "connections restart slowly after each pause")
         .evidence("tcp_slow_start_after_idle is 1, the kernel's default")
         .evidence(format!(
-            "growing from 10 segments to {segments:.0} takes {trips:.0} round trips: {:.0} ms at 10 ms each",
+            "growing from 10 segments to {segments:.0} takes {trips:.0} round trips; if each takes 10 ms, this is {:.0} ms",
             trips * trip::REGION * 1e3
         ))
         .fix("sysctl -w net.ipv4.tcp_slow_start_after_idle=0")

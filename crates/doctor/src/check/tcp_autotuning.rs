@@ -25,7 +25,11 @@ fn of(host: &Host<'_>) -> Option<Finding> {
     let finding = Finding::leaves(one, host.rate(), format!("receive windows stay at {}", bytes(window)))
         .only(Way::Receives)
         .evidence("tcp_moderate_rcvbuf is 0")
-        .evidence(format!("tcp_rmem starts at {}: {} at 0.2 ms", bytes(first as f64), gbit(one)))
+        .evidence(format!(
+            "tcp_rmem starts at {}: at a round trip of 0.2 ms one connection reaches {}",
+            bytes(first as f64),
+            gbit(one)
+        ))
         .remedied(Remedy::sysctl("net.ipv4.tcp_moderate_rcvbuf", 0, 1));
     Some(finding)
 }

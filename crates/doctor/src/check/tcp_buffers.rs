@@ -12,7 +12,7 @@ const ADVISED: [(f64, u64); 2] = [(10e9, 32 << 20), (40e9, 64 << 20)];
 
 pub(super) const CHECK: Check = Check {
     name: "tcp-buffers",
-    about: "TCP buffers too small for the needed rate at 10 ms",
+    about: "TCP buffers too small for the needed rate at a round trip of 10 ms",
     sources: &[IP_SYSCTL, LEARNED_WINDOW, ESNET, TUNED],
     run: CheckRun::HostOne(of),
 };
@@ -26,7 +26,7 @@ fn of(host: &Host<'_>) -> Option<Finding> {
         return None;
     }
     let reach = window * 8.0 / need;
-    let title = format!("TCP's buffers limit one connection to {} at 10 ms", gbit(one));
+    let title = format!("TCP's buffers limit one connection to {} at a round trip of 10 ms", gbit(one));
     let changes = changes(host, need);
     // If no change is possible, this is only a note: several connections reach the rate.
     let is_note = changes.is_empty() || is_advised(need, receive.min(send));

@@ -28,7 +28,7 @@ fn of(host: &Host<'_>) -> Option<Finding> {
     let finding = Finding::new(Severity::Minor, "each lost segment costs a round trip")
         .evidence("tcp_sack is 0")
         .evidence(format!(
-            "at 10 ms, {in_flight:.0} segments are in flight; if 10 of them are lost, the repair takes 0.1 s"
+            "at a round trip of 10 ms, {in_flight:.0} segments are in flight; if 10 of them are lost, the repair takes 0.1 s"
         ))
         .remedied(Remedy::sysctl("net.ipv4.tcp_sack", 0, 1))
         .conflict(

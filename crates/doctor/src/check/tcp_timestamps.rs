@@ -34,7 +34,7 @@ fn of(host: &Host<'_>) -> Option<Finding> {
     .evidence(
         "tcp_timestamps is 0: the receiver may accept old segments as new ones, and round trips are rarely measured",
     )
-    .evidence(format!("4 GiB at {} take {wrap:.1} s; a segment may live for 120 s", gbit(host.rate())))
+    .evidence(format!("at {} the sequence numbers wrap after {wrap:.1} s, but an old segment may arrive up to 120 s late", gbit(host.rate())))
     .remedied(Remedy::sysctl("net.ipv4.tcp_timestamps", 0, 1))
     .conflict(
         "old guides turn timestamps off to save 12 bytes a segment (0.8 % at MTU 1500, 0.1 % at 9000); \

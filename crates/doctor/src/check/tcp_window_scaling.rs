@@ -24,7 +24,7 @@ fn of(host: &Host<'_>) -> Option<Finding> {
     let finding = Finding::leaves(one, host.rate(), "no TCP window exceeds 64 KiB")
         .evidence("tcp_window_scaling is 0")
         .evidence(format!(
-            "one connection reaches {} at 0.2 ms, and {} at 10 ms",
+            "at a round trip of 0.2 ms one connection reaches {}, at 10 ms {}",
             gbit(one),
             gbit(bdp::rate(MOST, trip::REGION))
         ))

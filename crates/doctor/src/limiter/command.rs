@@ -20,14 +20,14 @@ const IDLE: f64 = 0.05;
 const DISK: f64 = 0.4;
 /// Share of the time in which a flow had something to send, above which the path may limit.
 const SENDING: f64 = 0.6;
-/// Share of a flow's busy time in which the peer took nothing, above which the peer limits.
+/// Share of a flow's busy time in which the other end took nothing, above which the other end limits.
 const NOT_TAKEN: f64 = 0.4;
 /// Share of the samples in which received bytes weren't read, above which this end doesn't wait for more.
 const UNREAD: f64 = 0.3;
-/// The same threshold if the peer's window was also seen closed. This threshold is higher, because the path may cause a part
+/// The same threshold if the other end's window was also seen closed. This threshold is higher, because the path may cause a part
 /// of such waiting.
 const MOSTLY_NOT_TAKEN: f64 = 0.8;
-/// Share of the samples in which the peer's window was smaller than possible, above which the peer closes it.
+/// Share of the samples in which the other end's window was smaller than possible, above which the other end closes it.
 const CLOSED: f64 = 0.5;
 /// A round trip in microseconds below which the usual windows suffice for 10 Gbit/s: 2 ms need 2.5 MB.
 const NEAR: f64 = 2000.0;
@@ -233,7 +233,7 @@ fn far_end(near: &HostLoad, far: &[HostLoad]) -> Option<Verdict> {
     if near.sends { waits_for_answers(near) } else { waits_for_data(near, far) }
 }
 
-/// A copying program sends as long as its peer accepts data. Over a short round trip only the peer's program can make it wait.
+/// A copying program sends as long as the other end accepts data. Over a short round trip only the other end's program can make it wait.
 fn waits_for_answers(near: &HostLoad) -> Option<Verdict> {
     let flows = near.flows.filter(|flows| flows.rtt > 0.0 && flows.rtt < NEAR)?;
     let used = near.fullest().map_or(0.0, |program| program.processors);

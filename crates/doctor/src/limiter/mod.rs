@@ -38,7 +38,7 @@ pub enum Limiter {
     /// The rate of the network: packets queue in front of the network, the network drops the excess, or the sender limits
     /// its rate to the network's.
     Network,
-    /// The peer's receive window: it allows fewer bytes in flight than the path holds.
+    /// The other end's receive window: it allows fewer bytes in flight than the path holds.
     Window,
     /// The sender's send buffer: it holds fewer bytes than the path does.
     SendBuffer,

@@ -38,7 +38,7 @@ const AT_FIRST: f64 = 10.0;
 /// Share of the time in which data waits to be sent, above which the program isn't the reason for the few bytes in flight.
 const WAITING: f64 = 0.5;
 
-/// Mean share of the peer's window in flight above which the window is full.
+/// Mean share of the other end's window in flight above which the window is full.
 const FILLED: f64 = 0.4;
 
 /// Factor of the flow's mean rate up to which a delivery rate is believed.
@@ -53,7 +53,7 @@ pub struct Flows {
     pub bits: f64,
     /// Microseconds with something to send.
     pub busy: f64,
-    /// Busy microseconds limited by the peer's window.
+    /// Busy microseconds limited by the other end's window.
     pub rwnd_limited: f64,
     /// Busy microseconds limited by the sender's buffer.
     pub sndbuf_limited: f64,
@@ -67,9 +67,9 @@ pub struct Flows {
     pub min_rtt: f64,
     /// Bytes of a segment.
     pub segment_size: f64,
-    /// Mean of the peers' windows in bytes; 0 if they were mostly closed or are unknown.
+    /// Mean of the other ends' windows in bytes; 0 if they were mostly closed or are unknown.
     pub window_size: f64,
-    /// Mean share of the samples in which a peer's window was below half of its largest so far; 0 if it is
+    /// Mean share of the samples in which another end's window was below half of its largest so far; 0 if it is
     /// unknown.
     pub window_closed: f64,
     /// Segments with data in both directions; 0 if they are unknown.
@@ -104,14 +104,14 @@ impl Flows {
             .unwrap_or_else(|| self.not_explained(share))
     }
 
-    /// The peer's window, if it limits for most of the time without a queue.
+    /// The other end's window, if it limits for most of the time without a queue.
     fn window(&self, share: f64) -> Option<Verdict> {
         let limited = ratio(self.rwnd_limited, self.busy);
         if limited < WINDOW || self.is_queued() {
             return None;
         }
         let evidence = format!(
-            "the peer's receive window limits for {} of the time in which there is something to send; {}",
+            "the other end's receive window limits for {} of the time in which there is something to send; {}",
             percent(limited),
             self.under_way()
         );
@@ -154,7 +154,7 @@ impl Flows {
         self.rtt > 0.0 && held < self.segment_size && lost < STALLED
     }
 
-    /// True if the bytes in flight fill the peer's window, which is open and small.
+    /// True if the bytes in flight fill the other end's window, which is open and small.
     pub fn fills_window(&self) -> bool {
         let held = ratio(self.bits, self.number) / 8.0 * self.rtt * 1e-6;
         self.window_size > 0.0 && held >= FILLED * self.window_size
@@ -246,7 +246,7 @@ impl Flows {
             false => "; losses are unknown".into(),
         };
         evidence += &format!(
-            "; the peer's window limits for {} of the time with something to send",
+            "; the other end's window limits for {} of the time with something to send",
             percent(ratio(self.rwnd_limited, self.busy))
         );
         if self.send_buffer > 0.0 {
@@ -341,7 +341,7 @@ mod tests {
         assert_eq!(
             named.evidence,
             "10.0 Mbit/s in 2 flows; no queue: round trip 20 ms, shortest 20 ms; 0 of 100000 segments retransmitted; the \
-             peer's window limits for 0 % of the time with something to send, the send buffer of 4.00 MB in 0 % of the \
+             other end's window limits for 0 % of the time with something to send, the send buffer of 4.00 MB in 0 % of the \
              samples; 25.0 kB in flight in a flow"
         );
         let unknown = Flows { rtt: 0.0, segments: 0.0, ..flows() }.name(0.9);

@@ -110,16 +110,25 @@ fn sysctl(key: &str, now: &str, new: &str, memory: Option<u64>) -> Result<(), St
 fn numbers(now: &str, new: &str, most: u64, fixed: usize) -> Result<(), String> {
     let (now, new): (Vec<_>, Vec<_>) = (now.split_whitespace().collect(), new.split_whitespace().collect());
     if now.len() != new.len() {
-        return Err(format!("it has {} numbers, and {:?} are {}", now.len(), new.join(" "), new.len()));
+        return Err(format!(
+            "the setting has {} numbers, but the new value {:?} has {}",
+            now.len(),
+            new.join(" "),
+            new.len()
+        ));
     }
     if now.iter().zip(&new).take(fixed).any(|(now, new)| now != new) {
         return Err(format!(
-            "only its last number may be raised, but the numbers before it differ in {:?}",
+            "only the setting's last number may be raised, but the new value {:?} changes a number before it",
             new.join(" ")
         ));
     }
     let values = new.iter().skip(fixed).map(|one| number(one, most)).collect::<Result<Vec<_>, _>>()?;
-    if values.is_sorted() { Ok(()) } else { Err(format!("{:?} isn't in ascending order", new.join(" "))) }
+    if values.is_sorted() {
+        Ok(())
+    } else {
+        Err(format!("the numbers of the new value {:?} aren't in ascending order", new.join(" ")))
+    }
 }
 
 fn number(text: &str, most: u64) -> Result<u64, String> {

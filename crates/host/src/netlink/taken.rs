@@ -233,7 +233,7 @@ mod tests {
     fn an_address_has_a_port() {
         let mut bytes = vec![2, 32, 0, 0, 7, 0, 0, 0];
         bytes.extend(attribute(EITHERS, &[10, 1, 0, 2]));
-        assert_eq!(owner(&bytes, [10, 1, 0, 2].into()), Some(7), "as for IPv6, without a peer");
+        assert_eq!(owner(&bytes, [10, 1, 0, 2].into()), Some(7), "as for IPv6, without a far end");
         bytes.extend(attribute(OWN, &[10, 1, 0, 1]));
         assert_eq!(owner(&bytes, [10, 1, 0, 1].into()), Some(7));
         assert_eq!(owner(&bytes, [10, 1, 0, 2].into()), None, "the other end's");

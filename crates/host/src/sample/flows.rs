@@ -65,7 +65,7 @@ impl TextSource for ConnectionSource {
 pub struct Flow {
     /// The local address and port number.
     pub near: String,
-    /// The peer's address and port number.
+    /// The other end's address and port number.
     pub far: String,
     /// The name of the congestion control.
     pub congestion: String,
@@ -87,11 +87,11 @@ pub struct Flow {
     /// The size of a segment in bytes.
     #[serde(default)]
     pub segment_size: u64,
-    /// The median of the peer's windows in bytes; 0 if the window was closed most of the time, or is unknown
+    /// The median of the other end's windows in bytes; 0 if the window was closed most of the time, or is unknown
     /// (before Linux 5.4).
     #[serde(default)]
     pub window: u64,
-    /// The share of the samples in which the peer's window was less than half of its largest size until then;
+    /// The share of the samples in which the other end's window was less than half of its largest size until then;
     /// 0 if that isn't known.
     #[serde(default)]
     pub window_closed: f64,
@@ -126,7 +126,7 @@ pub struct Flow {
     pub most_cwnd: u64,
     /// The microseconds of the recording in which there was data to send.
     pub busy_us: u64,
-    /// The busy microseconds in which the peer's window was the limit.
+    /// The busy microseconds in which the other end's window was the limit.
     pub rwnd_limited_us: u64,
     /// The busy microseconds in which the local send buffer was the limit.
     pub sndbuf_limited_us: u64,

@@ -149,7 +149,7 @@ fn ends(message: &[u8]) -> Option<(String, String)> {
         let bytes: [u8; 16] = message.get(address..address + 16)?.try_into().ok()?;
         Some(match family {
             AF_INET => format!("{}:{port}", Ipv4Addr::new(bytes[0], bytes[1], bytes[2], bytes[3])),
-            // On a socket for both address families, a peer's IPv4 address has this form.
+            // On a socket for both address families, the other end's IPv4 address has this form.
             _ => match Ipv6Addr::from(bytes).to_canonical() {
                 IpAddr::V4(address) => format!("{address}:{port}"),
                 IpAddr::V6(address) => format!("[{address}]:{port}"),

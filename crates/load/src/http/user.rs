@@ -142,7 +142,7 @@ impl User {
         (self.state, self.deadline) = (UserState::Closing, now + CLOSING);
     }
 
-    /// Sends and reads as much as the connection allows. With `to_end`, the peer is known to have closed the
+    /// Sends and reads as much as the connection allows. With `to_end`, the other end is known to have closed the
     /// connection, so this reads until the end. Otherwise, a read that doesn't fill the buffer has emptied
     /// the socket, and the next bytes cause another event (epoll(7)).
     ///

@@ -174,7 +174,7 @@ impl<'a> UserWorker<'a> {
         }
     }
 
-    /// Handles a complete reply. If the peer is known to have closed the connection (`to_end`), no further
+    /// Handles a complete reply. If the other end is known to have closed the connection (`to_end`), no further
     /// event will report that.
     fn whole(&mut self, place: usize, now: Instant, to_end: bool) {
         let user = &mut self.users[place];

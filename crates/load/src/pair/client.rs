@@ -168,7 +168,7 @@ pub(super) fn meaning(error: &io::Error) -> String {
             PATIENCE.as_secs()
         ),
         io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe => {
-            "the peer closed the connection early; is it `linerate serve rr` of the same version, with a worker \
+            "the other end closed the connection early; is it `linerate serve rr` of the same version, with a worker \
              (--workers) for each pair?"
                 .into()
         }

@@ -196,7 +196,7 @@ pub(super) fn count(
 ) -> io::Result<()> {
     let here = patient.connection.local_addr()?;
     let socket = Socket::new(Domain::for_address(here), Type::DGRAM, Some(Protocol::UDP))?;
-    // Each pair has its own socket at this port; the kernel selects it by the peer's address.
+    // Each pair has its own socket at this port; the kernel selects it by the other end's address.
     socket.set_reuse_address(true)?;
     if window > 0 {
         socket.set_recv_buffer_size(window as usize)?;

@@ -23,7 +23,7 @@ use socket2::{Domain, Protocol, Socket, Type};
 use crate::error::LoadError;
 use crate::serve::prepare;
 
-/// The longest time to wait for a connection, and for a peer's answer.
+/// The longest time to wait for a connection, and for an answer of the other end.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
 /// The greatest number of pairs of one client.
 pub const MOST_PAIRS: usize = 4096;

@@ -114,7 +114,7 @@ fn count(patient: &PatientStream<'_>, warm_up: Duration, window: u32) -> io::Res
     patient.write_all(&tally.encode())
 }
 
-/// Counts the bytes that arrive after the warm-up, until the peer ends.
+/// Counts the bytes that arrive after the warm-up, until the other end ends.
 pub(super) fn receive(patient: &PatientStream<'_>, warm_up: Duration) -> io::Result<ReceiverTally> {
     let (mut buffer, mut tally, mut from) = (vec![0; BLOCK], ReceiverTally::default(), None);
     loop {

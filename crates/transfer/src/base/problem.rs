@@ -92,7 +92,7 @@ impl TransferError {
     }
 }
 
-/// Why an entry is refused. An honest peer never sends such an entry.
+/// Why an entry is refused. An honest far end never sends such an entry.
 #[derive(Debug, thiserror::Error)]
 #[error("{why}{}", if path.is_root() { String::new() } else { format!(": '{}'", printable(path.as_bytes())) })]
 pub struct Refused {

@@ -12,7 +12,7 @@ use crate::net::pulse::Pulse;
 
 /// The number of tunnel messages that may wait for the worker that reads them.
 const TUNNEL_DEPTH: usize = 16;
-/// The number of other messages that may wait. Their memory is limited separately. A peer that sends more has
+/// The number of other messages that may wait. Their memory is limited separately. A far end that sends more has
 /// to wait.
 const MESSAGE_DEPTH: usize = 1024;
 const MESSAGE_BYTES: usize = 24 << 20;

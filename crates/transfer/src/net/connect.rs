@@ -1,4 +1,4 @@
-//! Data connections at the end that listens: how the peer is admitted, and how strangers are rejected.
+//! Data connections at the end that listens: how the other end is admitted, and how strangers are rejected.
 
 use crossbeam_channel::Sender;
 use linerate_wire::control::Cookie;
@@ -21,7 +21,7 @@ const PREFACE_TIME: Duration = Duration::from_secs(5);
 const HANDSHAKE_TIME: Duration = Duration::from_secs(10);
 /// The most connections that haven't sent a preface yet; if there are more, the oldest one is closed.
 const MAX_WAITING: usize = 64;
-/// The most handshakes at the same time. Only peers that know the cookie get as far as the handshake.
+/// The most handshakes at the same time. Only ends that know the cookie get as far as the handshake.
 const MAX_HANDSHAKES: usize = 64;
 /// Accepts data connections on a port, until this value is dropped.
 pub struct Listener {
@@ -47,7 +47,7 @@ impl Listener {
         Err(failed)
     }
 
-    /// Accepts connections on `listener`. Connections that send `cookie` and prove to be the peer's are sent
+    /// Accepts connections on `listener`. Connections that send `cookie` and prove to be the other end's are sent
     /// to `streams`.
     ///
     /// # Errors
@@ -283,7 +283,7 @@ mod tests {
         assert!(dial(bed.address, &[8; 16], &bed.dialer, Duration::from_secs(2)).is_err());
         let begun = Instant::now();
         dial_in(&bed).unwrap();
-        assert!(begun.elapsed() < Duration::from_secs(1), "strangers slowed the peer: {:?}", begun.elapsed());
+        assert!(begun.elapsed() < Duration::from_secs(1), "strangers slowed the other end: {:?}", begun.elapsed());
         assert!(bed.streams.recv_timeout(Duration::from_secs(2)).is_ok());
         assert!(bed.streams.try_recv().is_err(), "a stranger got in");
         assert!(bed.listener.strangers() >= 41 + 2 * MAX_WAITING as u64 - 1, "{}", bed.listener.strangers());

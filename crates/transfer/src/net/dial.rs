@@ -14,10 +14,10 @@ use crate::net::tls::Handshake;
 /// How long connecting to an address may take; the rest of the address's time is for the handshake.
 const ANSWER_TIME: Duration = Duration::from_secs(4);
 
-/// Connects to the peer's listener at `address`, and proves this end's identity with the handshake.
+/// Connects to the other end's listener at `address`, and proves this end's identity with the handshake.
 ///
 /// # Errors
-/// If nothing answers, the answer doesn't come from the peer, or the time exceeds `patience`.
+/// If nothing answers, the answer doesn't come from the other end, or the time exceeds `patience`.
 pub fn dial(
     address: SocketAddr,
     cookie: &Cookie,
@@ -27,7 +27,7 @@ pub fn dial(
     open(|patience| TcpStream::connect_timeout(&address, patience), cookie, link, patience)
 }
 
-/// Connects to the peer as [`dial`] does, over one link.
+/// Connects to the other end as [`dial`] does, over one link.
 ///
 /// # Errors
 /// The errors of [`dial`], or the error that the link can't be selected.
@@ -54,7 +54,7 @@ fn open(
     establish(socket, tls, link, deadline)
 }
 
-/// Dials one address after the other until the peer answers, within `patience` in total: each address gets an equal
+/// Dials one address after the other until the other end answers, within `patience` in total: each address gets an equal
 /// share of the time that is left. Ends early if `interrupted`.
 ///
 /// # Errors

@@ -14,7 +14,7 @@ use crate::net::transport::{Registry, Transport};
 const MAGIC: &[u8; 8] = b"linerate";
 /// The length of the preface in bytes.
 pub const PREFACE: usize = MAGIC.len() + size_of::<Cookie>();
-/// If a peer doesn't acknowledge sent data for this time, the connection is closed (TCP_USER_TIMEOUT).
+/// If a far end doesn't acknowledge sent data for this time, the connection is closed (TCP_USER_TIMEOUT).
 const USER_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// The most unsent bytes in a socket's buffer (TCP_NOTSENT_LOWAT). More bytes would leave the processor's
@@ -67,7 +67,7 @@ pub fn establish(
     Ok(Stream::new(Transport::Tcp(socket), (!link.clear).then_some(tls), leftover))
 }
 
-/// A connection whose reads and writes fail after a deadline, even if the peer keeps sending a few bytes at a
+/// A connection whose reads and writes fail after a deadline, even if the other end keeps sending a few bytes at a
 /// time.
 struct Timed<'a> {
     socket: &'a mut TcpStream,

@@ -25,7 +25,7 @@ pub struct Keys {
     provider: Arc<CryptoProvider>,
 }
 
-/// The TLS settings by which a data connection proves this end's identity and checks its peer's.
+/// The TLS settings by which a data connection proves this end's identity and checks the other end's.
 #[derive(Clone)]
 pub struct Pinned {
     /// The settings for the end that opens the connection.

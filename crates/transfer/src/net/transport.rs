@@ -224,7 +224,7 @@ struct Connections {
 
 struct Watched {
     socket: TcpStream,
-    /// The time since which the connection has been retransmitting, or probing its peer.
+    /// The time since which the connection has been retransmitting, or probing the other end.
     repeats: Option<Instant>,
 }
 
@@ -240,7 +240,7 @@ impl Registry {
     }
 
     /// True if a connection has kept retransmitting for at least `longest` and no acknowledgement arrived in
-    /// this time. A peer with slow storage accepts no data but still sends acknowledgements. The method
+    /// this time. A far end with slow storage accepts no data but still sends acknowledgements. The method
     /// measures this time between its calls, so it must be called often.
     pub fn is_dead(&self, longest: Duration) -> bool {
         lock(&self.inner).sockets.iter_mut().any(|watched| watched.is_dead(longest))

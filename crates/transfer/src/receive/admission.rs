@@ -1,4 +1,4 @@
-//! Judges every entry that the peer offers or sends, in a push and in a pull: whether the entry was
+//! Judges every entry that the other end offers or sends, in a push and in a pull: whether the entry was
 //! requested, whether its name is allowed, and whether its kind fits. Only [`Admitted`] entries are ever
 //! written, and only this module creates them.
 
@@ -78,7 +78,7 @@ pub struct Judge<'a> {
 
 /// The number of directories for which the rules are evaluated, in addition to a few for each entry. A walk
 /// names the entries of a directory one after the other, so few of an entry's parent directories are new.
-/// Without a limit, a peer could make this end evaluate rules without end by naming new directories again and
+/// Without a limit, a far end could make this end evaluate rules without end by naming new directories again and
 /// again.
 const DIRECTORIES: usize = 16_384;
 const DIRECTORIES_EACH: usize = 64;
@@ -237,7 +237,7 @@ impl<'a> Judge<'a> {
     /// Admits an entry.
     ///
     /// # Errors
-    /// If no honest peer would send the entry.
+    /// If no honest far end would send the entry.
     pub fn admit<'e>(&mut self, entry: Cow<'e, Entry>) -> Result<Admitted<'e>, Refused> {
         let place = match self.place(&entry) {
             Ok(Cow::Owned(place)) => Some(place),

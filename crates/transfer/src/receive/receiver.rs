@@ -165,7 +165,7 @@ fn receive(
 fn writer(options: &Options, tell: &dyn Fn(Problem)) -> MetadataWriter {
     let rules = AttributeRules::new(&options.filter, Side::Receiver);
     MetadataWriter::new(options.keep).with_rules(rules).with(&options.details, |option, name| {
-        let why = format!("Unknown {option} name on receiver: {name}; entries keep theirs there");
+        let why = format!("Unknown {option} name on receiver: {name}; this rule is ignored");
         tell(problem(Path::new(option), ProblemKind::Noted, why));
     })
 }

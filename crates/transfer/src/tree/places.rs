@@ -1,4 +1,4 @@
-//! Stores values for places while a transfer runs, by the places' hashes and with limits, since a peer may
+//! Stores values for places while a transfer runs, by the places' hashes and with limits, since a far end may
 //! name any number of places of any length. The hash has a random key for each process, so nobody can choose
 //! two places with the same hash.
 

@@ -217,7 +217,7 @@ fn a_damaged_journal_never_hides_what_it_lost() {
     assert_eq!(host.values, before);
 }
 
-/// The switch has read the journal before the damage.
+/// The undo timer has read the journal before the damage.
 #[test]
 fn what_a_process_knows_survives_the_file() {
     let (_directory, shelf) = shelf();

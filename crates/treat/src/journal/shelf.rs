@@ -49,7 +49,7 @@ pub struct UnreadJournal {
     pub place: PathBuf,
     /// When it was made, in seconds since 1970.
     pub begun: u64,
-    /// True if its other lines say that the treatment was undone completely. The switch can undo it from memory.
+    /// True if its other lines say that the treatment was undone completely. The undo timer can undo it from memory.
     pub is_taken_back: bool,
 }
 

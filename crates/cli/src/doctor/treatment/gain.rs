@@ -252,7 +252,7 @@ fn without(all: &Plans, places: &[StepPlace]) -> Plans {
 
 fn left_out(all: &Plans, (end, step): StepPlace) -> LeftOut {
     let (plan, step) = (&all[end], &all[end].steps[step]);
-    let why = "it isn't certain that the path is slower by 2 % without this change".to_owned();
+    let why = "the measurements don't show that this change makes the path at least 2 % faster".to_owned();
     LeftOut { check: step.checks.join(", "), setting: format!("{}: {}", plan.host, step.setting), why }
 }
 

@@ -31,7 +31,7 @@ use crate::facts::HERE;
 
 /// The time that another run may take to change settings.
 pub const PATIENCE: Duration = Duration::from_secs(20);
-/// The time in which a switch sees a confirmation; usually it needs a tenth of a second.
+/// The time in which an undo timer sees a confirmation; usually it needs a tenth of a second.
 const SEEN: Duration = Duration::from_secs(10);
 /// The most bytes of a plan.
 const MOST: u64 = 4 << 20;
@@ -91,7 +91,7 @@ fn bare(host: &str) -> &str {
     host.rsplit('@').next().unwrap_or(host)
 }
 
-/// Applies a plan, with its journal and its switch.
+/// Applies a plan, with its journal and its undo timer.
 pub fn apply(wanted: &TreatmentArgs, plan: PlanReport) -> Result<TreatmentReport, Failure> {
     needs_root()?;
     let report = |id, steps| TreatmentReport {
@@ -109,7 +109,7 @@ pub fn apply(wanted: &TreatmentArgs, plan: PlanReport) -> Result<TreatmentReport
     let (mut journal, fates) = applied_steps(wanted, &plan)?;
     let steps: Vec<StepReport> = plan.steps.iter().cloned().zip(fates).map(step_report).collect();
     if steps.iter().all(|step| step.holds.is_none()) {
-        // Without changes, the switch isn't needed.
+        // Without changes, the undo timer isn't needed.
         course::take_back(&mut journal, &mut LiveControls, TakenBy::User).map_err(Failure::failed)?;
         return Ok(report(None, steps));
     }
@@ -172,7 +172,7 @@ fn what_to_do(unread: &UnreadJournal) -> String {
     match dead_mans_switch::running(id) {
         _ if *is_taken_back => format!("{why}; {id} was undone already: {place} can be removed"),
         Some(pid) => format!(
-            "{why}; the switch of {id} (process {pid}) still knows the changes and undoes them at its deadline: wait until it has ended"
+            "{why}; the undo timer of {id} (process {pid}) still knows the changes and undoes them at its deadline: wait until it has ended"
         ),
         None => format!(
             "{why}; the changes of {id} can't be undone any more: check the settings, or restart the host; then remove {place}"
@@ -228,7 +228,7 @@ pub fn confirm(wanted: &TreatmentArgs, id: &str) -> Result<Code, Failure> {
         );
     }
     journal.confirm().map_err(Failure::failed)?;
-    // At its deadline the switch waits for the lock.
+    // At its deadline the undo timer waits for the lock.
     drop(lock);
     await_switch(&shelf, id)?;
     say!(
@@ -238,13 +238,13 @@ pub fn confirm(wanted: &TreatmentArgs, id: &str) -> Result<Code, Failure> {
     Ok(Code::Done)
 }
 
-/// Waits until the switch has seen the confirmation: before, it may still undo the changes.
+/// Waits until the undo timer has seen the confirmation: before, it may still undo the changes.
 fn await_switch(shelf: &Shelf, id: &str) -> Result<(), Failure> {
     let until = Instant::now() + SEEN;
     while let Some(pid) = dead_mans_switch::running(id) {
         if Instant::now() > until {
             let message = format!(
-                "{id} is confirmed, but its switch (process {pid}) doesn't end, and may undo the changes nevertheless"
+                "{id} is confirmed, but its undo timer (process {pid}) doesn't end, and may undo the changes nevertheless"
             );
             return Err(Failure::failed(message));
         }
@@ -252,7 +252,7 @@ fn await_switch(shelf: &Shelf, id: &str) -> Result<(), Failure> {
     }
     match journal_of(shelf, id)?.standing() {
         TreatmentStanding::TakenBack => {
-            Err(Failure::failed(format!("{id} can't be confirmed: its switch has just undone it")))
+            Err(Failure::failed(format!("{id} can't be confirmed: its undo timer has just undone it")))
         }
         _ => Ok(()),
     }
@@ -262,7 +262,7 @@ fn await_switch(shelf: &Shelf, id: &str) -> Result<(), Failure> {
 pub fn persist(wanted: &TreatmentArgs, id: &str) -> Result<PersistReport, Failure> {
     needs_root()?;
     if is_apart() && wanted.system == Path::new("/") {
-        let message = "this is a container or a network namespace, and its settings end with it: put the settings into the configuration that creates it";
+        let message = "this is a container or a network namespace, and its settings are lost when it ends: put the settings into the configuration that creates it";
         return Err(Failure::failed(message.into()));
     }
     let shelf = Shelf::having(&wanted.state, id).map_err(Failure::failed)?;

@@ -1,4 +1,4 @@
-//! Undoes the treatments of this host that nobody confirmed in time and whose switches are gone.
+//! Undoes the treatments of this host that nobody confirmed in time and whose undo timers are gone.
 
 use linerate_treat::LiveControls;
 use linerate_treat::course::{self, TakenBy, WayBack};
@@ -9,7 +9,7 @@ use linerate_treat::surroundings::uptime;
 use super::here::{PATIENCE, is_here, tell_damage, tell_others};
 use super::{TreatmentArgs, show};
 
-/// Milliseconds after a switch's deadline before another run undoes the changes in its place.
+/// Milliseconds after an undo timer's deadline before another run undoes the changes in its place.
 const GRACE: u64 = 2000;
 
 /// Undoes treatments that nobody confirmed in time, if the process that should have done so is gone, and notes which ones a restart

@@ -65,7 +65,7 @@ impl Session {
         self.room.take()
     }
 
-    /// Passes a new stream to the caller. The peer has proven its identity, but may have opened too many
+    /// Passes a new stream to the caller. The other end has proven its identity, but may have opened too many
     /// streams, which is an error.
     fn admit(&mut self, stream: Stream) -> Result<Event, TransferError> {
         self.admitted += 1;

@@ -164,7 +164,7 @@ impl Tls {
         Ok(())
     }
 
-    /// Appends a record of any type, as only a hostile peer would send it.
+    /// Appends a record of any type, as only a hostile far end would send it.
     ///
     /// # Errors
     /// If the cipher fails.

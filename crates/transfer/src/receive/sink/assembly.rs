@@ -150,7 +150,7 @@ impl Assembly {
         let Some(index) = listed.index else { return };
         for number in numbers {
             // A chunk is remembered only if the journal has room for its record. This limits memory, no
-            // matter which chunk size a peer uses.
+            // matter which chunk size a far end uses.
             if !listed.chunks.contains(&number) && journal.chunk(index, number) {
                 listed.chunks.insert(number);
             }
@@ -304,7 +304,7 @@ fn chunks_in(offset: u64, length: u64, size: u64, chunk: u64) -> Option<Range<u3
         return Some(number..number.checked_add(1)?);
     }
     let end = offset + length;
-    // A part may consist of several chunks only if the chunks are large. The peer has chosen smaller chunks
+    // A part may consist of several chunks only if the chunks are large. The other end has chosen smaller chunks
     // itself, and sends each as a separate part.
     let is_sum = chunk >= LEAST && offset.is_multiple_of(chunk) && (end.is_multiple_of(chunk) || end == size);
     is_sum.then(|| Some(u32::try_from(offset / chunk).ok()?..u32::try_from(end.div_ceil(chunk)).ok()?))?

@@ -1,7 +1,7 @@
 //! Records which ranges of a large file have arrived.
 
 /// The most separate ranges, with gaps between them, that are recorded. Parts arrive approximately in order,
-/// so honest ends leave only a few gaps for each stream. The limit bounds the memory that a peer can make
+/// so honest ends leave only a few gaps for each stream. The limit bounds the memory that a far end can make
 /// this end use.
 const MOST_RANGES: usize = 4096;
 

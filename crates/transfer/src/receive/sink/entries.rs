@@ -30,7 +30,7 @@ impl ReceiveWorker<'_> {
         };
         let ground = &self.shared.ground;
         let made = ground.landing.root.made_early();
-        // The limit is for a peer. If other trees are used, this end itself may create many directories.
+        // The limit is for a far end. If other trees are used, this end itself may create many directories.
         let is_peers = ground.near.others.is_empty();
         for record in records {
             self.land(record.map_err(|_| StreamError::Protocol("a damaged batch"))?)?;

@@ -1,5 +1,5 @@
 //! Further hard links. They are created after everything else is in place. They can only lead to files that
-//! this transfer has received, so a peer can't get a link to any other file.
+//! this transfer has received, so a far end can't get a link to any other file.
 
 use linerate_wire::control::{Digest, Keep, ProblemKind};
 use linerate_wire::entry::{Entry, Kind};

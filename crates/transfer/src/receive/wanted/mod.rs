@@ -319,9 +319,11 @@ impl<'a, 'b> Comparer<'a, 'b> {
         }
         let is_it = origin == Origin { inode: there.stat.st_ino, ctime: ctime(&there.stat) };
         if is_it {
-            let only =
-                if there.stat.st_nlink > 1 { "perhaps by another name" } else { "under its only name" };
-            self.tell(admitted.place(), format!("is the source's file itself, {only}, and is not removed"));
+            let names =
+                if there.stat.st_nlink > 1 { "perhaps under two names" } else { "which has only one name" };
+            let why =
+                format!("source and destination are the same file, {names}, so the source isn't removed");
+            self.tell(admitted.place(), why);
         }
         is_it
     }

@@ -9,7 +9,7 @@ use std::fs;
 use std::io::Read;
 use std::process::{Command, Stdio};
 
-/// The most calls of the program `getent`, since a peer may name any number of users.
+/// The most calls of the program `getent`, since a far end may name any number of users.
 const MAX_QUESTIONS: usize = 1000;
 /// The most bytes that are read of a file or of `getent`'s output.
 const MAX_TEXT: u64 = 64 << 20;

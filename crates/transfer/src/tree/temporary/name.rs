@@ -67,7 +67,7 @@ pub fn is_journal(name: &[u8]) -> bool {
 }
 
 /// True for a name that only this program's temporary files and journals have. Entries with such names are
-/// neither sent, nor accepted from a peer, nor deleted. Other names with the same beginning belong to the
+/// neither sent, nor accepted from a far end, nor deleted. Other names with the same beginning belong to the
 /// user.
 pub fn is_reserved(name: &OsStr) -> bool {
     is_journal(name.as_bytes()) || Name::parse(name.as_bytes()).is_some()
