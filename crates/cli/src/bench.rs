@@ -108,7 +108,7 @@ struct StudyArgs {
     /// A built-in study, or a study file
     #[arg(default_value = "quick")]
     study: String,
-    /// Blocks; each runs every case once [default: the study's]
+    /// Number of blocks; each block runs every case once [default: the study's]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(MOST_BLOCKS)))]
     blocks: Option<u32>,
     /// Use the study's quick settings, for a first look
@@ -116,7 +116,7 @@ struct StudyArgs {
     /// Runs one block, unless --blocks is given.
     #[arg(long)]
     quick: bool,
-    /// Bytes of generated data [default: the study's]
+    /// Number of bytes of generated data [default: the study's]
     #[arg(long, value_parser = size)]
     size: Option<u64>,
     /// Copy the tree at PATH instead of generated data

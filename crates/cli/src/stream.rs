@@ -40,7 +40,7 @@ const MEANINGS: [Meaning; 6] = [(Code::Done, "measured"), FAILED, USAGE, FAR_END
 #[derive(Debug, Args)]
 #[command(before_long_help = EXAMPLES, after_long_help = table(&MEANINGS))]
 pub struct StreamArgs {
-    /// Data streams: 1 to 64, or auto
+    /// Number of data streams: 1 to 64, or auto
     #[arg(long, value_name = "N", default_value = "auto", value_parser = parse_streams)]
     streams: std::option::Option<u32>,
     /// Send SIZE bytes

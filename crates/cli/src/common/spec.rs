@@ -130,7 +130,10 @@ pub fn check_host(word: &str) -> Result<(), String> {
         return Err(no_host(word, "it is a path of this host"));
     }
     if inside.contains(is_odd) || user.is_some_and(|user| user.contains(char::is_control)) {
-        return Err(no_host(word, "a host's name has no blank, and no character that shells interpret"));
+        return Err(no_host(
+            word,
+            "a host's name can't contain a blank or a character that shells interpret",
+        ));
     }
     if inside.contains([':', '[', ']']) && !is_ipv6(inside) {
         return Err(no_host(word, "a name with a colon or brackets must be an IPv6 address"));

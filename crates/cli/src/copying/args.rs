@@ -23,7 +23,7 @@ pub struct CopyingArgs {
     /// Print each step
     #[arg(short = 'v', long)]
     pub verbose: bool,
-    /// Data streams: 1 to 64, or auto
+    /// Number of data streams: 1 to 64, or auto
     ///
     /// auto begins with one or two, and adds streams while they help.
     #[arg(long, value_name = "N", default_value = "auto", value_parser = parse_streams)]

@@ -91,7 +91,7 @@ pub struct DoctorArgs {
     /// Also examine the file system of DIR, on each host; may be repeated
     #[arg(long, value_name = "DIR", conflicts_with = "root")]
     at: Vec<PathBuf>,
-    /// The rate that is needed, as 10gbit [default: the ports' rate]
+    /// The rate that you need, for example 10gbit [default: the ports' rate]
     #[arg(long, value_name = "RATE", value_parser = parse_target)]
     target: Option<f64>,
     /// Exit with code 6 if a finding has SEVERITY or worse

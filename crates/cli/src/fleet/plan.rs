@@ -43,7 +43,7 @@ pub struct PlanArgs {
     /// isn't done.
     #[arg(long, value_name = "DIR", value_parser = named_file())]
     into: PathBuf,
-    /// Further hosts that have DST; shards take turns
+    /// Further hosts that have DST; the shards go to these hosts in turn
     #[arg(long, value_name = "HOST,...", value_delimiter = ',')]
     hosts: Vec<String>,
     /// Tasks read each file back from storage before it gets its name

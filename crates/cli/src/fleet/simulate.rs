@@ -23,22 +23,22 @@ const BYTES_OF_A_FILE: f64 = 1e6;
 /// Arguments of `linerate fleet simulate`.
 #[derive(Debug, Args)]
 pub struct SimulateArgs {
-    /// Pairs of nodes, each with a task at a time
+    /// Number of pairs of nodes; each pair runs one task at a time
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     nodes: u32,
     /// Rate of a node's link: 100gbit
     #[arg(long, value_name = "RATE", value_parser = rate)]
     link: u64,
-    /// Files to move: 1e9
+    /// Number of files to move, for example 1e9
     #[arg(long, value_name = "N", value_parser = number, required_unless_present = "plan")]
     files: Option<f64>,
-    /// Bytes to move: 1PB [default: the plan's, or 1 MB for each file]
+    /// Number of bytes to move, for example 1PB [default: the plan's, or 1 MB for each file]
     #[arg(long, value_name = "SIZE", value_parser = size)]
     bytes: Option<f64>,
     /// Take files, bytes, shards and processor time from the plan in DIR
     #[arg(long, value_name = "DIR")]
     plan: Option<PathBuf>,
-    /// Shards [default: the plan's, or 16 for each node]
+    /// Number of shards [default: the plan's, or 16 for each node]
     ///
     /// A shard has at most a million files.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
@@ -49,25 +49,25 @@ pub struct SimulateArgs {
     /// Rate of the link between the sites, for all nodes
     #[arg(long, value_name = "RATE", value_parser = rate)]
     between: Option<u64>,
-    /// Bytes a second of the slower site's storage, for all nodes: 200GB
+    /// Bytes a second that the slower site's storage moves for all nodes, for example 200GB
     #[arg(long, value_name = "SIZE", value_parser = positive_size)]
     storage: Option<f64>,
-    /// Operations a second of the slower site's metadata servers
+    /// Number of operations that the slower site's metadata servers do a second
     #[arg(long, value_name = "N", value_parser = positive)]
     metadata: Option<f64>,
     /// Metadata operations (create, rename, ...) for each file
     #[arg(long, value_name = "N", value_parser = number, default_value = "4")]
     operations: f64,
-    /// Processor seconds of a node for each GB [default: the plan's, or 0.7]
+    /// Seconds of a node's processor time for each GB [default: the plan's, or 0.7]
     #[arg(long, value_name = "SECONDS", value_parser = number)]
     cpu_per_gb: Option<f64>,
-    /// Processors of a node
+    /// Number of processors of a node
     #[arg(long, value_name = "N", value_parser = positive, default_value = "16")]
     processors: f64,
     /// The most files that a node can copy a second, however small they are
     #[arg(long, value_name = "N", value_parser = positive, default_value = "10000")]
     files_per_second: f64,
-    /// Time for a task's start and end
+    /// Time that a task's start and end take
     #[arg(long, value_name = "TIME", value_parser = seconds, default_value = "3s")]
     per_task: f64,
     /// Print the result as a line of JSON

@@ -15,7 +15,7 @@ pub struct LabShape {
     /// An open link isn't shaped.
     #[arg(long, value_name = "RATE", default_value = "open", value_parser = read_link)]
     link: LabLink,
-    /// Parallel links of that rate, 1 to 8, each a separate network
+    /// Number of parallel links of that rate, 1 to 8; each is a separate network
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=8))]
     links: Option<u32>,
     /// Number of receive and of transmit queues of each interface [default: the kernel's]

@@ -47,7 +47,7 @@ pub struct HttpArgs {
     /// Give up a request after SECONDS
     #[arg(long, value_name = "SECONDS", default_value = "30", value_parser = parse_seconds)]
     timeout: Duration,
-    /// Threads that run the users [default: one per processor, at most 4]
+    /// Number of threads that run the users [default: one per processor, at most 4]
     #[arg(long, value_name = "N")]
     threads: Option<u32>,
     #[command(flatten)]

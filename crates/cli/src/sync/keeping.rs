@@ -25,10 +25,10 @@ pub struct Keeping {
     /// Keep replaced and deleted files, under their names with a suffix
     #[arg(short = 'b', long, conflicts_with = "inplace")]
     backup: bool,
-    /// Keep these files in DIR, relative to DST
+    /// Keep the replaced and deleted files in DIR, relative to DST
     #[arg(long, value_name = "DIR", conflicts_with = "inplace")]
     backup_dir: Option<OsString>,
-    /// Suffix of these files [default: ~, or none with --backup-dir]
+    /// Suffix of the replaced and deleted files [default: ~, or none with --backup-dir]
     #[arg(long, value_name = "SUFFIX")]
     suffix: Option<OsString>,
     /// Change the modes of the copies: go-w, D755,F644

@@ -35,9 +35,9 @@ fn of(host: &Host<'_>) -> Option<Finding> {
     let finding = leaves(host, usable as f64, title).evidence(match by_group {
         Some(cpuset) => format!("the cpuset of linerate's control group has {} of them", cpuset.len()),
         None if is_open => {
-            "the cpuset of linerate's control group can't be read: the cpuset or linerate's affinity excludes the others".into()
+            "the cpuset of linerate's control group can't be read: the cpuset or linerate's affinity excludes the other processors".into()
         }
-        None => "linerate's affinity excludes the others; its control group doesn't".into(),
+        None => "linerate's affinity excludes the other processors, but its control group doesn't".into(),
     });
     // systemd sets the cpusets of version 2 only.
     let unit = groups.name.known().filter(|_| groups.version == Fact::Known(2));

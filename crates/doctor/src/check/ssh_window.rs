@@ -31,7 +31,7 @@ fn of(path: &Path<'_>) -> Option<Finding> {
         .at_most(Severity::Minor)
         .at("ssh")
         .evidence(format!(
-            "an ssh channel has at most {} in flight; {} at {:.1} ms needs {}",
+            "an ssh channel has at most {} in flight; {} at a round trip of {:.1} ms needs {}",
             bytes(ssh::CHANNEL),
             gbit(need),
             rtt * 1e3,

@@ -29,7 +29,12 @@ fn of(path: &Path<'_>) -> Option<Finding> {
     let title = format!("windows limit one connection to {}", gbit(one));
     let flight = bdp::bytes(need, rtt);
     let finding = Finding::leaves(one * f64::from(streams), need, title)
-        .evidence(format!("{} at a round trip of {:.1} ms needs {} in flight", gbit(need), rtt * 1e3, bytes(flight)))
+        .evidence(format!(
+            "{} at a round trip of {:.1} ms needs {} in flight",
+            gbit(need),
+            rtt * 1e3,
+            bytes(flight)
+        ))
         .evidence(format!(
             "{} sends from a buffer of {}, {} receives into {}",
             path.from.name,

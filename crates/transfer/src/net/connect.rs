@@ -283,7 +283,11 @@ mod tests {
         assert!(dial(bed.address, &[8; 16], &bed.dialer, Duration::from_secs(2)).is_err());
         let begun = Instant::now();
         dial_in(&bed).unwrap();
-        assert!(begun.elapsed() < Duration::from_secs(1), "strangers slowed the other end: {:?}", begun.elapsed());
+        assert!(
+            begun.elapsed() < Duration::from_secs(1),
+            "strangers slowed the other end: {:?}",
+            begun.elapsed()
+        );
         assert!(bed.streams.recv_timeout(Duration::from_secs(2)).is_ok());
         assert!(bed.streams.try_recv().is_err(), "a stranger got in");
         assert!(bed.listener.strangers() >= 41 + 2 * MAX_WAITING as u64 - 1, "{}", bed.listener.strangers());
