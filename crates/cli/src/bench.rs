@@ -108,7 +108,7 @@ struct StudyArgs {
     /// A built-in study, or a study file
     #[arg(default_value = "quick")]
     study: String,
-    /// Number of blocks; each block runs every case once [default: the study's]
+    /// Number of blocks; each runs every case once [default: the study's]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(MOST_BLOCKS)))]
     blocks: Option<u32>,
     /// Use the study's quick settings, for a first look

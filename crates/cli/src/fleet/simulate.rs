@@ -32,7 +32,7 @@ pub struct SimulateArgs {
     /// Number of files to move, for example 1e9
     #[arg(long, value_name = "N", value_parser = number, required_unless_present = "plan")]
     files: Option<f64>,
-    /// Number of bytes to move, for example 1PB [default: the plan's, or 1 MB for each file]
+    /// Bytes to move: 1PB [default: the plan's, or 1 MB for each file]
     #[arg(long, value_name = "SIZE", value_parser = size)]
     bytes: Option<f64>,
     /// Take files, bytes, shards and processor time from the plan in DIR
@@ -49,22 +49,24 @@ pub struct SimulateArgs {
     /// Rate of the link between the sites, for all nodes
     #[arg(long, value_name = "RATE", value_parser = rate)]
     between: Option<u64>,
-    /// Bytes a second that the slower site's storage moves for all nodes, for example 200GB
+    /// Bytes a second of the slower site's storage, for all nodes: 200GB
     #[arg(long, value_name = "SIZE", value_parser = positive_size)]
     storage: Option<f64>,
-    /// Number of operations that the slower site's metadata servers do a second
+    /// Operations a second of the slower site's metadata servers
     #[arg(long, value_name = "N", value_parser = positive)]
     metadata: Option<f64>,
     /// Metadata operations (create, rename, ...) for each file
     #[arg(long, value_name = "N", value_parser = number, default_value = "4")]
     operations: f64,
-    /// Seconds of a node's processor time for each GB [default: the plan's, or 0.7]
+    /// Processor seconds of a node for each GB [default: the plan's, or 0.7]
     #[arg(long, value_name = "SECONDS", value_parser = number)]
     cpu_per_gb: Option<f64>,
     /// Number of processors of a node
     #[arg(long, value_name = "N", value_parser = positive, default_value = "16")]
     processors: f64,
-    /// The most files that a node can copy a second, however small they are
+    /// The most files that a node can copy a second
+    ///
+    /// The limit holds however small the files are.
     #[arg(long, value_name = "N", value_parser = positive, default_value = "10000")]
     files_per_second: f64,
     /// Time that a task's start and end take

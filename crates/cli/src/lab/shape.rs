@@ -15,13 +15,15 @@ pub struct LabShape {
     /// An open link isn't shaped.
     #[arg(long, value_name = "RATE", default_value = "open", value_parser = read_link)]
     link: LabLink,
-    /// Number of parallel links of that rate, 1 to 8; each is a separate network
+    /// Parallel links of that rate, 1 to 8, each a separate network
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=8))]
     links: Option<u32>,
-    /// Number of receive and of transmit queues of each interface [default: the kernel's]
+    /// Receive and transmit queues of an interface [default: the kernel's]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=64))]
     queues: Option<u32>,
-    /// Number of guests: hosts that share host b's end of the link through a bridge
+    /// Number of guests, hosts on a bridge at host b's end
+    ///
+    /// The guests share host b's end of the links.
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=64))]
     guests: u32,
     /// Kind of guests: namespace (the default), or qemu: virtual machines
@@ -40,7 +42,7 @@ pub struct LabShape {
     /// rss and offload (on or off), accel (auto, kvm or tcg), vhost and pinned (on or off).
     #[arg(long, value_name = "PROPERTIES", requires = "guests")]
     guest: Option<GuestSpec>,
-    /// Directory with boot/ and lib/modules/ of the guests' kernel [default: /]
+    /// Directory of the guests' kernel: boot/, lib/modules/ [default: /]
     #[arg(long, value_name = "DIR")]
     kernel: Option<PathBuf>,
     /// Round-trip time that each link adds: 50ms, 0.5s, 200us

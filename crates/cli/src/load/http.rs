@@ -20,7 +20,9 @@ pub struct HttpArgs {
     /// The object to fetch; repeat it to spread the users
     #[arg(long, value_name = "URL", required = true)]
     url: Vec<String>,
-    /// Number of concurrent users; auto: the smallest number that reaches the best rate
+    /// Number of concurrent users, or auto
+    ///
+    /// auto searches the smallest number of users that reaches the best rate.
     #[arg(long, value_name = "N", default_value = "240", value_parser = parse_count)]
     users: std::option::Option<u32>,
     /// With auto: at most N users
@@ -47,7 +49,7 @@ pub struct HttpArgs {
     /// Give up a request after SECONDS
     #[arg(long, value_name = "SECONDS", default_value = "30", value_parser = parse_seconds)]
     timeout: Duration,
-    /// Number of threads that run the users [default: one per processor, at most 4]
+    /// Threads that run the users [default: one per processor, at most 4]
     #[arg(long, value_name = "N")]
     threads: Option<u32>,
     #[command(flatten)]

@@ -24,7 +24,7 @@ struct PairArgs {
     /// A server (`linerate serve rr`); repeat it to spread the pairs
     #[arg(long, value_name = "HOST:PORT", required = true, value_parser = parse_address)]
     connect: Vec<SocketAddr>,
-    /// Number of concurrent pairs of endpoints; each pair is a connection and a thread
+    /// Number of pairs; each is a connection and a thread
     #[arg(long, value_name = "N", default_value_t = 1)]
     pairs: usize,
 }

@@ -28,7 +28,7 @@ pub struct Keeping {
     /// Keep the replaced and deleted files in DIR, relative to DST
     #[arg(long, value_name = "DIR", conflicts_with = "inplace")]
     backup_dir: Option<OsString>,
-    /// Suffix of the replaced and deleted files [default: ~, or none with --backup-dir]
+    /// Suffix of backups [default: ~, or none with --backup-dir]
     #[arg(long, value_name = "SUFFIX")]
     suffix: Option<OsString>,
     /// Change the modes of the copies: go-w, D755,F644

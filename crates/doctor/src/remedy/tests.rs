@@ -46,8 +46,8 @@ fn a_value_is_judged_as_a_proposal_is() {
     for (setting, now, new, part) in [
         (&rmem, "4096 131072 6291456", "4096 131072 0x7fffffff", "is no number"),
         (&rmem, "4096 131072 6291456", "4096 131072 +33554432", "is no number"),
-        (&rmem, "4096 131072 6291456", "4096 131072", "it has 3 numbers"),
-        (&rmem, "4096 131072 6291456", "8192 131072 33554432", "only its last number"),
+        (&rmem, "4096 131072 6291456", "4096 131072", "the setting has 3 numbers"),
+        (&rmem, "4096 131072 6291456", "8192 131072 33554432", "last number may be raised"),
         (&rmem, "4096 131072 6291456", "4096 131072 2147483648", "1073741824 at most here"),
         (&wmem, "212992", "1073741825", "1073741824 at most here"),
         (&sysctl("net.ipv4.tcp_mem"), "1 2 3", "1 9 8", "ascending"),

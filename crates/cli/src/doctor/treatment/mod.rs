@@ -47,7 +47,7 @@ pub struct TreatmentArgs {
     /// With --apply: don't ask
     #[arg(short, long, requires = "apply")]
     pub yes: bool,
-    /// Run only these checks, and show their notes; with --apply: make only their changes
+    /// Run only these checks, and show notes; --apply: only their changes
     #[arg(long, value_name = "CHECK,...", value_delimiter = ',', value_parser = known_check)]
     pub only: Vec<String>,
     /// With --apply: also raise MTUs
@@ -87,7 +87,7 @@ pub struct TreatmentArgs {
     /// The directory of the journals
     #[arg(long, value_name = "DIR", default_value = USUAL)]
     pub state: PathBuf,
-    /// With --persist: keep the changes below DIR, which has etc, run and usr
+    /// With --persist: write below DIR, not below /
     #[arg(long, value_name = "DIR", default_value = "/")]
     pub system: PathBuf,
 }
