@@ -29,12 +29,7 @@ fn of(path: &Path<'_>) -> Option<Finding> {
     let title = format!("windows limit one connection to {}", gbit(one));
     let flight = bdp::bytes(need, rtt);
     let finding = Finding::leaves(one * f64::from(streams), need, title)
-        .evidence(format!(
-            "{} at a round trip of {:.1} ms needs {} in flight",
-            gbit(need),
-            rtt * 1e3,
-            bytes(flight)
-        ))
+        .evidence(in_flight(need, rtt, flight))
         .evidence(format!(
             "{} sends from a buffer of {}, {} receives into {}",
             path.from.name,
@@ -58,6 +53,11 @@ fn of(path: &Path<'_>) -> Option<Finding> {
         changes,
         "use more streams: the memory of these hosts, or their tcp_mem, allows no larger buffer",
     ))
+}
+
+/// A text about the bytes in flight that the rate needs.
+fn in_flight(need: f64, rtt: f64, flight: f64) -> String {
+    format!("{} at a round trip of {:.1} ms needs {} in flight", gbit(need), rtt * 1e3, bytes(flight))
 }
 
 /// A text about the window from which the ceiling was computed.
