@@ -7,9 +7,9 @@ use std::path::Path;
 use crate::names::rust_files;
 
 /// The greatest number of lines of a file, including comments, blank lines and tests.
-const MOST: usize = 500;
+const MOST_LINES: usize = 500;
 
-/// Compares the files of the whole repository with [`MOST`].
+/// Compares the files of the whole repository with [`MOST_LINES`].
 ///
 /// # Errors
 /// If a file can't be read, or has more lines; each such file is printed with its length.
@@ -19,18 +19,18 @@ pub fn run(repository: &Path) -> anyhow::Result<()> {
     for file in &files {
         let text = fs::read_to_string(file).with_context(|| format!("reading {}", file.display()))?;
         let lines = text.lines().count();
-        if lines > MOST {
+        if lines > MOST_LINES {
             let shown = file.strip_prefix(repository).unwrap_or(file).display();
             long.push(format!("{shown}: {lines} lines"));
         }
     }
     if !long.is_empty() {
         bail!(
-            "files of more than {MOST} lines, which are to be split by what they are about:\n  {}",
+            "files of more than {MOST_LINES} lines, which are to be split by what they are about:\n  {}",
             long.join("\n  ")
         );
     }
-    println!("lengths: none of {} files has more than {MOST} lines", files.len());
+    println!("lengths: none of {} files has more than {MOST_LINES} lines", files.len());
     Ok(())
 }
 
@@ -52,13 +52,13 @@ mod tests {
             fs::write(file, "// a line\n".repeat(lines)).unwrap();
         };
         write("Cargo.toml", 1);
-        write("crates/wire/src/longest.rs", MOST);
-        write("docs/page.md", MOST + 1);
-        write("target/debug/build/made.rs", MOST + 1);
-        write(".git/refs/heads/branch.rs", MOST + 1);
+        write("crates/wire/src/longest.rs", MOST_LINES);
+        write("docs/page.md", MOST_LINES + 1);
+        write("target/debug/build/made.rs", MOST_LINES + 1);
+        write(".git/refs/heads/branch.rs", MOST_LINES + 1);
         run(directory.path()).unwrap();
-        write("crates/wire/src/target/long.rs", MOST + 1);
-        write("fuzz/src/longer.rs", 2 * MOST);
+        write("crates/wire/src/target/long.rs", MOST_LINES + 1);
+        write("fuzz/src/longer.rs", 2 * MOST_LINES);
         let error = run(directory.path()).unwrap_err().to_string();
         let named: Vec<_> = error.lines().skip(1).map(str::trim).collect();
         assert_eq!(named, ["crates/wire/src/target/long.rs: 501 lines", "fuzz/src/longer.rs: 1000 lines"]);

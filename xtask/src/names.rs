@@ -1,5 +1,5 @@
 //! `cargo xtask names` checks that the name of a type has one meaning. It fails if a crate defines a name
-//! twice, or if more than [`MOST`] percent of all definitions share their name with another one. `names.txt`
+//! twice, or if more than [`MOST_SHARING_PERCENT`] percent of all definitions share their name with another one. `names.txt`
 //! lists names that have the same meaning everywhere.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, bail, ensure};
 
 /// The greatest percentage of definitions that may share their name.
-const MOST: f64 = 15.0;
+const MOST_SHARING_PERCENT: f64 = 15.0;
 /// The file of names that have the same meaning wherever they are defined, one per line: `NAME: REASON`.
 const SAME: &str = "xtask/names.txt";
 
@@ -51,7 +51,10 @@ pub fn run(repository: &Path) -> anyhow::Result<()> {
     let share = 100.0 * sharing as f64 / all.len().max(1) as f64;
     println!("{sharing} of {} definitions share their name: {share:.1} %", all.len());
     ensure!(twice.is_empty(), "names defined twice in one crate: {}; rename one of each", twice.join(", "));
-    ensure!(share <= MOST, "more than {MOST} % share their name: rename some, or give the reason in {SAME}");
+    ensure!(
+        share <= MOST_SHARING_PERCENT,
+        "more than {MOST_SHARING_PERCENT} % share their name: rename some, or give the reason in {SAME}"
+    );
     Ok(())
 }
 

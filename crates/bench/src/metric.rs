@@ -72,7 +72,7 @@ pub struct About {
 }
 
 /// The payload in bytes below which neither a rate nor a cost per gigabyte is meaningful.
-const LEAST: u64 = 1_000_000;
+const LEAST_PAYLOAD: u64 = 1_000_000;
 const SPEED: [&str; 2] = ["faster", "slower"];
 const CPU: [&str; 2] = ["less CPU", "more CPU"];
 
@@ -82,10 +82,10 @@ pub const ABOUT: [About; 13] = [
     About { metric: Metric::PayloadRate, name: "payload_rate", quantity: "payload-rate", label: "Payload throughput",
         meaning: "median TCP payload delivered per second",
         heading: "Payload", unit: "Gbit/s", column: "Gbit/s payload",
-        words: SPEED, more_is_better: true, is_compared: true, least_bytes: LEAST },
+        words: SPEED, more_is_better: true, is_compared: true, least_bytes: LEAST_PAYLOAD },
     About { metric: Metric::CommandRate, name: "command_rate", quantity: "", label: "Payload throughput of the whole command", meaning: "",
         heading: "Whole command", unit: "Gbit/s", column: "Gbit/s whole command",
-        words: SPEED, more_is_better: true, is_compared: false, least_bytes: LEAST },
+        words: SPEED, more_is_better: true, is_compared: false, least_bytes: LEAST_PAYLOAD },
     About { metric: Metric::TransactionRate, name: "transaction_rate", quantity: "transaction-rate", label: "Transactions",
         meaning: "median of transactions a second (a request with its whole reply)",
         heading: "Transactions", unit: "1/s", column: "transactions/s",
@@ -116,7 +116,7 @@ pub const ABOUT: [About; 13] = [
         words: CPU, more_is_better: false, is_compared: false, least_bytes: 0 },
     About { metric: Metric::CpuPerGb, name: "cpu_per_gb", quantity: "", label: "CPU-seconds per GB, both ends", meaning: "",
         heading: "CPU-s", unit: "per GB", column: "CPU-s/GB",
-        words: CPU, more_is_better: false, is_compared: true, least_bytes: LEAST },
+        words: CPU, more_is_better: false, is_compared: true, least_bytes: LEAST_PAYLOAD },
     About { metric: Metric::PeakRss, name: "peak_rss", quantity: "", label: "Peak memory of the larger end", meaning: "",
         heading: "Peak", unit: "memory", column: "peak memory",
         words: ["less memory", "more memory"], more_is_better: false, is_compared: false, least_bytes: 0 },

@@ -27,7 +27,7 @@ const MEANINGS: [Meaning; 2] = [(Code::Done, "the matching paths were printed, i
 const AT_ONCE: [&str; 2] = ["BatchMode=yes", "ConnectTimeout=5"];
 
 /// The time limit of the whole command, since a user is waiting for the shell.
-const PATIENCE: Duration = Duration::from_secs(5);
+const COMMAND_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The most bytes of a far host's list that are read.
 const MOST_BYTES: usize = 1 << 20;
@@ -85,7 +85,7 @@ fn list(host: &OsStr, directory: &[u8], before: &[OsString]) -> Option<Vec<u8>> 
 }
 
 /// Runs a command that can't ask questions, and returns the complete lines in its first [`MOST_BYTES`];
-/// `None` if the command takes longer than [`PATIENCE`].
+/// `None` if the command takes longer than [`COMMAND_TIMEOUT`].
 fn printed(mut command: Command) -> Option<Vec<u8>> {
     // An ssh that is started for a jump host doesn't get BatchMode, but without a terminal and a display it
     // can't ask questions either.
@@ -98,7 +98,7 @@ fn printed(mut command: Command) -> Option<Vec<u8>> {
     let output = child.stdout.take()?.take(MOST_BYTES as u64);
     let (sender, read) = mpsc::channel();
     thread::spawn(move || sender.send(all_of(output)));
-    let read = read.recv_timeout(PATIENCE).ok().flatten();
+    let read = read.recv_timeout(COMMAND_TIMEOUT).ok().flatten();
     // A command that has printed everything ends by itself. A process that it leaves behind may be meant to
     // continue, as with ssh's ControlPersist.
     if read.as_ref().is_none_or(|bytes| bytes.len() == MOST_BYTES) {

@@ -11,7 +11,7 @@ const UNEXPLAINED: &str = "none of the other findings explains the rate, and the
     the path about shapers, policers and full lines; linerate stream --streams 8 shows whether more streams help";
 /// A ceiling explains a rate if it isn't above it by more than this factor. A short measurement counts as all of a ceiling from 0.9
 /// of it on (`path-rate`), and ceilings are themselves good to about a tenth: 1 / 0.9 / 0.9.
-const NEAR: f64 = 1.25;
+const MOST_CEILING_RATIO: f64 = 1.25;
 /// A rate that is above a ceiling by more than this factor refutes it. The ceiling of a core is the lower end of a band of 1 to 2.
 const REFUTED: f64 = 2.0;
 /// Checks of storage, through which the data of a measurement from memory to memory doesn't pass.
@@ -78,7 +78,7 @@ pub(crate) fn is_against(finding: &Finding, path: &Path<'_>) -> bool {
 
 /// True if a ceiling explains a measured rate.
 pub(crate) fn is_close(ceiling: f64, rate: f64) -> bool {
-    (rate / REFUTED..=rate * NEAR).contains(&ceiling)
+    (rate / REFUTED..=rate * MOST_CEILING_RATIO).contains(&ceiling)
 }
 
 /// A path's findings, and its measured rate on the wire.

@@ -18,7 +18,7 @@ use crate::attempt::{Attempt, AttemptMaker, AttemptState, now};
 use crate::plan::FleetPart;
 
 /// The interval at which a waiting task checks the attempt's file.
-const LOOK: Duration = Duration::from_millis(500);
+const CHECK_INTERVAL: Duration = Duration::from_millis(500);
 
 /// An attempt that this process makes.
 #[derive(Debug)]
@@ -93,7 +93,7 @@ pub fn claim(
             let unknown = || Attempt { maker: AttemptMaker::default(), ..Attempt::begin(String::new()) };
             return Ok(Claimed::Busy(number, Box::new(attempt.clone().unwrap_or_else(unknown))));
         } else {
-            std::thread::sleep(LOOK.min(patience.lease / 4));
+            std::thread::sleep(CHECK_INTERVAL.min(patience.lease / 4));
         }
     }
 }

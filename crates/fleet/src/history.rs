@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use crate::attempt::Attempt;
 
 /// The greatest number of points of an attempt. When there are more, every second point is removed.
-const MOST: usize = 64;
+const MOST_POINTS: usize = 64;
 /// The greatest number of intervals into which a run is divided.
 const INTERVALS: u64 = 60;
 
@@ -22,7 +22,7 @@ impl History {
         if self.0.last().is_some_and(|(last, _)| *last >= seconds) {
             self.0.pop();
         }
-        if self.0.len() >= MOST {
+        if self.0.len() >= MOST_POINTS {
             let mut number = 0;
             self.0.retain(|_| {
                 number += 1;
@@ -116,7 +116,7 @@ mod tests {
     fn a_long_attempt_keeps_few_points_and_its_last() {
         let mut history = History::default();
         (1..=10_000).for_each(|second| history.note(second, 10 * second));
-        assert!(history.0.len() <= MOST && history.0.last() == Some(&(10_000, 100_000)));
+        assert!(history.0.len() <= MOST_POINTS && history.0.last() == Some(&(10_000, 100_000)));
         history.note(10_000, 100_500);
         assert_eq!(history.0.last(), Some(&(10_000, 100_500)), "a second has one point");
         let spread = history.spread(0, 1000, 10);

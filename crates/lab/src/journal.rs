@@ -17,7 +17,7 @@ use crate::process::{Process, wait_until};
 use crate::state::{StateRoot, write_private};
 
 /// The longest time that a restoring command may take, including a login.
-const PATIENCE: Duration = Duration::from_secs(20);
+const RESTORE_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// The prefix of the journals' file names.
 const PREFIX: &str = "changed-";
@@ -159,7 +159,7 @@ fn sweep_one(path: &Path) -> Option<Vec<String>> {
 fn run(command: &mut Command) -> Result<(), String> {
     let child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn();
     let mut child: Child = child.map_err(|e| e.to_string())?;
-    if !wait_until(PATIENCE, || !matches!(child.try_wait(), Ok(None))) {
+    if !wait_until(RESTORE_TIMEOUT, || !matches!(child.try_wait(), Ok(None))) {
         // This also closes the child's end of the pipe, so that the read below can't hang.
         let _ = child.kill();
     }

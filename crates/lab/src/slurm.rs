@@ -22,7 +22,7 @@ use crate::state::{Description, make_private, write_private};
 use crate::tool::{MUNGED, SBATCH, SINFO, SLURMCTLD, SLURMD, SystemTool};
 
 /// The longest time to wait until all nodes are idle. Normally a second is enough, but not on a host under full load.
-const PATIENCE: Duration = Duration::from_secs(60);
+const NODES_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The length of munge's key in bytes, as mungekey(8) makes it.
 const KEY: usize = 128;
@@ -227,7 +227,7 @@ impl Starting<'_> {
     fn wait(&self, daemons: &SlurmDaemons, done: impl Fn() -> bool) -> Result<(), LabError> {
         let ended = || daemons.iter().any(|daemon| !daemon.process().is_alive());
         let mut is_done = false;
-        wait_until(PATIENCE, || {
+        wait_until(NODES_TIMEOUT, || {
             is_done = done();
             is_done || ended()
         });
@@ -235,7 +235,8 @@ impl Starting<'_> {
             true => Ok(()),
             false if ended() => Err(self.failed("a daemon has ended".into())),
             false => {
-                Err(self.failed(format!("the cluster's nodes aren't idle within {} s", PATIENCE.as_secs())))
+                Err(self
+                    .failed(format!("the cluster's nodes aren't idle within {} s", NODES_TIMEOUT.as_secs())))
             }
         }
     }

@@ -23,7 +23,7 @@ use crate::state::{Description, LabHost, LinkPort, write_private};
 use crate::tool::{SSH, SSH_KEYGEN, SSHD};
 
 /// The longest time to wait for an answer. Normally a tenth of a second is enough, but not on a host under full load.
-const PATIENCE: Duration = Duration::from_secs(20);
+const SSH_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// A running ssh server. Dropping this value doesn't end the server; [`SshServer::stop`] does.
 #[derive(Debug)]
@@ -137,12 +137,12 @@ fn unusable(directory: &Path, served: &Served<'_>, reason: String) -> LabError {
 /// Waits until a server answers the near host.
 fn answers(near: &File, host: &LabHost, server: &SshServer) -> Result<(), String> {
     let answered = netns::inside(near.as_fd(), || {
-        wait_until(PATIENCE, || !server.process().is_alive() || speaks_ssh(host.address))
+        wait_until(SSH_TIMEOUT, || !server.process().is_alive() || speaks_ssh(host.address))
     });
     match answered {
         Err(error) => Err(format!("entering the near host's namespace: {error}")),
         Ok(_) if !server.process().is_alive() => Err("the server ended".into()),
-        Ok(false) => Err(format!("the server doesn't answer within {PATIENCE:?}")),
+        Ok(false) => Err(format!("the server doesn't answer within {SSH_TIMEOUT:?}")),
         Ok(true) => Ok(()),
     }
 }
@@ -154,7 +154,7 @@ fn log_in(directory: &Path, near: File) -> Result<(), String> {
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
     netns::enter(&mut command, near.into());
     let mut child = command.spawn().map_err(|error| format!("starting ssh: {error}"))?;
-    let ended = wait_until(PATIENCE, || !matches!(child.try_wait(), Ok(None)));
+    let ended = wait_until(SSH_TIMEOUT, || !matches!(child.try_wait(), Ok(None)));
     if !ended {
         // This also closes the child's end of the pipe, so that the read below can't hang.
         let _ = child.kill();
@@ -163,7 +163,7 @@ fn log_in(directory: &Path, near: File) -> Result<(), String> {
     let said = String::from_utf8_lossy(&done.stderr).trim().to_owned();
     match done.status.success() {
         true => Ok(()),
-        false if !ended => Err(format!("a test login by ssh didn't finish within {PATIENCE:?}: {said}")),
+        false if !ended => Err(format!("a test login by ssh didn't finish within {SSH_TIMEOUT:?}: {said}")),
         false => Err(format!("a login failed: {said}")),
     }
 }

@@ -15,7 +15,7 @@ use crate::state::{LabHost, LabState, StateRoot};
 use crate::user;
 
 /// The time between SIGTERM and SIGKILL, and the time to wait after SIGKILL.
-const PATIENCE: Duration = Duration::from_secs(2);
+const END_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The time that the owner of a lab has to take the lab down itself. The lab's command gets the first five
 /// seconds of it.
@@ -127,9 +127,9 @@ pub(crate) fn dismantle(name: &LabName, state: Option<&LabState>, directory: &Pa
         [state.sshd.clone(), state.emulator.clone()].into_iter().chain(machines).flatten().collect()
     };
     for process in state.map(of).unwrap_or_default() {
-        end_all(|| if process.is_alive() { vec![process.pid] } else { Vec::new() }, PATIENCE);
+        end_all(|| if process.is_alive() { vec![process.pid] } else { Vec::new() }, END_TIMEOUT);
     }
-    let processes = end_all(|| members(name, state), PATIENCE);
+    let processes = end_all(|| members(name, state), END_TIMEOUT);
     if !processes.is_empty() {
         left.push(format!("processes {processes:?} don't end"));
     }
@@ -231,7 +231,7 @@ fn end(root: &StateRoot, name: &LabName, state: Option<&LabState>) -> Result<(),
         state.holder.signal(Signal::TERM);
         state.holder.gone_within(OWNER_PATIENCE);
         state.holder.signal(Signal::KILL);
-        state.holder.gone_within(PATIENCE);
+        state.holder.gone_within(END_TIMEOUT);
     }
     let _lock = root.lock()?;
     let directory = root.directory(name);

@@ -16,7 +16,7 @@ use crate::window::StopFlag;
 /// The listen backlog. net.core.somaxconn may set a lower limit.
 const BACKLOG: i32 = 4096;
 /// The longest time that a blocked call takes before the stop flag is checked.
-pub(crate) const LOOK: Duration = Duration::from_millis(200);
+pub(crate) const STOP_CHECK_INTERVAL: Duration = Duration::from_millis(200);
 /// The size of a worker's stack in bytes; buffers are on the heap.
 const STACK: usize = 256 * 1024;
 
@@ -156,8 +156,8 @@ fn work(listener: &TcpListener, state: &ServerState, service: &dyn Service) {
 /// Makes a connection send small replies at once, and limits blocked calls, so that the stop flag is checked.
 pub(crate) fn prepare(connection: &TcpStream) -> io::Result<()> {
     connection.set_nodelay(true)?;
-    connection.set_read_timeout(Some(LOOK))?;
-    connection.set_write_timeout(Some(LOOK))
+    connection.set_read_timeout(Some(STOP_CHECK_INTERVAL))?;
+    connection.set_write_timeout(Some(STOP_CHECK_INTERVAL))
 }
 
 /// A connection whose calls end when they succeed, when the stop flag is set, or when no data has moved for
@@ -246,7 +246,7 @@ impl PatientStream<'_> {
                 return Err(io::Error::other("stopped"));
             }
             match call(self.connection) {
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => waited += LOOK,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => waited += STOP_CHECK_INTERVAL,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 result => return result,
             }

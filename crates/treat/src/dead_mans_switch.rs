@@ -18,9 +18,9 @@ use crate::surroundings::uptime;
 /// The interval at which the undo timer reads the journal.
 const PAUSE: Duration = Duration::from_millis(100);
 /// The longest time until the undo timer must have started to wait.
-const STARTS: Duration = Duration::from_secs(10);
+const START_TIMEOUT: Duration = Duration::from_secs(10);
 /// The time for which the undo timer waits at the deadline for the program that applies the treatment.
-const PATIENCE: Duration = Duration::from_secs(5);
+const LOCK_TIMEOUT: Duration = Duration::from_secs(5);
 /// The number of further tries to restore a setting that couldn't be restored, and the pause before each.
 const TRIES: usize = 20;
 const AGAIN: Duration = Duration::from_secs(1);
@@ -34,7 +34,7 @@ pub fn start(journal: &mut TreatmentJournal, mut command: Command) -> Result<(),
     new_session(&mut command);
     let failed = |why: String| format!("the process that undoes the changes can't be started: {why}");
     let mut child = command.spawn().map_err(|error| failed(error.to_string()))?;
-    let until = Instant::now() + STARTS;
+    let until = Instant::now() + START_TIMEOUT;
     loop {
         journal.refresh().map_err(|error| failed(error.to_string()))?;
         if journal.events.iter().any(|stamped| matches!(stamped.event, TreatmentEvent::Watching { .. })) {
@@ -69,7 +69,7 @@ pub fn stand(shelf: &Shelf, id: &str, starter: i32, controls: &mut dyn Controls)
     if !journal.is_open() {
         return Ok(());
     }
-    let _lock = shelf.lock(PATIENCE).or_else(|_| freed(shelf, starter));
+    let _lock = shelf.lock(LOCK_TIMEOUT).or_else(|_| freed(shelf, starter));
     let _ = journal.refresh();
     if !journal.is_open() {
         return Ok(());
@@ -113,7 +113,7 @@ fn freed(shelf: &Shelf, starter: Option<OwnedFd>) -> Result<crate::journal::Shel
     if let Some(starter) = starter {
         let _ = pidfd_send_signal(&starter, Signal::KILL);
     }
-    shelf.lock(PATIENCE)
+    shelf.lock(LOCK_TIMEOUT)
 }
 
 /// Some hosts end all processes of a login when it ends, and a host without memory ends the largest processes. Neither is an error:

@@ -21,7 +21,7 @@ pub use shelf::{Shelf, ShelfLock, USUAL, UnreadJournal};
 pub const FORM: u32 = 1;
 
 /// The most bytes of a journal that are read.
-const MOST: u64 = 16 << 20;
+const MOST_JOURNAL_BYTES: u64 = 16 << 20;
 
 /// The cause of [`TreatmentEvent::TakenBack`] by a restart.
 pub(crate) const RESTART: &str = "restart";
@@ -205,7 +205,7 @@ pub enum TreatmentStanding {
 impl TreatmentJournal {
     fn read(id: &str, place: &Path, mut file: File) -> io::Result<Self> {
         let mut text = Vec::new();
-        (&mut file).take(MOST).read_to_end(&mut text)?;
+        (&mut file).take(MOST_JOURNAL_BYTES).read_to_end(&mut text)?;
         let mut lines = text.split(|byte| *byte == b'\n');
         let head: JournalHead = serde_json::from_slice(lines.next().unwrap_or_default())?;
         if head.form != FORM || head.r#type != "doctor-journal" {

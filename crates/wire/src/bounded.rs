@@ -6,37 +6,37 @@ use serde::{Deserialize, Deserializer};
 use std::fmt;
 use std::marker::PhantomData;
 
-/// Decodes a list of at most `MOST` elements, for `#[serde(deserialize_with)]`.
+/// Decodes a list of at most `MOST_ELEMENTS` elements, for `#[serde(deserialize_with)]`.
 ///
 /// # Errors
-/// The errors of decoding an element; an error if there are more than `MOST` elements, before memory is allocated for
+/// The errors of decoding an element; an error if there are more than `MOST_ELEMENTS` elements, before memory is allocated for
 /// them.
-pub fn at_most<'de, const MOST: usize, T, D>(deserializer: D) -> Result<Vec<T>, D::Error>
+pub fn at_most<'de, const MOST_ELEMENTS: usize, T, D>(deserializer: D) -> Result<Vec<T>, D::Error>
 where
     T: Deserialize<'de>,
     D: Deserializer<'de>,
 {
-    deserializer.deserialize_seq(Bounded::<MOST, T>(PhantomData))
+    deserializer.deserialize_seq(Bounded::<MOST_ELEMENTS, T>(PhantomData))
 }
 
-struct Bounded<const MOST: usize, T>(PhantomData<T>);
+struct Bounded<const MOST_ELEMENTS: usize, T>(PhantomData<T>);
 
-impl<'de, const MOST: usize, T: Deserialize<'de>> Visitor<'de> for Bounded<MOST, T> {
+impl<'de, const MOST_ELEMENTS: usize, T: Deserialize<'de>> Visitor<'de> for Bounded<MOST_ELEMENTS, T> {
     type Value = Vec<T>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "at most {MOST} elements")
+        write!(f, "at most {MOST_ELEMENTS} elements")
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut elements: A) -> Result<Vec<T>, A::Error> {
         let announced = elements.size_hint().unwrap_or(0);
-        if announced > MOST {
+        if announced > MOST_ELEMENTS {
             return Err(A::Error::invalid_length(announced, &self));
         }
         let mut list = Vec::with_capacity(announced);
         while let Some(element) = elements.next_element()? {
-            if list.len() == MOST {
-                return Err(A::Error::invalid_length(MOST + 1, &self));
+            if list.len() == MOST_ELEMENTS {
+                return Err(A::Error::invalid_length(MOST_ELEMENTS + 1, &self));
             }
             list.push(element);
         }

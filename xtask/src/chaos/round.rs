@@ -26,7 +26,7 @@ use crate::call;
 pub use running::RunningRound;
 
 /// The longest time of a run without further faults.
-const PATIENCE: Duration = Duration::from_secs(150);
+const RUN_TIMEOUT: Duration = Duration::from_secs(150);
 /// The number of repeated runs that may fail, because processes of an earlier run may still exist or the
 /// machine may be slow.
 const TRIES: u32 = 4;
@@ -191,7 +191,7 @@ impl<'a> ChaosRound<'a> {
                 return Ok(());
             }
             let mut run = RunningRound::start(self)?;
-            run.wait_for(PATIENCE);
+            run.wait_for(RUN_TIMEOUT);
             let status = run.status;
             said = format!("{status:?}: {}", run.said());
             self.end_of(run, outcome)?;

@@ -26,7 +26,7 @@ const BUFFERS: [(u64, u64); 4] = [(1, 16), (2, 16), (2, 2), (16, 1)];
 const UNIT: u64 = 26_214;
 /// The least number of points; the largest tolerated difference; and the share of points that must be within
 /// it.
-const LEAST: usize = 24;
+const LEAST_POINTS: usize = 24;
 const DIFFERENCE: f64 = 0.15;
 const BOUND: f64 = 0.95;
 /// The seconds for which iperf3 sends, and the seconds over which it averages each of its rates.
@@ -80,8 +80,8 @@ fn judge(points: &[Point]) -> anyhow::Result<()> {
     let percent = |share: f64| (100.0 * share).round();
     let within = percent(DIFFERENCE);
     println!("{right} of {} points are within {within} %: {:.1} %", points.len(), 100.0 * share);
-    if points.len() < LEAST {
-        println!("A whole grid has {LEAST} points or more.");
+    if points.len() < LEAST_POINTS {
+        println!("A whole grid has {LEAST_POINTS} points or more.");
     }
     ensure!(share >= BOUND, "less than {} % of the predictions are within {within} %", percent(BOUND));
     Ok(())

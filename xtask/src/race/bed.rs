@@ -24,7 +24,7 @@ const LARGE: usize = 1_000_000_000;
 /// A login takes fewer bytes than this, so bytes beyond it are data.
 const LOGIN_BYTES: u64 = 64 << 10;
 /// The interval at which a run is observed; long enough to cost no measurable time.
-const LOOK: Duration = Duration::from_millis(100);
+const CHECK_INTERVAL: Duration = Duration::from_millis(100);
 
 const WDT: &str = include_str!("wdt.sh");
 /// The texts that precede, in a program's output, its own measurement of the data's time in seconds.
@@ -201,7 +201,7 @@ impl Watch<'_> {
     fn look(&self, is_over: &AtomicBool) -> anyhow::Result<(Option<f64>, u64)> {
         let (mut first, mut memory) = (None, 0);
         loop {
-            thread::sleep(LOOK);
+            thread::sleep(CHECK_INTERVAL);
             if is_over.load(Ordering::Relaxed) {
                 return Ok((first, memory));
             }

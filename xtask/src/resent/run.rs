@@ -13,7 +13,7 @@ use super::{far, tree};
 use crate::chaos::tree::names;
 
 /// The longest duration of a step; a longer step counts as hanging.
-const PATIENCE: Duration = Duration::from_secs(120);
+const STEP_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// The direction of the transfer.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -128,7 +128,7 @@ impl RunningCopy {
     }
 
     pub fn end(mut self) -> anyhow::Result<RunEnd> {
-        if !self.ends_within(PATIENCE)? {
+        if !self.ends_within(STEP_TIMEOUT)? {
             self.child.kill()?;
             return Ok(RunEnd::Failed(format!("it hangs; {}", fs::read_to_string(&self.said)?)));
         }
@@ -155,7 +155,7 @@ impl RunningCopy {
             // A process that has already ended causes an error, which is ignored.
             let _ = Pid::from_raw(pid).map(|pid| kill_process(pid, Signal::KILL));
         }
-        if !self.ends_within(PATIENCE)? {
+        if !self.ends_within(STEP_TIMEOUT)? {
             self.child.kill()?;
             bail!("the client hangs after {whom:?} was killed ({way:?})");
         }
@@ -171,7 +171,7 @@ impl RunningCopy {
         let Some(pid) = self.agent().and_then(Pid::from_raw) else { return Ok(()) };
         let begun = Instant::now();
         while test_kill_process(pid).is_ok() && !is_zombie(pid) {
-            if begun.elapsed() > PATIENCE {
+            if begun.elapsed() > STEP_TIMEOUT {
                 bail!("the far end stays behind");
             }
             thread::sleep(Duration::from_millis(1));

@@ -7,7 +7,7 @@ use crate::spec::tool::{Moves, Tool, Toolbox};
 
 /// Seconds that each run takes in addition to its transfer: for flushing disks, starting a server, logging
 /// in, and reading counters.
-const AROUND: f64 = 0.7;
+const RUN_OVERHEAD: f64 = 0.7;
 /// Seconds that it takes to create a lab.
 const LAB: f64 = 1.0;
 /// The assumed rate, in bytes per second, for generating data, clearing and counting a destination, and
@@ -56,7 +56,7 @@ fn run(study: &Study, case: &CaseSpec, tool: &Tool) -> f64 {
         (None, Moves::Requests | Moves::Nothing) => 0.0,
     };
     let clearing = if tool.moves == Moves::Files { bytes / CLEARING } else { 0.0 };
-    study.settle + AROUND + clearing + own.max(0.0)
+    study.settle + RUN_OVERHEAD + clearing + own.max(0.0)
 }
 
 fn pace(link: Option<&LinkSpec>, tool: &Tool) -> f64 {

@@ -18,7 +18,7 @@ use super::bed::{Bed, End};
 use super::setup::Setup;
 
 /// If a run's result reaches this share of a limit of the test bed, the run doesn't measure its tool.
-const NEAR: f64 = 0.9;
+const LEAST_LIMIT_SHARE: f64 = 0.9;
 
 /// The tool that measures a path.
 const PAIRS: &str = "linerate-pairs";
@@ -78,10 +78,10 @@ pub(crate) fn limit(
         let most = capacity.gbit_per_second;
         let applies = match capacity.tool.as_deref() {
             Some(tool) => tool == case.tool,
-            None if capacity.part == PATH => ceiling.is_none_or(|ceiling| most < NEAR * ceiling),
+            None if capacity.part == PATH => ceiling.is_none_or(|ceiling| most < LEAST_LIMIT_SHARE * ceiling),
             None => true,
         };
-        capacity.link == case.link && applies && most > 0.0 && rate >= NEAR * most
+        capacity.link == case.link && applies && most > 0.0 && rate >= LEAST_LIMIT_SHARE * most
     };
     let found = capacities.iter().find(bounds)?;
     let most = found.gbit_per_second;

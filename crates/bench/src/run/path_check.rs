@@ -14,7 +14,7 @@ use super::process::{self, Stop, tail};
 use super::{programs, server};
 
 /// The longest time to wait for an answer.
-const PATIENCE: Duration = Duration::from_secs(8);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(8);
 /// The port that this check uses; it is below the ports of the tools' servers.
 const PORT: u16 = 4200;
 /// The range of all ports that a study uses: of this check, of the requests that run beside tools, and of
@@ -130,7 +130,8 @@ impl PathCheck<'_> {
 
     fn output(&self, end: End, argv: &[OsString]) -> Result<String, String> {
         let command = self.bed.command(end, argv).map_err(|e| e.to_string())?;
-        let done = process::run(vec![command], self.work, PATIENCE, self.stop).map_err(|e| e.to_string())?;
+        let done =
+            process::run(vec![command], self.work, ANSWER_TIMEOUT, self.stop).map_err(|e| e.to_string())?;
         let output = done.outputs.first().ok_or("nothing ran")?;
         if output.status.success() {
             return Ok(String::from_utf8_lossy(&output.stdout).into_owned());

@@ -20,7 +20,7 @@ pub type Stop = Arc<AtomicBool>;
 const MOST_OUTPUT: u64 = 64 << 20;
 
 /// The interval at which a wait checks the stop flag.
-const LOOK: Duration = Duration::from_millis(100);
+const CHECK_INTERVAL: Duration = Duration::from_millis(100);
 
 /// The result of a command.
 #[derive(Debug)]
@@ -79,7 +79,7 @@ pub(crate) fn run(
             });
         }
         let pending = groups.iter().zip(&ends).filter(|(_, end)| end.is_none()).map(|(group, _)| group);
-        ended(&pending.collect::<Vec<_>>(), left.min(LOOK))?;
+        ended(&pending.collect::<Vec<_>>(), left.min(CHECK_INTERVAL))?;
         for (group, end) in groups.iter().zip(&mut ends).filter(|(_, end)| end.is_none()) {
             *end = group.ended(Duration::ZERO)?.then(|| begun.elapsed().as_secs_f64());
         }
@@ -122,7 +122,7 @@ impl Group {
                 return Err(ProcessError::Interrupted);
             }
             let left = deadline.saturating_duration_since(Instant::now());
-            if self.ended(left.min(LOOK))? {
+            if self.ended(left.min(CHECK_INTERVAL))? {
                 return Ok(true);
             }
             if left.is_zero() {

@@ -11,7 +11,7 @@ use super::bed::{Bed, End};
 use super::process::{Group, Stop};
 
 /// The longest time that a server may take until it is ready.
-const PATIENCE: Duration = Duration::from_secs(10);
+const START_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Starts a server, on a guest or else at the receiving end, and waits until it reports that it is ready. Its
 /// outputs are files whose names begin with `output`. The server ends when the returned value is dropped.
@@ -33,7 +33,7 @@ pub(crate) fn start(
     };
     let command = command.map_err(|e| format!("the server: {e}"))?;
     let group = Group::start(command, output).map_err(|e| format!("the server: {e}"))?;
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + START_TIMEOUT;
     while !group.written().contains(&server.ready) {
         let look = Instant::now() + Duration::from_millis(5);
         let ended = group.wait(look, stop).map_err(|e| e.to_string())?;
@@ -41,7 +41,11 @@ pub(crate) fn start(
             return Err(format!("the server ended early: {}", group.said()));
         }
         if Instant::now() > deadline {
-            return Err(format!("the server didn't print {:?} in {} s", server.ready, PATIENCE.as_secs()));
+            return Err(format!(
+                "the server didn't print {:?} in {} s",
+                server.ready,
+                START_TIMEOUT.as_secs()
+            ));
         }
     }
     Ok(group)

@@ -16,7 +16,7 @@ use super::bed::{self, Bed, End};
 use super::process::{self, Stop, tail};
 
 /// The longest time that reading or changing a value may take.
-const PATIENCE: Duration = Duration::from_secs(20);
+const SETTING_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// The settings of one link's hosts. Dropping this value restores the original values. If this process is
 /// killed, the next lab of this user restores them.
@@ -179,7 +179,8 @@ impl Shell<'_> {
     fn run(&self, words: &[Word], host: &str, values: &Values) -> Result<String, String> {
         let argv = expand(words, values)?;
         let command: Command = self.bed.command(end(host), &argv).map_err(|e| e.to_string())?;
-        let done = process::run(vec![command], self.work, PATIENCE, self.stop).map_err(|e| e.to_string())?;
+        let done =
+            process::run(vec![command], self.work, SETTING_TIMEOUT, self.stop).map_err(|e| e.to_string())?;
         let output = done.outputs.first().ok_or("nothing ran")?;
         if output.status.success() {
             return Ok(String::from_utf8_lossy(&output.stdout).into_owned());

@@ -7,13 +7,13 @@ use super::student::LEVEL;
 
 /// The greatest number of values for which this interval is computed. With more values, the bootstrap's
 /// medians aren't coarse.
-const MOST: usize = 1000;
+const MOST_VALUES: usize = 1000;
 
 /// The interval of sorted values. The interval of five values spans all of them, and contains the median in 1
 /// - 2/2^5 = 93.75 % of studies. `None` for fewer than two and for more than a thousand values.
 pub(crate) fn order_interval(sorted: &[f64]) -> Option<(f64, f64)> {
     let n = sorted.len();
-    if !(2..=MOST).contains(&n) {
+    if !(2..=MOST_VALUES).contains(&n) {
         return None;
     }
     let (k, share) = place(n);

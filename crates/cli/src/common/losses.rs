@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use crate::units::show_count;
 
 /// The most kinds of losses that are counted separately, since a far end may invent any number of them.
-const MOST: usize = 16;
+const MOST_LOSS_KINDS: usize = 16;
 
 /// Losses by their message: for each, the number of entries and the path of the first one.
 #[derive(Default)]
@@ -17,7 +17,7 @@ pub struct Losses {
 impl Losses {
     /// Counts a loss of the entry at `path`.
     pub fn add(&mut self, message: String, path: String) {
-        if self.counted.len() == MOST && !self.counted.contains_key(&message) {
+        if self.counted.len() == MOST_LOSS_KINDS && !self.counted.contains_key(&message) {
             self.others += 1;
             return;
         }
@@ -53,6 +53,9 @@ mod tests {
         let owners = "312 entries, each: its owner could not be kept: no (the first is f0; -v lists all)";
         assert_eq!(lines, ["x: its ACL could not be kept: no", owners]);
         (0..1000).for_each(|number| losses.add(format!("{number}"), String::new()));
-        assert!(losses.lines(str::to_owned).count() == MOST + 1 && losses.counted.len() == MOST);
+        assert!(
+            losses.lines(str::to_owned).count() == MOST_LOSS_KINDS + 1
+                && losses.counted.len() == MOST_LOSS_KINDS
+        );
     }
 }

@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 
 /// The number of workers if each call waits for a server: while some workers wait, others send calls.
 const WAITING: u32 = 16;
-/// The smallest number of workers, so that one reads while another writes. `MOST` is the largest, which is
+/// The smallest number of workers, so that one reads while another writes. `MOST_WORKERS` is the largest, which is
 /// limited because file systems have their own locks.
-const LEAST: u32 = 2;
-const MOST: u32 = 8;
+const LEAST_WORKERS: u32 = 2;
+const MOST_WORKERS: u32 = 8;
 
 /// The number of workers for a copy between these paths. For a path that doesn't exist, the directory above
 /// it is examined.
@@ -31,7 +31,7 @@ fn number(file_systems: &[FileSystem], guest: &Fact<bool>, processors: u32) -> u
         all if all.iter().any(FileSystem::waits) => WAITING,
         // The head of a rotating disk can be at only one place at a time.
         all if all.iter().any(|one| one.rotates(guest)) => 1,
-        _ => processors.clamp(LEAST, MOST),
+        _ => processors.clamp(LEAST_WORKERS, MOST_WORKERS),
     }
 }
 
@@ -58,7 +58,7 @@ mod tests {
             "hypervisors say it of all disks"
         );
         let of_fast = |processors| number(std::slice::from_ref(&fast), &real, processors);
-        assert_eq!((of_fast(1), of_fast(64)), (LEAST, MOST));
+        assert_eq!((of_fast(1), of_fast(64)), (LEAST_WORKERS, MOST_WORKERS));
         assert_eq!(number(&[], &Fact::default(), 4), 4);
     }
 

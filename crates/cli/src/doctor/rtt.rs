@@ -18,7 +18,7 @@ const TRIES: usize = 3;
 /// The most addresses of a name that are tried.
 const MOST_ADDRESSES: usize = 8;
 /// The longest time for one connection.
-const PATIENCE: Duration = Duration::from_secs(1);
+const CONNECTION_TIMEOUT: Duration = Duration::from_secs(1);
 /// The longest time to wait for full packets, and the shortest time after which they count as lost.
 const DEADLINE: Duration = Duration::from_secs(5);
 const SHORTEST: Duration = Duration::from_millis(2500);
@@ -102,7 +102,7 @@ fn server(host: &OsStr, reach: &Reach) -> Vec<SocketAddr> {
 fn look(address: SocketAddr) -> ServerProbe {
     let connect = || {
         let begun = Instant::now();
-        TcpStream::connect_timeout(&address, PATIENCE)
+        TcpStream::connect_timeout(&address, CONNECTION_TIMEOUT)
             .ok()
             .map(|stream| (begun.elapsed().as_secs_f64(), stream))
     };
@@ -126,7 +126,7 @@ enum PacketFate {
 /// Sends a small packet and then full ones, and watches the kernel's counters; `None` if the server closes the connection.
 fn full_packets(mut stream: TcpStream) -> Option<PacketFate> {
     stream.set_nodelay(true).ok()?;
-    stream.set_read_timeout(Some(PATIENCE)).ok()?;
+    stream.set_read_timeout(Some(CONNECTION_TIMEOUT)).ok()?;
     stream.write_all(NAME).ok()?;
     // The server's name may come late, if it looks up our address first.
     let mut banner = [0; 4];

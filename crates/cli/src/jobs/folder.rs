@@ -23,7 +23,7 @@ const EVENTS: &str = ".events";
 /// The largest record that is read, in bytes.
 const LONGEST: u64 = 128 << 10;
 /// The most files that are read from the directory.
-const MOST: usize = 10_000;
+const MOST_FILES: usize = 10_000;
 /// How long records of jobs that have ended are kept.
 pub const KEPT: Duration = Duration::from_secs(14 * 24 * 3600);
 
@@ -74,7 +74,7 @@ impl JobFolder {
     }
 
     fn names(&self) -> Vec<String> {
-        let entries = Dir::read_from(&self.0).into_iter().flatten().flatten().take(MOST);
+        let entries = Dir::read_from(&self.0).into_iter().flatten().flatten().take(MOST_FILES);
         let name = |entry: rustix::fs::DirEntry| {
             entry.file_name().to_str().ok()?.strip_suffix(RECORD).map(str::to_owned)
         };

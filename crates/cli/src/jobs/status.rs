@@ -33,7 +33,7 @@ const MEANINGS: [Meaning; 6] =
     [(Code::Done, "the jobs were listed, if there are any"), FAILED, USAGE, FAR_END, VERSION, INTERRUPTED];
 
 /// The most records that are accepted from a far end.
-const MOST: usize = 20_000;
+const MOST_RECORDS: usize = 20_000;
 
 /// Arguments of `linerate status`.
 #[derive(Debug, Args)]
@@ -103,7 +103,7 @@ fn far_records(reach: &Reach, host: &OsStr, forget: bool) -> Result<Vec<JobRecor
     let mut records = Vec::new();
     far.work(|session| {
         session.receive_jobs(|news| match news {
-            JobNews::Record(record) if records.len() < MOST => {
+            JobNews::Record(record) if records.len() < MOST_RECORDS => {
                 records.push(read(&record)?);
                 Ok(())
             }

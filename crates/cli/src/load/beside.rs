@@ -14,7 +14,7 @@ use crate::common::failure::Failure;
 use crate::exit::Code;
 
 /// The interval at which flags are checked.
-const LOOK: Duration = Duration::from_millis(1);
+const CHECK_INTERVAL: Duration = Duration::from_millis(1);
 
 /// Runs a command while the load runs; the command is started when the load is connected. Returns the
 /// command's exit code and the load's result.
@@ -30,7 +30,7 @@ pub(super) fn run(
     thread::scope(|scope| {
         let running = scope.spawn(|| load.run(&span, stop));
         while !span.ready.is_set() && !running.is_finished() {
-            thread::sleep(LOOK);
+            thread::sleep(CHECK_INTERVAL);
         }
         if !span.ready.is_set() {
             return Err(result(running).map_or_else(Failure::from, |_| Failure::from(LoadError::Interrupted)));
@@ -59,7 +59,7 @@ fn result(running: LoadThread<'_>) -> Result<TransactionsResult, LoadError> {
 fn wait(command: &Running, stop: &StopFlag) -> Result<u8, Failure> {
     let mut is_ended = false;
     loop {
-        if let Some(ended) = command.wait(LOOK)? {
+        if let Some(ended) = command.wait(CHECK_INTERVAL)? {
             return Ok(ended.code);
         }
         if stop.is_set() && !is_ended {

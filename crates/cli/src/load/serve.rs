@@ -27,7 +27,7 @@ Examples:
 
 /// With `--once`, the server ends after this time without a connection.
 const ONCE: Duration = Duration::from_millis(500);
-const LOOK: Duration = Duration::from_millis(50);
+const CHECK_INTERVAL: Duration = Duration::from_millis(50);
 
 const MEANINGS: [Meaning; 3] =
     [(Code::Done, "served until it was stopped, or until --once or --idle-timeout ended it"), FAILED, USAGE];
@@ -118,7 +118,7 @@ impl ListenArgs {
         let server = LoadServer::start(self.listen, self.workers, service)?;
         say!("listening on {}{what}", server.address());
         while !stopped.load(Ordering::Relaxed) && !self.is_done(&server) {
-            thread::sleep(LOOK);
+            thread::sleep(CHECK_INTERVAL);
         }
         say!("served {} connections", show_count(server.accepted()));
         Ok(())

@@ -42,7 +42,7 @@ Examples:
 ";
 
 /// The longest time between two checks for signals, whatever the interval between samples is.
-const LOOK: Duration = Duration::from_millis(50);
+const CHECK_INTERVAL: Duration = Duration::from_millis(50);
 
 const MEANINGS: [Meaning; 7] = [
     (
@@ -191,7 +191,7 @@ impl MeasureArgs {
         let running = Running::start(&self.command, self.export.is_some())?;
         let mut shown = Instant::now();
         loop {
-            if let Some(ended) = running.wait(self.interval.min(LOOK))? {
+            if let Some(ended) = running.wait(self.interval.min(CHECK_INTERVAL))? {
                 return Ok(Some(ended));
             }
             signals.pass_on(&running);
@@ -207,7 +207,7 @@ impl MeasureArgs {
         let mut shown = Duration::ZERO;
         while !signals.end.load(Ordering::Relaxed) && self.seconds.is_none_or(|most| begun.elapsed() < most) {
             let left = self.seconds.map_or(Duration::MAX, |most| most.saturating_sub(begun.elapsed()));
-            thread::sleep(left.min(self.interval).min(LOOK));
+            thread::sleep(left.min(self.interval).min(CHECK_INTERVAL));
             if begun.elapsed() >= shown + self.interval {
                 shown = begun.elapsed();
                 follow.iter_mut().for_each(|follow| follow.show(hosts));

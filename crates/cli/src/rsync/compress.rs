@@ -5,9 +5,9 @@ use linerate_wire::control::{Compression, CompressionLevel, MAX_COMPRESSION};
 /// The greatest number of name endings in `--skip-compress`.
 const MOST_SKIPPED: usize = 1024;
 /// zstd's default level, which rsync writes as 0.
-const USUAL: u8 = 3;
+const USUAL_LEVEL: u8 = 3;
 /// zstd's lowest level, which is about as fast as lz4.
-const FAST: u8 = 1;
+const FAST_LEVEL: u8 = 1;
 
 /// The options about compression that were read so far.
 #[derive(Clone, Debug, Default)]
@@ -92,9 +92,9 @@ impl CompressWords {
         let level = match (self.on, self.level, self.method) {
             (None, ..) => CompressionLevel::Auto,
             (Some(false), ..) | (_, Some(0), Method::Zlib) => CompressionLevel::Off,
-            (_, _, Method::Lz4) => CompressionLevel::Fixed(FAST),
+            (_, _, Method::Lz4) => CompressionLevel::Fixed(FAST_LEVEL),
             (_, None, _) => CompressionLevel::Always,
-            (_, Some(0), _) => CompressionLevel::Fixed(USUAL),
+            (_, Some(0), _) => CompressionLevel::Fixed(USUAL_LEVEL),
             (_, Some(level), _) => fixed(level),
         };
         Compression { level, skip: self.skip.clone() }

@@ -3,7 +3,7 @@
 use super::line::Line;
 
 /// The highest level that a word of `--info` can have.
-const MOST: u8 = 4;
+const MOST_LEVEL: u8 = 4;
 
 /// The words of `--info`, in rsync's order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,7 +70,8 @@ impl InfoLevels {
         for word in text.split(',').filter(|word| !word.is_empty()) {
             let name = word.trim_end_matches(|c: char| c.is_ascii_digit());
             let (name, level) = if name.is_empty() { (word, "") } else { word.split_at(name.len()) };
-            let level = if level.is_empty() { 1 } else { level.parse().unwrap_or(MOST).min(MOST) };
+            let level =
+                if level.is_empty() { 1 } else { level.parse().unwrap_or(MOST_LEVEL).min(MOST_LEVEL) };
             match name.to_ascii_lowercase().as_str() {
                 "help" => asks_for_help = true,
                 "all" => self.0 = [Some(level); WORDS.len()],
@@ -179,7 +180,7 @@ mod tests {
         line.verbose = 2;
         assert_eq!([Name, Skip, Stats].map(|word| line.info(word)), [2, 1, 1]);
         assert_eq!(line.info.read("NAME0,stats9,skip2"), Ok(false));
-        assert_eq!([Name, Skip, Stats].map(|word| line.info(word)), [0, 2, MOST]);
+        assert_eq!([Name, Skip, Stats].map(|word| line.info(word)), [0, 2, MOST_LEVEL]);
         assert_eq!(line.info.read("none,help"), Ok(true));
         assert_eq!([Name, Nonreg, Misc].map(|word| line.info(word)), [0; 3]);
         assert!(line.info.read("nonsense2").is_err());

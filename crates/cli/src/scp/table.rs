@@ -165,9 +165,9 @@ pub fn port(value: &[u8]) -> Result<u16, String> {
 
 /// Reads a limit in kibibits per second (1024 bits).
 fn limit(line: &mut ScpLine, value: &OsStr) -> Result<(), String> {
-    const MOST: u64 = 100 << 20;
-    let kbits = text(value)?.parse().ok().filter(|kbits| (1..=MOST).contains(kbits));
-    let kbits: u64 = kbits.ok_or_else(|| format!("isn't a number of Kbit/s from 1 to {MOST}"))?;
+    const MOST_KBITS: u64 = 100 << 20;
+    let kbits = text(value)?.parse().ok().filter(|kbits| (1..=MOST_KBITS).contains(kbits));
+    let kbits: u64 = kbits.ok_or_else(|| format!("isn't a number of Kbit/s from 1 to {MOST_KBITS}"))?;
     line.limit = Some(kbits * 1024 / 8);
     Ok(())
 }

@@ -6,7 +6,7 @@ use super::{Check, CheckRun};
 use crate::source::BRIDGE;
 use crate::{Finding, Host, Severity};
 
-const AROUND: &str = "use a port outside the bridge for the host's own transfers, \
+const OTHER_PORT: &str = "use a port outside the bridge for the host's own transfers, \
     and a virtual function or macvtap for guests";
 const RULES: &str = "net.bridge.bridge-nf-call-iptables";
 
@@ -31,7 +31,7 @@ fn of(host: &Host<'_>, bridge: &Port) -> Option<Finding> {
     let finding = Finding::new(severity, title)
         .at(&bridge.name)
         .evidence(format!("the bridge's ports: {}", names.join(", ")))
-        .fix(AROUND);
+        .fix(OTHER_PORT);
     let finding = match host.facts.softnet.bridge_calls_iptables.get() {
         Some(true) => past_rules(finding),
         _ => finding,
@@ -52,7 +52,7 @@ fn of(host: &Host<'_>, bridge: &Port) -> Option<Finding> {
 fn past_rules(finding: Finding) -> Finding {
     finding
         .evidence("bridged packets also pass through the rules of iptables: bridge-nf-call-iptables is 1")
-        .fix(format!("{AROUND}; if no rule needs bridged packets, sysctl -w {RULES}=0"))
+        .fix(format!("{OTHER_PORT}; if no rule needs bridged packets, sysctl -w {RULES}=0"))
         .undo(format!("sysctl -w {RULES}=1"))
         .conflict("the firewall rules of containers and guests may need bridge-nf-call-iptables")
 }

@@ -16,10 +16,10 @@ pub(super) const CHECK: Check = Check {
     run: CheckRun::Host(|host: &Host<'_>| host.devices().filter_map(|port| of(host, port)).collect()),
 };
 
-/// Shares of a port's packets that exceeded the bandwidth: from MANY on, transfers are slow; from SOME on, the cause may be
-/// more than short bursts.
+/// Shares of a port's packets that exceeded the bandwidth: from MANY on, transfers are slow; from LEAST_EXCEEDING_SHARE on,
+/// the cause may be more than short bursts.
 const MANY: f64 = 1e-2;
-const SOME: f64 = 1e-4;
+const LEAST_EXCEEDING_SHARE: f64 = 1e-4;
 
 fn of(host: &Host<'_>, port: &Port) -> Option<Finding> {
     let all =
@@ -40,7 +40,7 @@ fn of(host: &Host<'_>, port: &Port) -> Option<Finding> {
     let share = packets.filter(|packets| *packets > 0).map(|packets| rate as f64 / packets as f64);
     let severity = match share {
         Some(share) if share >= MANY => Severity::Major,
-        Some(share) if share >= SOME => Severity::Minor,
+        Some(share) if share >= LEAST_EXCEEDING_SHARE => Severity::Minor,
         None if rate > 0 => Severity::Minor,
         _ if connections > 0 => Severity::Minor,
         _ => Severity::Note,

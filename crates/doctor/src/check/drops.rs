@@ -16,7 +16,7 @@ const MINOR: f64 = 1e-6;
 /// million. Such a small loss slows no connection, whatever its cause.
 const NONE: f64 = 1e-8;
 /// With fewer lost packets and fewer packets in all, the share isn't significant.
-const SOME: u64 = 100;
+const LEAST_LOST: u64 = 100;
 const MANY: u64 = 1_000_000;
 /// Carrier changes beyond those that reboots explain.
 const FLAPS: u64 = 20;
@@ -111,7 +111,7 @@ pub(super) fn severity(lost: u64, others: Option<u64>) -> Option<Severity> {
     match lost as f64 / packets.max(1) as f64 {
         share if share < NONE => None,
         // A few packets are lost while a link comes up.
-        _ if lost < SOME && packets < MANY => Some(Severity::Note),
+        _ if lost < LEAST_LOST && packets < MANY => Some(Severity::Note),
         share if share >= MAJOR => Some(Severity::Major),
         share if share >= MINOR => Some(Severity::Minor),
         _ => Some(Severity::Note),

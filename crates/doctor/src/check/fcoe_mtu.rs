@@ -9,7 +9,7 @@ use crate::{Citation, Finding, Severity};
 /// Bytes of a Fibre Channel frame's payload.
 const PAYLOAD: u32 = 2112;
 /// The least MTU for such a frame with both headers ("baby jumbo").
-const LEAST: u32 = 2158;
+const LEAST_MTU: u32 = 2158;
 
 pub(super) const CHECK: Check = Check {
     name: "fcoe-mtu",
@@ -37,11 +37,11 @@ fn of(port: &Port) -> Vec<Finding> {
 }
 
 fn small(port: &Port) -> Option<Finding> {
-    let mtu = port.mtu.get().filter(|mtu| *mtu < LEAST)?;
+    let mtu = port.mtu.get().filter(|mtu| *mtu < LEAST_MTU)?;
     let finding =
         Finding::new(Severity::Major, format!("{} is too small for a whole Fibre Channel frame", port.name))
             .at(&port.name)
-            .evidence(format!("MTU {mtu}; a frame of {PAYLOAD} bytes with its headers needs {LEAST}"))
+            .evidence(format!("MTU {mtu}; a frame of {PAYLOAD} bytes with its headers needs {LEAST_MTU}"))
             .fix(format!("ip link set {} mtu 2500, and on the switch", port.name))
             .undo(format!("ip link set {} mtu {mtu}", port.name));
     Some(finding)

@@ -12,7 +12,7 @@ const SYMBOLS: [&str; 4] =
     ["rx_pcs_symbol_err_phy", "rx_symbol_err_phy", "rx_pcs_symbol_err", "rx_symbol_errors"];
 /// The least speed in Mbit/s of links that may need error correction, and a higher one without RS-FEC in IEEE 802.3 (only BASE-R's, for
 /// backplanes and copper).
-const LEAST: u64 = 25_000;
+const LEAST_FEC_SPEED: u64 = 25_000;
 const WITHOUT_RS: u64 = 40_000;
 /// The share of lost blocks among received packets from which the finding is major, as for drops.
 const MAJOR: f64 = 1e-3;
@@ -83,7 +83,7 @@ fn mended(finding: Finding, port: &Port) -> Finding {
 
 /// True for a link without error correction whose speed has RS-FEC in IEEE 802.3.
 fn is_uncorrected(port: &Port, fec: &Fec) -> bool {
-    let has_rs = |mbps: u64| mbps >= LEAST && mbps != WITHOUT_RS;
+    let has_rs = |mbps: u64| mbps >= LEAST_FEC_SPEED && mbps != WITHOUT_RS;
     fec.active.as_deref() == Some("off") && port.speed_mbps.get().is_some_and(has_rs)
 }
 

@@ -10,7 +10,7 @@ use crate::source::{SCALING, STATISTICS};
 use crate::{Finding, Severity};
 
 /// Packets since boot above which the queues' shares are meaningful.
-const ENOUGH: u64 = 1_000_000;
+const LEAST_PACKETS: u64 = 1_000_000;
 /// A queue should have at least this fraction (1 / PARTS) of an even share.
 const PARTS: u64 = 100;
 
@@ -26,7 +26,7 @@ fn of(port: &Port) -> Option<Finding> {
     let total = packets.values().copied().fold(0, u64::saturating_add);
     let is_strange = packets.keys().any(|queue| *queue >= queues);
     // An unreadable indirection table may exclude queues.
-    if total <= ENOUGH || is_strange || matches!(port.rss, Fact::Unreadable(_)) {
+    if total <= LEAST_PACKETS || is_strange || matches!(port.rss, Fact::Unreadable(_)) {
         return None;
     }
     let idle = idle(port, packets, queues, total / u64::from(queues) / PARTS);

@@ -31,7 +31,7 @@ fn of(host: &Host<'_>) -> Option<Finding> {
     let (state, latency) = cpu.idle.deepest(cpu.threads().get()?)?;
     let seconds = f64::from(latency) * 1e-6;
     let full: Vec<String> = host.hardware().filter_map(|port| overflows(host, port, seconds)).collect();
-    let share = seconds / trip::NEAR;
+    let share = seconds / trip::DATA_CENTRE;
     if full.is_empty() && share < FELT {
         return None;
     }

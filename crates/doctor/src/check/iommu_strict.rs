@@ -6,7 +6,7 @@ use crate::source::PARAMETERS;
 use crate::{Citation, Finding, Host, Severity};
 
 /// Below this rate a core has enough time for the flushes: a core becomes full at about 10 Gbit/s (`queues-vs-cores`).
-const FAST: f64 = 10e9;
+const LEAST_RATE: f64 = 10e9;
 
 /// From this version on, the type `DMA-FQ` distinguishes lazy mappings from strict ones; in earlier versions both are `DMA`.
 const TOLD: (u32, u32) = (5, 15);
@@ -33,7 +33,7 @@ fn of(host: &Host<'_>) -> Option<Finding> {
     let is_strict = |iommu: &str| iommu == "DMA";
     let ports: Vec<&str> = host
         .hardware()
-        .filter(|port| host.rate_of(port).is_some_and(|rate| rate >= FAST))
+        .filter(|port| host.rate_of(port).is_some_and(|rate| rate >= LEAST_RATE))
         .filter(|port| {
             port.pci.known().and_then(|pci| pci.iommu.known()).is_some_and(|iommu| is_strict(iommu))
         })

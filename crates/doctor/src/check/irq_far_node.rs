@@ -9,7 +9,7 @@ use crate::{Finding, Host};
 
 /// Share of far interrupts above which they are reported.
 const MANY: f64 = 0.5;
-const SOME: u64 = 10_000;
+const LEAST_INTERRUPTS: u64 = 10_000;
 
 pub(super) const CHECK: Check = Check {
     name: "irq-far-node",
@@ -67,7 +67,7 @@ fn far(port: &Port, cpus: &[u32]) -> Option<f64> {
         all = all.saturating_add(*count);
         far = far.saturating_add(if cpus.contains(cpu) { *count } else { 0 });
     }
-    (all >= SOME).then(|| far as f64 / all as f64)
+    (all >= LEAST_INTERRUPTS).then(|| far as f64 / all as f64)
 }
 
 #[cfg(test)]

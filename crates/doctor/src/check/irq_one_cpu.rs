@@ -10,7 +10,7 @@ use crate::source::{ESNET_NIC, SCALING, WEB};
 use crate::{Finding, Host};
 
 /// Fewer interrupts are not significant.
-const SOME: u64 = 10_000;
+const LEAST_INTERRUPTS: u64 = 10_000;
 /// Share of one processor above which it counts as the only one.
 const ALL: f64 = 0.9;
 /// The most interrupts that a fix lists.
@@ -61,7 +61,7 @@ fn busiest(port: &Port) -> Option<(u32, f64)> {
         return None;
     }
     let (cpu, most) = sums.into_iter().max_by_key(|(_, count)| *count)?;
-    (total >= SOME).then(|| (cpu, most as f64 / total as f64))
+    (total >= LEAST_INTERRUPTS).then(|| (cpu, most as f64 / total as f64))
 }
 
 /// A fix that spreads the interrupts over the card's local processors, or over all if those are unknown.

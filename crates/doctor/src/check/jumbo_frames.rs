@@ -26,7 +26,7 @@ const WITHOUT: [&str; 6] = ["Hetzner", "DigitalOcean", "Vultr", "Scaleway", "UpC
 /// The tag of the chassis of Azure's guests: "MSFT AZURE VM" in numbers.
 const AZURES_TAG: &str = "7783-7084-3265-9085-8269-3286-77";
 /// From this MTU on, packets count as jumbo ones: clouds have 8,896 and similar.
-const ENOUGH: u32 = 8000;
+const LEAST_JUMBO_MTU: u32 = 8000;
 
 pub(super) const CHECK: Check = Check {
     name: "jumbo-frames",
@@ -199,9 +199,9 @@ fn sizes(host: &Host<'_>, port: &Port) -> Option<(u32, u32)> {
         Some(Cloud::Google) => (GOOGLES, GOOGLES),
         _ if is_azures(host) => azures(host)?,
         _ if WITHOUT.iter().any(|vendor| begins(&host.facts.machine.vendor, vendor)) => return None,
-        _ if with_families(host).is_some() => (SOME_FAMILIES, ENOUGH),
+        _ if with_families(host).is_some() => (SOME_FAMILIES, LEAST_JUMBO_MTU),
         // Amazon takes 9001, Oracle's cloud 9000.
-        _ => (JUMBO, ENOUGH),
+        _ => (JUMBO, LEAST_JUMBO_MTU),
     };
     let most = port.layer.known().and_then(|layer| layer.max_mtu).unwrap_or(jumbo);
     Some((jumbo.min(most), enough.min(most)))
@@ -211,7 +211,7 @@ fn sizes(host: &Host<'_>, port: &Port) -> Option<(u32, u32)> {
 fn azures(host: &Host<'_>) -> Option<(u32, u32)> {
     match (has_driver(host, "mlx"), has_driver(host, "mana")) {
         (true, _) => Some((AZURES, AZURES)),
-        (false, true) => Some((JUMBO, ENOUGH)),
+        (false, true) => Some((JUMBO, LEAST_JUMBO_MTU)),
         (false, false) => None,
     }
 }

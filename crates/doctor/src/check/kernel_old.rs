@@ -18,7 +18,7 @@ const OLD: (u32, u32) = (4, 9);
 const OLDEST_WHOLE: (u32, u32) = (4, 18);
 
 /// Bits a second from which kernels since 6.8 are faster, according to the paper.
-const FAST: f64 = 100e9;
+const LEAST_RATE: f64 = 100e9;
 const GAINING: (u32, u32) = (6, 8);
 
 pub(super) const CHECK: Check = Check {
@@ -55,9 +55,9 @@ fn of(host: &Host<'_>) -> Option<Finding> {
 
 /// At 100 Gbit/s later kernels need less time for each byte.
 fn slower(host: &Host<'_>, release: &str, version: (u32, u32)) -> Option<Finding> {
-    let is_felt = version < GAINING && host.rate() >= FAST;
+    let is_felt = version < GAINING && host.rate() >= LEAST_RATE;
     is_felt.then(|| {
-        Finding::new(Severity::Note, format!("Linux {}.{} is slower than later kernels at {}", version.0, version.1, gbit(FAST)))
+        Finding::new(Severity::Note, format!("Linux {}.{} is slower than later kernels at {}", version.0, version.1, gbit(LEAST_RATE)))
             .evidence(format!("kernel {release}; from 5.15 to 6.8 single streams became up to 30 % faster in a local network, and 38 % on long paths"))
             .fix("install a newer kernel of the distribution")
             .conflict("enterprise distributions backport some of this to older versions")

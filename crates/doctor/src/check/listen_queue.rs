@@ -8,7 +8,7 @@ use crate::{Finding, Host, Severity};
 const SOMAXCONN: &str = "net.core.somaxconn";
 const SYN: &str = "net.ipv4.tcp_max_syn_backlog";
 /// Waiting connections that a busy server should allow.
-const ENOUGH: u32 = 8192;
+const LEAST_BACKLOG: u32 = 8192;
 
 pub(super) const CHECK: Check = Check {
     name: "listen-queue",
@@ -40,7 +40,7 @@ fn of(host: &Host<'_>) -> Option<Finding> {
 fn larger(host: &Host<'_>) -> impl Iterator<Item = Remedy> {
     let tcp = &host.facts.tcp;
     let both = [(SOMAXCONN, tcp.somaxconn.get()), (SYN, tcp.max_syn_backlog.get())];
-    both.into_iter().filter_map(|(key, now)| Remedy::sysctl(key, now?, ENOUGH))
+    both.into_iter().filter_map(|(key, now)| Remedy::sysctl(key, now?, LEAST_BACKLOG))
 }
 
 #[cfg(test)]

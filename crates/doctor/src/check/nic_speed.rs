@@ -9,7 +9,7 @@ use crate::subject::speed;
 use crate::{Finding, Host, Need, Severity};
 
 /// The speed that each link has whose both ends and cable are in order, if the port supports it: a switch of less is old.
-const LEAST: f64 = 1e9;
+const LEAST_SPEED: f64 = 1e9;
 
 pub(super) const CHECK: Check = Check {
     name: "nic-speed",
@@ -54,7 +54,7 @@ fn half(port: &Port) -> Option<Finding> {
 fn negotiated(host: &Host<'_>, port: &Port) -> Option<Finding> {
     let modes = port.modes.known()?;
     let able = modes.supported.iter().map(|mode| mode.mbps).max()? as f64 * 1e6;
-    let need = wanted(host, able.min(LEAST));
+    let need = wanted(host, able.min(LEAST_SPEED));
     let speed = speed(port).filter(|speed| *speed < need)?;
     let finding =
         Finding::leaves(speed, need, format!("{} was negotiated down to {}", port.name, gbit(speed)))

@@ -7,9 +7,9 @@ use crate::source::{ESNET, NET_SYSCTL};
 use crate::{Finding, Host, Severity};
 
 /// Bits a second from which ESnet's guide raises the limit.
-const FAST: f64 = 100e9;
+const LEAST_RATE: f64 = 100e9;
 /// Bytes that ESnet's guide sets.
-const ENOUGH: u64 = 1 << 20;
+const LEAST_OPTMEM: u64 = 1 << 20;
 
 pub(super) const CHECK: Check = Check {
     name: "optmem",
@@ -20,7 +20,7 @@ pub(super) const CHECK: Check = Check {
 
 fn of(host: &Host<'_>) -> Option<Finding> {
     let now = host.facts.tcp.optmem_max.get()?;
-    if host.rate() < FAST || now >= ENOUGH {
+    if host.rate() < LEAST_RATE || now >= LEAST_OPTMEM {
         return None;
     }
     let finding = Finding::new(Severity::Note, "zero-copy sending may run out of memory")
@@ -28,7 +28,7 @@ fn of(host: &Host<'_>) -> Option<Finding> {
         .evidence(
             "this matters to MSG_ZEROCOPY (iperf3 -Z from 3.18 on); linerate encrypts, and so copies anyway",
         )
-        .remedied(Remedy::sysctl("net.core.optmem_max", now, ENOUGH));
+        .remedied(Remedy::sysctl("net.core.optmem_max", now, LEAST_OPTMEM));
     Some(finding)
 }
 
@@ -44,7 +44,7 @@ mod tests {
         let little = changed("stock-10g", |facts| facts.tcp.optmem_max = Fact::Known(20_480));
         assert_eq!(lines(&found_for(&CHECK, &little, Need::Target(100e9))), ["optmem - note -"]);
         assert!(found_for(&CHECK, &little, Need::OfPorts).is_empty());
-        let more = changed("stock-10g", |facts| facts.tcp.optmem_max = Fact::Known(ENOUGH));
+        let more = changed("stock-10g", |facts| facts.tcp.optmem_max = Fact::Known(LEAST_OPTMEM));
         assert!(found_for(&CHECK, &more, Need::Target(100e9)).is_empty());
     }
 }

@@ -13,7 +13,7 @@ const BETTER: u32 = 256;
 /// Bytes of a read request below which a card needs too many requests to fetch the data that it sends.
 const LEAST_REQUEST: u32 = 512;
 /// Bits a second from which such requests are too many.
-const FAST: f64 = 10e9;
+const LEAST_RATE: f64 = 10e9;
 
 pub(super) const CHECK: Check = Check {
     name: "pcie-payload",
@@ -58,7 +58,7 @@ fn payload(host: &Host<'_>, port: &Port) -> Option<Finding> {
 }
 
 fn request(host: &Host<'_>, port: &Port) -> Option<Finding> {
-    let pci = port.pci.known().filter(|_| host.rate_of(port).is_some_and(|need| need >= FAST))?;
+    let pci = port.pci.known().filter(|_| host.rate_of(port).is_some_and(|need| need >= LEAST_RATE))?;
     let set = pci.max_read_request.get().filter(|set| *set < LEAST_REQUEST)?;
     let finding = Finding::new(
         Severity::Minor,

@@ -8,7 +8,7 @@ use crate::source::{BBR, ESNET_PACING, RED_HAT};
 use crate::{Finding, Host, Severity};
 
 /// Bits a second from which ESnet's guides advise pacing.
-const FAST: f64 = 10e9;
+const LEAST_PACED_RATE: f64 = 10e9;
 
 pub(super) const CHECK: Check = Check {
     name: "qdisc-pacing",
@@ -70,10 +70,10 @@ fn bursty(port: &Port) -> Option<&str> {
 fn severity(control: &str, kind: &str, need: f64) -> Option<Severity> {
     let paces = control.starts_with("bbr");
     match kind {
-        "fq_codel" if paces || need >= FAST => Some(Severity::Note),
+        "fq_codel" if paces || need >= LEAST_PACED_RATE => Some(Severity::Note),
         "fq_codel" => None,
         _ if paces => Some(Severity::Minor),
-        _ if need >= FAST => Some(Severity::Note),
+        _ if need >= LEAST_PACED_RATE => Some(Severity::Note),
         _ => None,
     }
 }

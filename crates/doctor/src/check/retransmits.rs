@@ -9,7 +9,7 @@ use crate::source::{RFC_9438, SNMP};
 use crate::{Finding, Host, Severity};
 
 /// Fewer segments are not significant.
-const ENOUGH: u64 = 1_000_000;
+const LEAST_SEGMENTS: u64 = 1_000_000;
 /// Share of losses on healthy hosts: a shared network loses segments now and then.
 const USUAL: f64 = 2e-5;
 
@@ -25,8 +25,8 @@ fn of(host: &Host<'_>) -> Option<Finding> {
     let (sent, again) = (*counters.get("OutSegs")?, *counters.get("RetransSegs")?);
     let loss = again as f64 / sent.max(1) as f64;
     let segment = Segments::usual(mtu(host)).payload();
-    let one = bdp::cubic(segment, trip::NEAR, loss);
-    if sent < ENOUGH || loss < USUAL || one >= host.rate() {
+    let one = bdp::cubic(segment, trip::DATA_CENTRE, loss);
+    if sent < LEAST_SEGMENTS || loss < USUAL || one >= host.rate() {
         return None;
     }
     let timeouts = counters.get("TCPTimeouts").copied().unwrap_or(0);

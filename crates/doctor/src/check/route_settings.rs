@@ -31,8 +31,10 @@ fn of(host: &Host<'_>, route: &RouteFacts) -> Option<Finding> {
         return None;
     }
     let title = format!("the route to {} limits its connections", route.destination);
-    let ceiling =
-        route.window.map(|bytes| bdp::rate(f64::from(bytes), trip::NEAR)).filter(|rate| *rate < host.rate());
+    let ceiling = route
+        .window
+        .map(|bytes| bdp::rate(f64::from(bytes), trip::DATA_CENTRE))
+        .filter(|rate| *rate < host.rate());
     let finding = match ceiling {
         Some(ceiling) => Finding::leaves(ceiling, host.rate(), title),
         None => Finding::new(Severity::Note, title),
@@ -64,7 +66,7 @@ fn settings(route: &RouteFacts) -> String {
 
 fn window(host: &Host<'_>, route: &RouteFacts) -> Option<String> {
     let window = route.window?;
-    let one = bdp::rate(f64::from(window), trip::NEAR);
+    let one = bdp::rate(f64::from(window), trip::DATA_CENTRE);
     (one < host.rate()).then(|| {
         format!(
             "with a window of {window} bytes one connection reaches {} at a round trip of 0.2 ms",

@@ -11,7 +11,7 @@ use crate::{Finding, Host, Severity};
 const UNEVEN: f64 = 1.5;
 
 /// Queues beyond which a command with all weights is too long to be of use.
-const MOST: u32 = 1024;
+const MOST_QUEUES: u32 = 1024;
 
 pub(super) const CHECK: Check = Check {
     name: "rss-indirection",
@@ -54,7 +54,7 @@ fn of(port: &Port, need: f64) -> Option<Finding> {
 /// The command that restores each queue's present number of entries.
 pub(super) fn as_now(port: &Port, rss: &Rss) -> String {
     let last = rss.slots.keys().next_back().copied().unwrap_or(0);
-    if last > MOST {
+    if last > MOST_QUEUES {
         return "ethtool -X with the previous weights: note them first (ethtool -x)".into();
     }
     let weights: Vec<String> =

@@ -3,7 +3,7 @@
 use linerate_host::facts::SoftnetCpu;
 
 use super::{Check, CheckRun};
-use crate::formula::bounds::MOST;
+use crate::formula::bounds::MOST_INT;
 use crate::formula::percent;
 use crate::remedy::Remedy;
 use crate::source::{NET_SYSCTL, RED_HAT};
@@ -11,7 +11,7 @@ use crate::{Finding, Host, Severity};
 
 /// Exhausted budgets for each processed packet, above which the budget is too small; a budget is 300 packets.
 const OFTEN: f64 = 1e-4;
-const SOME: u64 = 100_000;
+const LEAST_PACKETS: u64 = 100_000;
 /// Twice the kernel's default, as Red Hat sets it. The budget's time depends on the kernel's ticks, so its present value is doubled.
 const BUDGET: u64 = 600;
 
@@ -25,7 +25,7 @@ pub(super) const CHECK: Check = Check {
 fn of(host: &Host<'_>) -> Option<Finding> {
     let softnet = &host.facts.softnet;
     let share = |cpu: &&SoftnetCpu| cpu.squeezed as f64 / cpu.processed.max(1) as f64;
-    let busy = softnet.cpus.known()?.iter().filter(|cpu| cpu.processed >= SOME);
+    let busy = softnet.cpus.known()?.iter().filter(|cpu| cpu.processed >= LEAST_PACKETS);
     let worst = busy.max_by(|a, b| share(a).total_cmp(&share(b)))?;
     let (budget, usecs) =
         (u64::from(softnet.budget.get()?), u64::from(softnet.budget_usecs.get().unwrap_or(2000)));
@@ -33,8 +33,8 @@ fn of(host: &Host<'_>) -> Option<Finding> {
         return None;
     }
     let changes = [
-        Remedy::sysctl("net.core.netdev_budget", budget, (budget * 2).clamp(BUDGET, MOST)),
-        Remedy::sysctl("net.core.netdev_budget_usecs", usecs, (usecs * 2).min(MOST)),
+        Remedy::sysctl("net.core.netdev_budget", budget, (budget * 2).clamp(BUDGET, MOST_INT)),
+        Remedy::sysctl("net.core.netdev_budget_usecs", usecs, (usecs * 2).min(MOST_INT)),
     ];
     let title = format!("processor {} postponed received packets {} times", worst.cpu, worst.squeezed);
     let finding = Finding::new(Severity::Minor, title)

@@ -5,7 +5,7 @@ use crate::formula::{gbit, percent};
 use crate::{Citation, Finding, Host};
 
 /// Share of stolen time below which it is noise.
-const SOME: f64 = 0.01;
+const LEAST_STEAL_SHARE: f64 = 0.01;
 
 pub(super) const CHECK: Check = Check {
     name: "steal",
@@ -19,7 +19,7 @@ pub(super) const CHECK: Check = Check {
 
 fn of(host: &Host<'_>) -> Option<Finding> {
     let steal = host.facts.strain.steal.get()?;
-    if steal < SOME {
+    if steal < LEAST_STEAL_SHARE {
         return None;
     }
     // The guest's programs lose the stolen share of the time that they asked for, not of all time.

@@ -18,7 +18,7 @@ pub(super) const CHECK: Check = Check {
 };
 
 /// linerate's own maximum. More streams wouldn't help.
-const MOST: f64 = 64.0;
+const MOST_STREAMS: f64 = 64.0;
 
 fn of(path: &Path<'_>) -> Option<Finding> {
     let need = path.rate();
@@ -28,7 +28,7 @@ fn of(path: &Path<'_>) -> Option<Finding> {
     if streams < 2.0 || path.measured.streams.is_some_and(|used| f64::from(used) >= streams) {
         return None;
     }
-    let streams = streams.min(MOST);
+    let streams = streams.min(MOST_STREAMS);
     let title = format!("{streams:.0} streams are needed to reach {}", gbit(need));
     let finding = Finding::leaves(*one, need, title)
         .at_most(Severity::Note)

@@ -6,7 +6,7 @@ use crate::source::VM_SYSCTL;
 use crate::{Finding, Host, Severity};
 
 /// Used swap space, as a share of the memory, above which it is reported.
-const SOME: f64 = 0.02;
+const LEAST_USED_SHARE: f64 = 0.02;
 /// `vm.swappiness` at which the page cache shrinks before programs are swapped out.
 const LOW: u32 = 10;
 
@@ -21,7 +21,7 @@ fn of(host: &Host<'_>) -> Option<Finding> {
     let memory = &host.facts.memory;
     let (total, swap, free) = (memory.total.get()?, memory.swap_total.get()?, memory.swap_free.get()?);
     let used = swap.saturating_sub(free);
-    if (used as f64) < total as f64 * SOME {
+    if (used as f64) < total as f64 * LEAST_USED_SHARE {
         return None;
     }
     let finding =

@@ -21,7 +21,7 @@ fn of(host: &Host<'_>) -> Option<Finding> {
     }
     let first = tcp.rmem.get()?[1];
     let window = buffer::received(host.facts, first);
-    let one = bdp::rate(window, trip::NEAR);
+    let one = bdp::rate(window, trip::DATA_CENTRE);
     let finding = Finding::leaves(one, host.rate(), format!("receive windows stay at {}", bytes(window)))
         .only(Way::Receives)
         .evidence("tcp_moderate_rcvbuf is 0")

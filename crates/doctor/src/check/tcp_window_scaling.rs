@@ -7,7 +7,7 @@ use crate::source::{IP_SYSCTL, RFC_7323};
 use crate::{Finding, Host};
 
 /// The largest window of 16 bits, in bytes.
-const MOST: f64 = 65_535.0;
+const MOST_UNSCALED_WINDOW: f64 = 65_535.0;
 
 pub(super) const CHECK: Check = Check {
     name: "tcp-window-scaling",
@@ -20,13 +20,13 @@ fn of(host: &Host<'_>) -> Option<Finding> {
     if host.facts.tcp.window_scaling.get()? {
         return None;
     }
-    let one = bdp::rate(MOST, trip::NEAR);
+    let one = bdp::rate(MOST_UNSCALED_WINDOW, trip::DATA_CENTRE);
     let finding = Finding::leaves(one, host.rate(), "no TCP window exceeds 64 KiB")
         .evidence("tcp_window_scaling is 0")
         .evidence(format!(
             "at a round trip of 0.2 ms one connection reaches {}, at 10 ms {}",
             gbit(one),
-            gbit(bdp::rate(MOST, trip::REGION))
+            gbit(bdp::rate(MOST_UNSCALED_WINDOW, trip::REGION))
         ))
         .remedied(Remedy::sysctl("net.ipv4.tcp_window_scaling", 0, 1));
     Some(finding)

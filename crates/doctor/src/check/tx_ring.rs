@@ -13,7 +13,7 @@ const MANY: f64 = 1e-3;
 /// whatever the size of its ring.
 const STOPS: [&str; 6] =
     ["tx_restart_queue", "tx_queue_stopped", "queue_stopped", "tx_stop_queue", "tx_busy", "tx_queue_stop"];
-const SOME: u64 = 10_000;
+const LEAST_PACKETS: u64 = 10_000;
 
 pub(super) const CHECK: Check = Check {
     name: "tx-ring",
@@ -31,7 +31,7 @@ fn of(port: &Port) -> Option<Finding> {
     let counters = port.statistics.known()?.iter();
     let (name, stops) =
         counters.filter(|(name, _)| STOPS.contains(&name.as_str())).max_by_key(|(_, count)| **count)?;
-    let sent = port.counters.tx_packets.get().filter(|sent| *sent >= SOME)?;
+    let sent = port.counters.tx_packets.get().filter(|sent| *sent >= LEAST_PACKETS)?;
     if (*stops as f64) < sent as f64 * MANY {
         return None;
     }

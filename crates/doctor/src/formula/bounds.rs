@@ -3,11 +3,11 @@
 use linerate_host::Facts;
 
 /// The most that the kernel takes for most numbers: an `int`.
-pub const MOST: u64 = i32::MAX as u64;
+pub const MOST_INT: u64 = i32::MAX as u64;
 /// One buffer, queue or table may have this part of the memory.
 const OF_MEMORY: u64 = 8;
 
 /// The largest number of objects of `each` bytes that the kernel accepts and the memory allows.
 pub fn most(facts: &Facts, each: u64) -> u64 {
-    facts.memory.total.get().map_or(MOST, |total| total / OF_MEMORY / each).min(MOST)
+    facts.memory.total.get().map_or(MOST_INT, |total| total / OF_MEMORY / each).min(MOST_INT)
 }

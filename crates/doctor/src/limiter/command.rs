@@ -30,7 +30,7 @@ const MOSTLY_NOT_TAKEN: f64 = 0.8;
 /// Share of the samples in which the other end's window was smaller than possible, above which the other end closes it.
 const CLOSED: f64 = 0.5;
 /// A round trip in microseconds below which the usual windows suffice for 10 Gbit/s: 2 ms need 2.5 MB.
-const NEAR: f64 = 2000.0;
+const SHORT_ROUND_TRIP: f64 = 2000.0;
 /// Share of the user's rate limit that flows must reach; below it, the rate limit isn't their limiter.
 const REACHED: f64 = 0.7;
 /// Programs that copy files one by one.
@@ -202,7 +202,7 @@ fn path(host: &HostLoad) -> Option<Verdict> {
     let not_taken = ratio(flows.rwnd_limited, flows.busy);
     // Data that waits for a closed window lengthens the round trip, as a queue does.
     let is_closed = not_taken >= MOSTLY_NOT_TAKEN && flows.window_closed >= CLOSED;
-    if is_closed || not_taken >= NOT_TAKEN && flows.rtt < NEAR && !flows.fills_window() {
+    if is_closed || not_taken >= NOT_TAKEN && flows.rtt < SHORT_ROUND_TRIP && !flows.fills_window() {
         let evidence = format!(
             "its receive window is closed for {} of the time in which there is something to send",
             percent(not_taken)
@@ -235,7 +235,7 @@ fn far_end(near: &HostLoad, far: &[HostLoad]) -> Option<Verdict> {
 
 /// A copying program sends as long as the other end accepts data. Over a short round trip only the other end's program can make it wait.
 fn waits_for_answers(near: &HostLoad) -> Option<Verdict> {
-    let flows = near.flows.filter(|flows| flows.rtt > 0.0 && flows.rtt < NEAR)?;
+    let flows = near.flows.filter(|flows| flows.rtt > 0.0 && flows.rtt < SHORT_ROUND_TRIP)?;
     let used = near.fullest().map_or(0.0, |program| program.processors);
     let copies = near.copier().filter(|_| near.sending() < SENDING && used < FULL)?;
     let evidence = format!(

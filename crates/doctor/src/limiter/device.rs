@@ -4,7 +4,7 @@ use super::Limiter;
 use super::evidence::bytes;
 
 /// Fewer bytes aren't significant: the program's own file may have been read from a device, too.
-const SOME: u64 = 1_000_000;
+const LEAST_BYTES: u64 = 1_000_000;
 /// Factor between bytes read and bytes written from which only the larger side counts.
 const MOSTLY: u64 = 2;
 
@@ -21,7 +21,7 @@ impl DeviceBytes {
     /// The side that uses devices; none if both do, or neither.
     pub(super) fn limiter(self) -> Option<Limiter> {
         let Self { read, written } = self;
-        let is_mostly = |one: u64, other: u64| one >= SOME && one >= other.saturating_mul(MOSTLY);
+        let is_mostly = |one: u64, other: u64| one >= LEAST_BYTES && one >= other.saturating_mul(MOSTLY);
         match () {
             () if is_mostly(read, written) => Some(Limiter::SourceRead),
             () if is_mostly(written, read) => Some(Limiter::DestinationWrite),

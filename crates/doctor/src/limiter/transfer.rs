@@ -32,7 +32,7 @@ const COMPRESSING: f64 = 0.4;
 /// Share of the time in which the path has data in flight, from which neither compression nor the files limit the transfer.
 const FED: f64 = 0.95;
 /// Share of the workers' time without anything to send, above which most workers have no more work.
-const MOST: f64 = 0.5;
+const LEAST_IDLE_SHARE: f64 = 0.5;
 const SENDER: &str = "sender";
 /// Share of the time in which an end's workers were ready without a processor, above which other programs
 /// take the processors.
@@ -247,7 +247,7 @@ fn fed(sender: &Stages) -> f64 {
 fn last_ones(sender: &Stages, blocked: f64) -> f64 {
     let of_one = (blocked * ratio(sender.lifetime as f64, sender.span as f64)).min(1.0);
     let is_large = ratio(sender.bytes as f64, sender.entries as f64) >= SMALL;
-    let are_idle = ratio(sender.queue as f64, sender.lifetime as f64) >= MOST;
+    let are_idle = ratio(sender.queue as f64, sender.lifetime as f64) >= LEAST_IDLE_SHARE;
     if is_large && are_idle && of_one >= FED { of_one } else { 0.0 }
 }
 

@@ -3,7 +3,7 @@
 use super::Setting;
 
 /// The most that the kernel takes for most numbers: an `int`.
-const MOST: u64 = i32::MAX as u64;
+const MOST_INT: u64 = i32::MAX as u64;
 /// The largest packets of usual switches.
 const LARGEST_MTU: u64 = 9216;
 /// The longest delay of interrupts that is proposed, in microseconds.
@@ -26,19 +26,19 @@ const SWITCHES: [(&str, &str); 7] = [
 /// Sysctls that consist of numbers: the maximum of the last number, the bytes of memory that each unit of it needs (0: a
 /// negligible amount), and the count of numbers before the last one, which don't change.
 const NUMBERS: [(&str, u64, u64, usize); 12] = [
-    ("net.core.netdev_budget", MOST, 0, 0),
-    ("net.core.netdev_budget_usecs", MOST, 0, 0),
-    ("net.core.netdev_max_backlog", MOST, 4096, 0),
+    ("net.core.netdev_budget", MOST_INT, 0, 0),
+    ("net.core.netdev_budget_usecs", MOST_INT, 0, 0),
+    ("net.core.netdev_max_backlog", MOST_INT, 4096, 0),
     ("net.core.optmem_max", 1 << 20, 1, 0),
-    ("net.core.rmem_max", MOST, 1, 0),
+    ("net.core.rmem_max", MOST_INT, 1, 0),
     ("net.core.somaxconn", 8192, 0, 0),
-    ("net.core.wmem_max", MOST, 1, 0),
+    ("net.core.wmem_max", MOST_INT, 1, 0),
     ("net.ipv4.tcp_max_syn_backlog", 8192, 0, 0),
     // Pages: half of the memory.
     ("net.ipv4.tcp_mem", u64::MAX, 1024, 1),
-    ("net.ipv4.tcp_rmem", MOST, 1, 2),
-    ("net.ipv4.tcp_wmem", MOST, 1, 2),
-    ("net.netfilter.nf_conntrack_max", MOST, 320, 0),
+    ("net.ipv4.tcp_rmem", MOST_INT, 1, 2),
+    ("net.ipv4.tcp_wmem", MOST_INT, 1, 2),
+    ("net.netfilter.nf_conntrack_max", MOST_INT, 320, 0),
 ];
 /// The features that are switched on.
 const FEATURES: [&str; 8] = [
@@ -63,7 +63,7 @@ impl Setting {
     pub fn judge(&self, now: &str, new: &str, memory: Option<u64>) -> Result<(), String> {
         match self {
             Self::Sysctl { key } => sysctl(key, now, new, memory),
-            Self::Ring { .. } | Self::Channels { .. } => number(new, MOST).map(drop),
+            Self::Ring { .. } | Self::Channels { .. } => number(new, MOST_INT).map(drop),
             Self::Mtu { .. } => number(new, LARGEST_MTU).map(drop),
             Self::Feature { feature, .. } => {
                 among(feature, &FEATURES, "features")?;

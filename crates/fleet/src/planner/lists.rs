@@ -14,7 +14,7 @@ const BUFFERS: usize = 32 << 20;
 const BUFFER: std::ops::RangeInclusive<usize> = 4 << 10..=64 << 10;
 
 /// The approximate memory that a task needs for each name, in bytes, in addition to the name itself.
-const AROUND: u64 = 64;
+const NAME_OVERHEAD: u64 = 64;
 
 /// A list that is being written.
 pub struct ListWriter {
@@ -66,7 +66,7 @@ impl ListWriter {
         }
         self.planned.files += 1;
         ensure!(
-            self.length + self.planned.files * AROUND <= MAX_LIST,
+            self.length + self.planned.files * NAME_OVERHEAD <= MAX_LIST,
             "the names of {} take more than {} MiB; request more shards, or plan parts of the tree",
             self.part,
             MAX_LIST >> 20

@@ -43,7 +43,7 @@ pub fn cpu_seconds(recording: &Recording) -> Option<CpuSeconds> {
 const BEYOND: f64 = 0.1;
 
 /// The share of a window that complete intervals must cover, so that they can represent the whole window.
-const ENOUGH: f64 = 0.5;
+const LEAST_COVERED_SHARE: f64 = 0.5;
 
 /// The processor time of the whole host from one second of the recording to another, in seconds by state. The
 /// intervals between samples that are completely inside this window represent the whole window, because an
@@ -60,7 +60,7 @@ pub fn cpu_seconds_within(recording: &Recording, from: f64, to: f64) -> Option<C
     }
     let whole: Vec<_> = times.iter().filter(|(at, _)| (from..=to).contains(at)).collect();
     if let [(begin, earlier), .., (end, later)] = whole[..]
-        && end - begin >= ENOUGH * (to - from)
+        && end - begin >= LEAST_COVERED_SHARE * (to - from)
     {
         let mut all = CpuSeconds::default();
         all.add(&later.since(earlier), (to - from) / (end - begin));

@@ -20,7 +20,7 @@ pub(super) const NAME: &str = "processes";
 const SEARCH: Duration = Duration::from_secs(1);
 const SEARCH_SHARE: f64 = 0.001;
 /// The largest number of processes that are followed at the same time.
-const MOST: usize = 256;
+const MOST_PROCESSES: usize = 256;
 
 pub(super) const KIND: SampleKind =
     SampleKind { name: NAME, open: |options| Box::new(Trees::new(options)), series };
@@ -85,7 +85,7 @@ impl Trees {
     }
 
     fn hold(&mut self, pid: u32) {
-        if self.held.len() < MOST && !self.held.contains_key(&pid) {
+        if self.held.len() < MOST_PROCESSES && !self.held.contains_key(&pid) {
             // A process that has ended meanwhile is omitted.
             self.held.extend(File::open(self.stat(pid)).ok().map(|file| (pid, file)));
         }
@@ -264,7 +264,7 @@ pub fn process_times(recording: &Recording) -> Vec<ProcessTime> {
 pub fn user_seconds(recording: &Recording) -> Option<f64> {
     let moments = moments(recording);
     let ((from, first), (_, last)) = (moments.first()?, moments.last()?);
-    if first.is_empty() || moments.iter().any(|(_, moment)| moment.len() >= MOST) {
+    if first.is_empty() || moments.iter().any(|(_, moment)| moment.len() >= MOST_PROCESSES) {
         return None;
     }
     let hz = recording.about.ticks_per_second.max(1) as f64;

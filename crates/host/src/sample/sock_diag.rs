@@ -16,7 +16,7 @@ use rustix::net::{
 use crate::netlink::{DUMP, attributes, error, message, number, request};
 
 /// The most connections of each address family that are recorded.
-const MOST: usize = 1024;
+const MOST_CONNECTIONS: usize = 1024;
 
 const AF_INET: u8 = 2;
 const AF_INET6: u8 = 10;
@@ -99,7 +99,7 @@ impl SockDiag {
             match kind {
                 NLMSG_DONE => return Ok(false),
                 NLMSG_ERROR => return error(message),
-                _ if *told < MOST => {
+                _ if *told < MOST_CONNECTIONS => {
                     *told += 1;
                     line(message, text);
                 }

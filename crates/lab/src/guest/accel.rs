@@ -10,7 +10,7 @@ use crate::state::{StateRoot, write_private};
 use super::spec::Accel;
 
 /// The longest time to wait until a guest boots under KVM. Normally that takes about one second.
-pub(super) const PATIENCE: Duration = Duration::from_secs(5);
+pub(super) const KVM_BOOT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The file with the result of the last trial since this host was booted.
 const REMEMBERED: &str = "kvm";

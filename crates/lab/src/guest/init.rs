@@ -45,7 +45,7 @@ pub(super) const FAILED: &str = "linerate guest: failed: ";
 pub(super) const TRIAL: &str = "trial";
 
 /// The longest time to wait for network cards and the ssh server, with an emulated processor.
-const PATIENCE: Duration = Duration::from_secs(30);
+const START_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The job of the guests of a lab.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -183,7 +183,7 @@ fn write_files(files: &[(std::ffi::OsString, Vec<u8>)]) -> io::Result<()> {
 
 fn set_addresses(job: &GuestJob, name: &str) -> io::Result<()> {
     let has_cards = || (0..job.cards).all(|card| Path::new(&format!("/sys/class/net/eth{card}")).exists());
-    if !wait_until(PATIENCE, has_cards) {
+    if !wait_until(START_TIMEOUT, has_cards) {
         return Err(io::Error::other(format!("the kernel has found fewer than {} network cards", job.cards)));
     }
     let lines =
@@ -204,13 +204,14 @@ fn start_ssh_server() -> io::Result<()> {
     let mut server = Command::new("/usr/sbin/sshd");
     server.args(["-D", "-e", "-f"]).arg(config).env_clear().env("PATH", account::search_path());
     let mut server = server.stdin(Stdio::null()).spawn().map_err(during("/usr/sbin/sshd"))?;
-    let answered =
-        wait_until(PATIENCE, || !matches!(server.try_wait(), Ok(None)) || speaks_ssh(Ipv4Addr::LOCALHOST));
+    let answered = wait_until(START_TIMEOUT, || {
+        !matches!(server.try_wait(), Ok(None)) || speaks_ssh(Ipv4Addr::LOCALHOST)
+    });
     match server.try_wait()? {
         Some(status) => {
             Err(io::Error::other(format!("the ssh server ended: {status}; its message is above")))
         }
         None if answered => Ok(()),
-        None => Err(io::Error::other(format!("the ssh server doesn't answer within {PATIENCE:?}"))),
+        None => Err(io::Error::other(format!("the ssh server doesn't answer within {START_TIMEOUT:?}"))),
     }
 }

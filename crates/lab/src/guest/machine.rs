@@ -24,10 +24,10 @@ use crate::tool::QEMU;
 
 /// The longest time to wait until a guest is ready. Normally that takes three seconds, or one second under KVM,
 /// but longer on a busy host.
-const PATIENCE: Duration = Duration::from_secs(60);
+const GUEST_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// The time that each further guest adds to [`PATIENCE`].
-const PATIENCE_EACH: Duration = Duration::from_secs(15);
+/// The time that each further guest adds to [`GUEST_TIMEOUT`].
+const FURTHER_GUEST_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// The beginning of the Ethernet addresses of the network cards: QEMU's usual prefix.
 const MAC_PREFIX: &str = "52:54:00";
@@ -96,7 +96,7 @@ impl GuestMachines {
     /// # Errors
     /// [`LabError::Guest`] with the last lines of the console of a guest that isn't ready.
     pub(crate) fn wait(&self, directory: &Path) -> Result<(), LabError> {
-        let deadline = Instant::now() + PATIENCE + PATIENCE_EACH * self.0.len() as u32;
+        let deadline = Instant::now() + GUEST_TIMEOUT + FURTHER_GUEST_TIMEOUT * self.0.len() as u32;
         for (number, child) in self.0.iter().enumerate() {
             let log = console(directory, number);
             let ready = await_ready(child, &log, deadline.saturating_duration_since(Instant::now()));
@@ -161,7 +161,7 @@ fn boots_under_kvm(directory: &Path, boot: &BootFiles) -> Result<(), String> {
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     die_with_parent(&mut command, Signal::KILL);
     let child = spawn(command, "trial")?;
-    let ready = await_ready(&child, &log, accel::PATIENCE);
+    let ready = await_ready(&child, &log, accel::KVM_BOOT_TIMEOUT);
     child.process().signal(Signal::KILL);
     child.stop();
     ready

@@ -17,7 +17,7 @@ use crate::process::Process;
 use crate::state::{Description, LabHost};
 
 /// The longest time to wait until the emulator has created its interfaces, for a host under full load.
-const PATIENCE: Duration = Duration::from_secs(20);
+const EMULATOR_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// A running emulator, with the interfaces of all links.
 #[derive(Debug)]
@@ -113,7 +113,7 @@ fn first_line(output: Option<ChildStdout>) -> Result<String, String> {
     };
     std::thread::Builder::new().name("emulator".into()).spawn(read).map_err(|error| error.to_string())?;
     let line = receiver
-        .recv_timeout(PATIENCE)
-        .map_err(|_| format!("the emulator isn't ready within {PATIENCE:?}"))?;
+        .recv_timeout(EMULATOR_TIMEOUT)
+        .map_err(|_| format!("the emulator isn't ready within {EMULATOR_TIMEOUT:?}"))?;
     line.map_err(|error| error.to_string())
 }

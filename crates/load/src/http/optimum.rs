@@ -9,7 +9,7 @@ const PLATEAU: f64 = 0.01;
 const RESOLUTION: f64 = 0.05;
 /// The number of successive doublings without a gain after which the search stops increasing the number of
 /// users.
-const PATIENCE: u32 = 2;
+const MOST_WITHOUT_GAIN: u32 = 2;
 const GOLDEN: f64 = 0.618;
 
 /// The result of the search.
@@ -62,7 +62,7 @@ impl<M: FnMut(u32) -> Result<f64, LoadError>> UserSearch<M> {
 
     fn double(&mut self, most: u32) -> Result<(), LoadError> {
         let (mut count, mut best, mut without_gain) = (1, self.rate(1)?, 0);
-        while count < most && without_gain < PATIENCE {
+        while count < most && without_gain < MOST_WITHOUT_GAIN {
             count = count.saturating_mul(2).min(most);
             let rate = self.rate(count)?;
             without_gain = if rate > best * (1.0 + PLATEAU) { 0 } else { without_gain + 1 };

@@ -23,7 +23,7 @@ const HEAD: Duration = Duration::from_secs(10);
 const PATHS: [&str; 2] = ["/object", "/"];
 /// The greatest number of bytes that the server reads from a client after it has refused the client's
 /// request.
-const REST: usize = 64 * 1024;
+const MOST_DRAINED_BYTES: usize = 64 * 1024;
 
 /// Serves one object.
 pub struct HttpService {
@@ -176,7 +176,7 @@ fn parse(bytes: &[u8]) -> Option<(ServerAnswer, usize)> {
 fn finish(patient: &PatientStream<'_>, buffer: &mut [u8]) -> io::Result<()> {
     patient.connection.shutdown(Shutdown::Write)?;
     let patient = PatientStream { patience: Duration::from_secs(1), ..*patient };
-    let mut rest = REST;
+    let mut rest = MOST_DRAINED_BYTES;
     while rest > 0 {
         match patient.read(buffer)? {
             0 => return Ok(()),

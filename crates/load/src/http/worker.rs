@@ -19,9 +19,9 @@ use super::user::{RequestFailure, User, UserState, UserStep};
 /// The size of a read in bytes, which fits in a processor's second-level cache.
 const BLOCK: usize = 64 * 1024;
 /// The interval at which deadlines and the stop flag are checked.
-const SWEEP: Duration = Duration::from_millis(100);
+const CHECK_INTERVAL: Duration = Duration::from_millis(100);
 /// The pause of a user after a failed request.
-const REST: Duration = Duration::from_millis(100);
+const RETRY_INTERVAL: Duration = Duration::from_millis(100);
 const EVENTS: usize = 1024;
 
 pub struct UserWorker<'a> {
@@ -236,14 +236,14 @@ impl<'a> UserWorker<'a> {
         self.tally.reason.get_or_insert(reason);
         let user = &mut self.users[place];
         user.rest();
-        self.timers.push(Reverse((Instant::now() + REST, place)));
+        self.timers.push(Reverse((Instant::now() + RETRY_INTERVAL, place)));
     }
 
     fn give_up_late(&mut self, now: Instant) {
         if now < self.sweep {
             return;
         }
-        self.sweep = now + SWEEP;
+        self.sweep = now + CHECK_INTERVAL;
         for place in 0..self.users.len() {
             let user = &self.users[place];
             if user.state != UserState::Resting && user.deadline <= now {

@@ -16,7 +16,7 @@ use crate::window::{Phases, StopFlag, Window};
 use super::client::meaning;
 use super::hello::{ReceiverTally, Role, TALLY};
 use super::server::receive;
-use super::{PATIENCE, check, connect};
+use super::{PEER_TIMEOUT, check, connect};
 
 /// The size of a write in bytes, equal to iperf3's block.
 const BLOCK: usize = 128 * 1024;
@@ -139,7 +139,7 @@ impl Bulk {
     ) -> Result<(PairReport, (u64, u64)), LoadError> {
         let ConnectedPair { place, back, to, connection } = pair;
         let (place, back, to) = (*place, *back, *to);
-        let patient = PatientStream { connection, stop, patience: PATIENCE };
+        let patient = PatientStream { connection, stop, patience: PEER_TIMEOUT };
         let counted = match back {
             true => self.receive(&patient, place as u64),
             false => self.send(&patient, place as u64, begin),

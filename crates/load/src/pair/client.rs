@@ -14,12 +14,12 @@ use crate::window::{Phases, StopFlag, Window};
 
 use super::hello::Role;
 use super::server::give;
-use super::{PATIENCE, check, connect};
+use super::{PEER_TIMEOUT, check, connect};
 
 /// The greatest size of a read or write, in bytes.
 pub(super) const BLOCK: usize = 64 * 1024;
 /// The pause after a failed connection.
-const REST: Duration = Duration::from_millis(20);
+const RECONNECT_INTERVAL: Duration = Duration::from_millis(20);
 
 /// How transactions use connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -165,7 +165,7 @@ pub(super) fn meaning(error: &io::Error) -> String {
     match error.kind() {
         io::ErrorKind::TimedOut => format!(
             "no reply within {} s; does the server have a worker (--workers) for each pair?",
-            PATIENCE.as_secs()
+            PEER_TIMEOUT.as_secs()
         ),
         io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe => {
             "the other end closed the connection early; is it `linerate serve rr` of the same version, with a worker \
@@ -192,7 +192,7 @@ struct PairThread<'a> {
 impl PairThread<'_> {
     fn kept(&mut self, phases: Phases) -> Result<(), LoadError> {
         let connection = self.connect().map_err(|error| LoadError::Connect(self.to, error))?;
-        let patient = PatientStream { connection: &connection, stop: self.stop, patience: PATIENCE };
+        let patient = PatientStream { connection: &connection, stop: self.stop, patience: PEER_TIMEOUT };
         let Transactions { request, response, .. } = *self.load;
         let hello = Role::Transactions { request, response }.encode();
         patient.write_all(&hello).map_err(|error| self.broken(&error))?;
@@ -209,7 +209,7 @@ impl PairThread<'_> {
             let done = pair.single();
             if let Err(error) = &done {
                 pair.seen.reason.get_or_insert_with(|| meaning(error));
-                thread::sleep(REST);
+                thread::sleep(RECONNECT_INTERVAL);
             }
             Ok(done.is_ok())
         })
@@ -248,7 +248,7 @@ impl PairThread<'_> {
     /// that its ports and not this host's are in TIME_WAIT.
     fn single(&mut self) -> io::Result<()> {
         let connection = self.connect()?;
-        let patient = PatientStream { connection: &connection, stop: self.stop, patience: PATIENCE };
+        let patient = PatientStream { connection: &connection, stop: self.stop, patience: PEER_TIMEOUT };
         let done = self.ask_once(&patient);
         if let Err(error) = &done {
             self.seen.failed(error);

@@ -10,12 +10,12 @@ use socket2::{Domain, Protocol, SockRef, Socket, Type};
 
 use crate::error::{LoadError, joined};
 use crate::report::{ConnectionCounts, DatagramCounts, LoadReport, PairReport, per_second};
-use crate::serve::{LOOK, PatientStream};
+use crate::serve::{PatientStream, STOP_CHECK_INTERVAL};
 use crate::window::{Phases, StopFlag, Window};
 
 use super::client::meaning;
 use super::hello::{DATAGRAM_TALLY, DatagramTally, Role};
-use super::{PATIENCE, check, connect};
+use super::{PEER_TIMEOUT, check, connect};
 
 /// The smallest datagram in bytes: it holds its number and the time at which it was sent.
 pub const SMALLEST_DATAGRAM: u32 = 16;
@@ -24,7 +24,7 @@ pub const LARGEST_DATAGRAM: u32 = 65_507;
 /// A sender that is later than this skips the datagrams that it missed.
 const MOST_LATE: Duration = Duration::from_millis(10);
 /// The pause of a sender while its socket's queue is full.
-const REST: Duration = Duration::from_micros(100);
+const FULL_QUEUE_INTERVAL: Duration = Duration::from_micros(100);
 /// The time to wait for datagrams in flight after the sender has ended.
 const LAST: Duration = Duration::from_millis(500);
 /// The server's answer when it listens for datagrams.
@@ -76,7 +76,7 @@ impl Datagrams {
 
     fn pair(&self, to: SocketAddr, phases: Phases, stop: &StopFlag) -> Result<PairReport, LoadError> {
         let connection = connect(to, None).map_err(|error| LoadError::Connect(to, error))?;
-        let patient = PatientStream { connection: &connection, stop, patience: PATIENCE };
+        let patient = PatientStream { connection: &connection, stop, patience: PEER_TIMEOUT };
         let tally = self.send(&patient, to, phases);
         let tally = tally.map_err(|error| LoadError::Peer(to.to_string(), meaning(&error)))?;
         if tally.received == 0 && !stop.is_set() {
@@ -99,7 +99,7 @@ impl Datagrams {
     fn send(&self, patient: &PatientStream<'_>, to: SocketAddr, phases: Phases) -> io::Result<DatagramTally> {
         let socket = UdpSocket::bind(SocketAddr::new(patient.connection.local_addr()?.ip(), 0))?;
         socket.connect(to)?;
-        socket.set_write_timeout(Some(LOOK))?;
+        socket.set_write_timeout(Some(STOP_CHECK_INTERVAL))?;
         if let Some(buffer) = self.buffer {
             SockRef::from(&socket).set_send_buffer_size(buffer as usize)?;
         }
@@ -135,7 +135,7 @@ impl Datagrams {
             datagram[8..16].copy_from_slice(&at.to_be_bytes());
             match socket.send(&datagram) {
                 Ok(_) => sent += 1,
-                Err(error) if is_full(&error) => thread::sleep(REST),
+                Err(error) if is_full(&error) => thread::sleep(FULL_QUEUE_INTERVAL),
                 Err(error) => return Err(error),
             }
             now = Instant::now();

@@ -24,7 +24,7 @@ use crate::error::LoadError;
 use crate::serve::prepare;
 
 /// The longest time to wait for a connection, and for an answer of the other end.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
+pub(crate) const PEER_TIMEOUT: Duration = Duration::from_secs(10);
 /// The greatest number of pairs of one client.
 pub const MOST_PAIRS: usize = 4096;
 
@@ -35,7 +35,7 @@ fn connect(to: SocketAddr, window: Option<u32>) -> std::io::Result<TcpStream> {
         socket.set_send_buffer_size(window as usize)?;
         socket.set_recv_buffer_size(window as usize)?;
     }
-    socket.connect_timeout(&to.into(), PATIENCE)?;
+    socket.connect_timeout(&to.into(), PEER_TIMEOUT)?;
     let stream = TcpStream::from(socket);
     prepare(&stream)?;
     Ok(stream)

@@ -14,10 +14,10 @@ use crate::window::{Phases, StopFlag, Window};
 use super::client::{BLOCK, Transactions, TransactionsResult, meaning};
 use super::hello::Role;
 use super::server::give;
-use super::{PATIENCE, check, connect};
+use super::{PEER_TIMEOUT, check, connect};
 
 /// The longest sleep between two checks of the stop flags.
-const LOOK: Duration = Duration::from_millis(50);
+const STOP_CHECK_INTERVAL: Duration = Duration::from_millis(50);
 /// The greatest number of requests per second of a pair.
 const MOST_RATE: f64 = 1e6;
 
@@ -91,7 +91,7 @@ impl Scheduled {
     ) -> Result<TransactionsResult, LoadError> {
         let to = self.load.to[place % self.load.to.len()];
         let connection = connect(to, None).map_err(|error| LoadError::Connect(to, error))?;
-        let patient = PatientStream { connection: &connection, stop, patience: PATIENCE };
+        let patient = PatientStream { connection: &connection, stop, patience: PEER_TIMEOUT };
         let broken = |error: std::io::Error| match stop.is_set() {
             true => LoadError::Interrupted,
             false => LoadError::Peer(to.to_string(), meaning(&error)),
@@ -142,7 +142,7 @@ impl Scheduled {
                 if left.is_zero() {
                     break;
                 }
-                thread::sleep(left.min(LOOK));
+                thread::sleep(left.min(STOP_CHECK_INTERVAL));
             }
             // The thread that reads the answers has ended.
             if sender.send(due).is_err() {

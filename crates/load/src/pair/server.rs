@@ -10,7 +10,7 @@ use crate::serve::{PatientStream, Service};
 use crate::window::StopFlag;
 
 use super::hello::{HELLO, ReceiverTally, Role};
-use super::{PATIENCE, datagram};
+use super::{PEER_TIMEOUT, datagram};
 
 /// The default number of connections that are served at the same time.
 pub const WORKERS: usize = 256;
@@ -24,7 +24,7 @@ pub struct PairService;
 
 impl Service for PairService {
     fn serve(&self, connection: TcpStream, stop: &StopFlag) {
-        let patient = PatientStream { connection: &connection, stop, patience: PATIENCE };
+        let patient = PatientStream { connection: &connection, stop, patience: PEER_TIMEOUT };
         let mut hello = [0; HELLO];
         if patient.fill(&mut hello).is_err() {
             return;

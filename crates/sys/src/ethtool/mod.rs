@@ -23,11 +23,11 @@ const SET: u32 = 1;
 /// ETH_GSTRING_LEN: the bytes of a name.
 const NAME: usize = 32;
 /// The most statistics that are read from a driver. The largest drivers have a few thousand.
-const MOST: usize = 1 << 15;
+const MOST_STATISTICS: usize = 1 << 15;
 /// The number of values for which the buffer has room. The kernel writes all values of the driver, even if
-/// fewer were requested. So the buffer would overflow only if a driver gained more than `MOST` values between
+/// fewer were requested. So the buffer would overflow only if a driver gained more than `MOST_STATISTICS` values between
 /// two system calls.
-const ROOM: usize = 2 * MOST;
+const ROOM: usize = 2 * MOST_STATISTICS;
 
 /// A socket for queries of this network namespace's drivers.
 pub struct Ethtool {
@@ -62,7 +62,7 @@ impl Ethtool {
         let count = self.count(interface, SET)?;
         self.put([STATISTICS, u32::try_from(count).unwrap_or(0), 0]);
         self.ask(interface)?;
-        let told = (self.word(4) as usize).min(MOST);
+        let told = (self.word(4) as usize).min(MOST_STATISTICS);
         let values = self.buffer[8..8 + told * 8].as_chunks().0.iter();
         Ok(values.map(|bytes| u64::from_ne_bytes(*bytes)).collect())
     }
@@ -72,7 +72,7 @@ impl Ethtool {
         let count = self.count(interface, set)?;
         self.put([STRINGS, set, u32::try_from(count).unwrap_or(0)]);
         self.ask(interface)?;
-        let told = (self.word(8) as usize).min(MOST);
+        let told = (self.word(8) as usize).min(MOST_STATISTICS);
         Ok(self.buffer[12..12 + told * NAME].chunks(NAME).map(name).collect())
     }
 
@@ -87,7 +87,7 @@ impl Ethtool {
         let count = if mask == 0 { 0 } else { self.word(16) as usize };
         match count {
             0 => Err(io::Error::from_raw_os_error(libc::EOPNOTSUPP)),
-            1..=MOST => Ok(count),
+            1..=MOST_STATISTICS => Ok(count),
             _ => Err(io::Error::other(format!(
                 "{interface} has {count} statistics or features, more than are read"
             ))),
@@ -120,7 +120,7 @@ impl Ethtool {
         // A structure of at most 196 bytes. A header of at most 48 bytes with at most the number of words that the
         // request states (65,536 at most), or with 3 x 127 words of link modes. A header of at most 16 bytes with the
         // requested bytes of a module (2,048 at most), or with one name (32 bytes) or value (8) for each string of a
-        // set. `count` has just refused more than MOST strings, and the buffer has room for twice that number of
+        // set. `count` has just refused more than MOST_STATISTICS strings, and the buffer has room for twice that number of
         // names. The kernel never reads more than that from a request that changes something.
         let result =
             unsafe { libc::ioctl(self.socket.as_raw_fd(), libc::SIOCETHTOOL as _, &raw mut request) };

@@ -11,7 +11,7 @@ const MEMORY: u32 = 0x43;
 /// The length of struct ethtool_eeprom before its data.
 const HEADER: usize = 16;
 /// The most bytes that are read from a module. The kernel provides at most 640 (ETH_MODULE_SFF_8636_MAX_LEN).
-const MOST: usize = 2048;
+const MOST_MODULE_BYTES: usize = 2048;
 
 impl Ethtool {
     /// The memory of the module in a port, in the kernel's order. For an SFP: the addresses A0h and A2h, 256
@@ -24,7 +24,7 @@ impl Ethtool {
         self.clear();
         self.put([INFO, 0, 0]);
         self.ask(interface)?;
-        let length = (self.word(8) as usize).min(MOST);
+        let length = (self.word(8) as usize).min(MOST_MODULE_BYTES);
         self.clear();
         // The words are the command, a number that only writers use, and the first byte.
         self.put([MEMORY, 0, 0]);

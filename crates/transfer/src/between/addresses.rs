@@ -4,7 +4,7 @@ use linerate_wire::control::Listening;
 use std::net::{IpAddr, SocketAddr};
 
 /// The most addresses that are passed to the other agent.
-const MOST: usize = 8;
+const MOST_ADDRESSES: usize = 8;
 /// Ports below this one belong to the system's services. The data uses these ports only if the user has named
 /// them.
 const FIRST_OWN: u16 = 1024;
@@ -27,7 +27,7 @@ pub fn handed_on(there: &Listening, here: &Listening, ports: Option<(u16, u16)>)
         };
         is_host && Some(candidate.port()) == port && (first..=last).contains(&candidate.port())
     };
-    there.candidates.iter().filter(is_fit).copied().take(MOST).collect()
+    there.candidates.iter().filter(is_fit).copied().take(MOST_ADDRESSES).collect()
 }
 
 #[cfg(test)]
@@ -76,6 +76,6 @@ mod tests {
     fn no_more_than_eight_are_dialled() {
         let many: Vec<String> = (1..=20).map(|last| format!("192.0.2.{last}:5000")).collect();
         let many: Vec<&str> = many.iter().map(String::as_str).collect();
-        assert_eq!(shown(&many, &[], None).len(), MOST);
+        assert_eq!(shown(&many, &[], None).len(), MOST_ADDRESSES);
     }
 }

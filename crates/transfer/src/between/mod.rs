@@ -32,7 +32,7 @@ const MAX_BACK: usize = 64 << 10;
 const TOLD: u64 = 64 << 20;
 const TOLD_EACH: u64 = 4 << 10;
 /// Bytes that are counted for each digest in addition to its path.
-const AROUND: usize = 64;
+const DIGEST_OVERHEAD: usize = 64;
 
 /// One of the two agents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -203,7 +203,7 @@ impl Shared<'_> {
             Fate::Keep => {}
         }
         let Message::Delivered(list) = message else { return Ok(None) };
-        let told: usize = list.iter().map(|told| told.path.as_bytes().len() + AROUND).sum();
+        let told: usize = list.iter().map(|told| told.path.as_bytes().len() + DIGEST_OVERHEAD).sum();
         let all = self.told.fetch_add(told as u64, Ordering::Relaxed) + told as u64;
         if all > TOLD + self.found().saturating_mul(TOLD_EACH) {
             return Err(TransferError::Breach("the far end sends more digests than there are files".into()));

@@ -16,9 +16,9 @@ pub const FIRST: u32 = 2;
 /// and to recover from a lost segment. Other tools commonly use this number on such paths.
 pub const FIRST_FAR: u32 = 8;
 /// A path counts as long if its round-trip time is at least this.
-pub const FAR: Duration = Duration::from_millis(5);
+pub const LONG_ROUND_TRIP: Duration = Duration::from_millis(5);
 /// The most streams.
-const MOST: u32 = 16;
+const MOST_STREAMS: u32 = 16;
 /// A window lasts `ROUND_TRIPS` round trips, at least `WINDOW`, at most `LONGEST_WINDOW`. This is longer than
 /// the slow start of a new stream.
 const WINDOW: Duration = Duration::from_millis(200);
@@ -28,9 +28,9 @@ const LONGEST_WINDOW: Duration = Duration::from_millis(1600);
 const GAIN: f64 = 1.08;
 /// Fewer streams are kept only if the rate stays above this factor.
 const LOSS: f64 = 0.985;
-/// The first pause after a trial that failed; each further pause is twice as long, up to `LONGEST_REST`.
-const REST: Duration = Duration::from_secs(2);
-const LONGEST_REST: Duration = Duration::from_secs(16);
+/// The first pause after a trial that failed; each further pause is twice as long, up to `MOST_TRIAL_INTERVAL`.
+const LEAST_TRIAL_INTERVAL: Duration = Duration::from_secs(2);
+const MOST_TRIAL_INTERVAL: Duration = Duration::from_secs(16);
 /// A thread that works, or waits for a processor, for this share of its time is at its limit.
 const FULL_THREAD: f64 = 0.9;
 /// Fewer threads are enough only if each would then work for at most this share of its time.
@@ -41,7 +41,7 @@ const MOST_OF_IT: f64 = 0.5;
 /// context switches.
 const BUSY: f64 = 0.8;
 /// Below this round-trip time, TCP recovers at once from a lost segment or a full window.
-const NEAR: Duration = Duration::from_millis(1);
+const SHORT_ROUND_TRIP: Duration = Duration::from_millis(1);
 /// A queue is assumed if the current round-trip time exceeds the shortest one by this share, and by at least
 /// this time.
 const QUEUED: (f64, Duration) = (0.25, Duration::from_micros(500));
@@ -131,7 +131,7 @@ impl Controller {
             last: 0.0,
             trial: None,
             rested: at,
-            rest: REST,
+            rest: LEAST_TRIAL_INTERVAL,
         }
     }
 
@@ -189,7 +189,7 @@ impl Controller {
                 self.give_up(now, Advice::Add(count))
             }
             trial => {
-                self.rest = if trial.is_some() { REST } else { self.rest };
+                self.rest = if trial.is_some() { LEAST_TRIAL_INTERVAL } else { self.rest };
                 self.consider(window, now)
             }
         }
@@ -197,7 +197,7 @@ impl Controller {
 
     fn give_up(&mut self, now: Instant, back: Advice) -> Advice {
         self.rested = now + self.rest;
-        self.rest = (self.rest * 2).min(LONGEST_REST);
+        self.rest = (self.rest * 2).min(MOST_TRIAL_INTERVAL);
         back
     }
 
@@ -210,7 +210,7 @@ impl Controller {
         if now < self.rested || limit == Limit::Path && grows {
             return Advice::Keep;
         }
-        let more = self.streams.min(MOST - self.streams.min(MOST));
+        let more = self.streams.min(MOST_STREAMS - self.streams.min(MOST_STREAMS));
         let advice = match limit {
             Limit::FullPath
                 if windows + 1 >= SURELY_FULL
@@ -323,7 +323,7 @@ impl Window {
             Limit::FullPath
         } else if ends.into_iter().any(EndWindow::is_storage_bound) {
             Limit::Storage
-        } else if self.shortest >= NEAR {
+        } else if self.shortest >= SHORT_ROUND_TRIP {
             Limit::Path
         } else {
             Limit::Other
@@ -334,7 +334,7 @@ impl Window {
     /// threads of both ends are idle for much of their time.
     fn is_too_many(&self, streams: u32) -> bool {
         let work = f64::from(streams) * self.sender.threads.max(self.receiver.threads);
-        self.shortest < FAR && work <= SPARE_THREAD * f64::from(streams - 1)
+        self.shortest < LONG_ROUND_TRIP && work <= SPARE_THREAD * f64::from(streams - 1)
     }
 }
 

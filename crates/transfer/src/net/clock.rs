@@ -16,7 +16,7 @@ use crate::net::spent::Spent;
 
 /// How often a worker asks the kernel for its thread's times and its connection's counters. Each query takes
 /// a few microseconds.
-const LOOK: Duration = Duration::from_millis(100);
+const QUERY_INTERVAL: Duration = Duration::from_millis(100);
 /// If a stream's rate is held, the time between two frames counts as held only if it is at most this long.
 const PUNCTUAL: Duration = Duration::from_millis(10);
 /// How often an end reads the processor times of its host.
@@ -181,7 +181,7 @@ impl Clock {
     /// Adds the clock's values to `counters` as [`Clock::flush`] does, and periodically also the kernel's
     /// values for the thread and its connection.
     pub fn flush_with(&mut self, counters: &Counters, tcp: impl FnOnce() -> Option<TcpInfo>) {
-        if self.last - self.looked >= LOOK {
+        if self.last - self.looked >= QUERY_INTERVAL {
             self.look(tcp());
         }
         self.flush(counters);

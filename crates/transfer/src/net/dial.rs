@@ -125,7 +125,7 @@ mod tests {
     use std::net::TcpListener;
 
     const COOKIE: Cookie = [7; 16];
-    const PATIENCE: Duration = Duration::from_millis(1600);
+    const DIAL_TIMEOUT: Duration = Duration::from_millis(1600);
 
     /// A listener that accepts connections in the kernel but never sends anything.
     fn silent() -> (TcpListener, SocketAddr) {
@@ -145,10 +145,10 @@ mod tests {
         let silent: Vec<_> = (0..8).map(|_| silent()).collect();
         let addresses: Vec<_> = silent.iter().map(|(_, address)| *address).collect();
         let begun = Instant::now();
-        let failed = dial_any(&addresses, &COOKIE, &links().0, PATIENCE, &AtomicBool::new(false));
+        let failed = dial_any(&addresses, &COOKIE, &links().0, DIAL_TIMEOUT, &AtomicBool::new(false));
         assert_eq!(failed.err().flatten().unwrap().0, addresses[7], "all of them were tried");
-        assert!(begun.elapsed() >= PATIENCE / 2, "{:?}", begun.elapsed());
-        assert!(begun.elapsed() < PATIENCE + Duration::from_millis(400), "{:?}", begun.elapsed());
+        assert!(begun.elapsed() >= DIAL_TIMEOUT / 2, "{:?}", begun.elapsed());
+        assert!(begun.elapsed() < DIAL_TIMEOUT + Duration::from_millis(400), "{:?}", begun.elapsed());
     }
 
     #[test]
@@ -160,7 +160,7 @@ mod tests {
         let (sender, streams) = unbounded();
         let _listener = Listener::start(socket, COOKIE, accepting, sender).unwrap();
         let addresses: Vec<_> = silent.iter().map(|(_, address)| *address).chain([good]).collect();
-        let found = dial_any(&addresses, &COOKIE, &dialer, 2 * PATIENCE, &AtomicBool::new(false));
+        let found = dial_any(&addresses, &COOKIE, &dialer, 2 * DIAL_TIMEOUT, &AtomicBool::new(false));
         assert_eq!(found.ok().unwrap().0, good);
         assert!(streams.recv_timeout(Duration::from_secs(2)).is_ok());
     }
@@ -169,8 +169,8 @@ mod tests {
     fn an_interruption_ends_the_search() {
         let (_listener, address) = silent();
         let begun = Instant::now();
-        assert!(dial_any(&[address], &COOKIE, &links().0, PATIENCE, &AtomicBool::new(true)).is_err());
-        assert!(begun.elapsed() < PATIENCE / 2);
+        assert!(dial_any(&[address], &COOKIE, &links().0, DIAL_TIMEOUT, &AtomicBool::new(true)).is_err());
+        assert!(begun.elapsed() < DIAL_TIMEOUT / 2);
     }
 
     #[test]

@@ -23,7 +23,7 @@ use crate::tree::stamp::ctime;
 
 /// How long to wait until an earlier run of the command ends, since that run may not yet have noticed that
 /// its other end is gone.
-const PATIENCE: Duration = Duration::from_secs(60);
+const EARLIER_RUN_TIMEOUT: Duration = Duration::from_secs(60);
 /// How often the written data of large files is synced to stable storage, so that little is lost if the host
 /// fails.
 const SETTLE: Duration = Duration::from_secs(5);
@@ -75,7 +75,7 @@ impl Resume {
                     return Ok(Self { journal, past: None });
                 }
                 Found::Past(journal, past) => return Ok(Self { journal, past: Some(past) }),
-                Found::Busy if begun.elapsed() > PATIENCE => return Err(busy(landing)),
+                Found::Busy if begun.elapsed() > EARLIER_RUN_TIMEOUT => return Err(busy(landing)),
                 Found::Busy => session.stand_by()?,
             }
         }

@@ -38,7 +38,7 @@ use scan::ScanLog;
 const AHEAD: u64 = 24 << 20;
 /// How much time the others may lose by waiting for one transfer: at least this time and the time in which
 /// all together send half of `AHEAD`, plus a share (`SHARE`) of the time since the beginning.
-const PATIENCE: Duration = Duration::from_millis(300);
+const LEAST_WAIT: Duration = Duration::from_millis(300);
 const SHARE: f64 = 0.03;
 /// A wait that loses no time gives a credit for later waits, of at most this time.
 const CREDIT: Duration = Duration::from_millis(100);
@@ -196,11 +196,11 @@ impl FanReading {
 
     /// How much time may be lost for one transfer, if all together send `together` bytes a second.
     fn patience(&self, together: f64) -> f64 {
-        let least = PATIENCE.as_secs_f64().max(AHEAD as f64 / 2.0 / together.max(1.0));
+        let least = LEAST_WAIT.as_secs_f64().max(AHEAD as f64 / 2.0 / together.max(1.0));
         // Before a transfer has to wait, all of them send the bytes that one may be ahead. Only a part of
         // that time may be lost.
         let elapsed = self.elapsed().as_secs_f64();
-        least.min(PATIENCE.as_secs_f64().max(elapsed / 4.0)) + SHARE * elapsed
+        least.min(LEAST_WAIT.as_secs_f64().max(elapsed / 4.0)) + SHARE * elapsed
     }
 
     /// Assigns the time lost by a wait that started at `begun` to the transfers that hold back the waiting
@@ -228,7 +228,8 @@ impl FanReading {
         let others = self.members.iter().filter(|other| !other.is_alone.load(Ordering::Acquire));
         let first = others.map(FanPlace::bytes).max();
         let is_near = first.is_some_and(|first| first <= place.bytes().saturating_add(AHEAD));
-        if is_near && lock(&place.waits).cost < PATIENCE.as_secs_f64() + SHARE * self.elapsed().as_secs_f64()
+        if is_near
+            && lock(&place.waits).cost < LEAST_WAIT.as_secs_f64() + SHARE * self.elapsed().as_secs_f64()
         {
             place.was_left_behind.store(false, Ordering::Relaxed);
             place.is_alone.store(false, Ordering::Release);

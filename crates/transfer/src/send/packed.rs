@@ -13,7 +13,7 @@ use crate::send::work::{InHand, Work};
 use crate::send::worker::SendWorker;
 
 /// How long compressed bytes may wait for more bytes, if nothing else is sent.
-const PATIENCE: Duration = Duration::from_millis(20);
+const FLUSH_TIMEOUT: Duration = Duration::from_millis(20);
 
 impl<'a> SendWorker<'a> {
     /// The next unit of work. While the worker waits for it, no bytes wait in the compressor.
@@ -21,7 +21,7 @@ impl<'a> SendWorker<'a> {
         if !self.is_packing() {
             return Ok(work.take());
         }
-        let soon = work.take_within(PATIENCE);
+        let soon = work.take_within(FLUSH_TIMEOUT);
         if soon.is_some() {
             return Ok(soon);
         }

@@ -13,7 +13,7 @@ use crate::tree::blocks::{BlockHash, Rolling};
 const PIECE: usize = 64 << 10;
 /// The most digests that are computed without a match when a block is searched across the boundary between
 /// two parts.
-const PATIENCE: usize = 64;
+const MOST_MISSES: usize = 64;
 
 /// The blocks of an older version, with an index by their sums.
 #[derive(Debug)]
@@ -113,7 +113,7 @@ impl BlockTable {
         if around.len() != 2 * block || is_block(&around[..block]) || is_block(&around[block..]) {
             return None;
         }
-        let (mut sum, mut patience) = (Rolling::of(&around[..block]), PATIENCE);
+        let (mut sum, mut patience) = (Rolling::of(&around[..block]), MOST_MISSES);
         for at in 1..block {
             sum = sum.roll(around[at - 1], around[at + block - 1], self.power);
             match self.look(sum, &around[at..at + block], Hints::default()) {

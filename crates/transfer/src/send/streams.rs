@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use crate::base::lock::lock;
 use crate::base::problem::TransferError;
-use crate::net::auto::{Advice, Controller, FAR, FIRST, FIRST_FAR, Glance};
+use crate::net::auto::{Advice, Controller, FIRST, FIRST_FAR, Glance, LONG_ROUND_TRIP};
 use crate::net::clock::Counters;
 use crate::net::pace::Pace;
 use crate::net::session::{MAX_STREAMS, Session};
@@ -61,7 +61,7 @@ impl Streams {
     /// If the other end is gone.
     pub fn meet(&mut self, session: &Session, stream: &Stream) -> Result<(), TransferError> {
         let round_trip = stream.tcp_info().map_or(0, |tcp| tcp.min_rtt_us);
-        let is_far = Duration::from_micros(round_trip.into()) >= FAR;
+        let is_far = Duration::from_micros(round_trip.into()) >= LONG_ROUND_TRIP;
         let is_first = self.auto.as_ref().is_some_and(|controller| controller.streams() == self.first);
         self.widen(session, if is_first && is_far { FIRST_FAR } else { 0 })
     }

@@ -10,7 +10,8 @@ use std::time::{Duration, Instant};
 use rustix::fs::{FlockOperation, flock};
 
 use super::{
-    FORM, JournalHead, MOST, PlannedStep, Stamped, TreatmentEvent, TreatmentJournal, TreatmentStanding, line,
+    FORM, JournalHead, MOST_JOURNAL_BYTES, PlannedStep, Stamped, TreatmentEvent, TreatmentJournal,
+    TreatmentStanding, line,
 };
 use crate::Controls;
 use crate::course::outstanding;
@@ -266,7 +267,7 @@ fn is_id(name: &str) -> bool {
 fn is_taken_back(path: &Path) -> bool {
     let mut text = Vec::new();
     // Nothing is known about a file that can't be read.
-    let _ = File::open(path).and_then(|file| file.take(MOST).read_to_end(&mut text));
+    let _ = File::open(path).and_then(|file| file.take(MOST_JOURNAL_BYTES).read_to_end(&mut text));
     let lines = text.split(|byte| *byte == b'\n');
     let events: Vec<Stamped> = lines.filter_map(|line| serde_json::from_slice(line).ok()).collect();
     let mut left = BTreeSet::new();

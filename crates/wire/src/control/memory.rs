@@ -10,7 +10,7 @@ use crate::filter::Rule;
 use crate::path::RelPath;
 
 /// The bytes that a memory allocation takes in addition to its contents.
-const AROUND: usize = 16;
+const ALLOCATION_OVERHEAD: usize = 16;
 
 impl Message {
     /// The approximate number of bytes that the message takes in memory; rather too high than too low.
@@ -46,16 +46,16 @@ impl Message {
                 let asked = partner
                     .asked
                     .as_ref()
-                    .map_or(0, |asked| all(&asked.sources, |source| source.len() + AROUND));
+                    .map_or(0, |asked| all(&asked.sources, |source| source.len() + ALLOCATION_OVERHEAD));
                 partner.public_key.len() + asked
             }
             Self::Delivered(list) => all(list, delivery),
             Self::Tally(tally) => tally.cipher.as_ref().map_or(0, String::len),
             Self::Link(link) => link.previous.len(),
-            Self::Next(list) => {
-                all(list, |next| next.public_key.len() + size_of_val(&next.candidates[..]) + 2 * AROUND)
-            }
-            Self::AskFacts(paths) => all(paths, |path| path.len() + AROUND),
+            Self::Next(list) => all(list, |next| {
+                next.public_key.len() + size_of_val(&next.candidates[..]) + 2 * ALLOCATION_OVERHEAD
+            }),
+            Self::AskFacts(paths) => all(paths, |path| path.len() + ALLOCATION_OVERHEAD),
             Self::StartSampling(asked) => sampling(asked),
             // These messages own no memory on the heap.
             Self::UseTunnel
@@ -86,7 +86,7 @@ fn job(job: &Job) -> usize {
     match job {
         Job::Receive { destination, options } => destination.len() + held(options),
         Job::Send { sources, options } | Job::List { sources, options } => {
-            all(sources, |source| source.len() + AROUND) + held(options)
+            all(sources, |source| source.len() + ALLOCATION_OVERHEAD) + held(options)
         }
         Job::Discard { options } => held(options),
         Job::Clean { destination: path, .. } | Job::Digests { path, .. } => path.len(),
@@ -100,16 +100,20 @@ fn listening(found: &Listening) -> usize {
 }
 
 fn sampling(asked: &Sampling) -> usize {
-    size_of_val(&asked.processes[..]) + all(&asked.names, |name| name.len() + AROUND)
+    size_of_val(&asked.processes[..]) + all(&asked.names, |name| name.len() + ALLOCATION_OVERHEAD)
 }
 
 fn held(options: &Options) -> usize {
     let details = &options.details;
     let Placing { temporary, partial, .. } = &details.placing;
-    let directories: usize = [temporary, partial].into_iter().flatten().map(|path| path.len() + AROUND).sum();
+    let directories: usize =
+        [temporary, partial].into_iter().flatten().map(|path| path.len() + ALLOCATION_OVERHEAD).sum();
     size_of_val(&**details)
         + directories
-        + details.charsets.as_ref().map_or(0, |sets| sets.from.len() + sets.to.len() + 2 * AROUND)
+        + details
+            .charsets
+            .as_ref()
+            .map_or(0, |sets| sets.from.len() + sets.to.len() + 2 * ALLOCATION_OVERHEAD)
         + rules(options)
         + all(&details.users, identity)
         + all(&details.groups, identity)
@@ -118,22 +122,24 @@ fn held(options: &Options) -> usize {
 fn identity(rule: &IdentityRule) -> usize {
     let from = match &rule.from {
         IdentityFrom::Numbers(..) => 0,
-        IdentityFrom::Name(name) | IdentityFrom::Pattern(name) => name.len() + AROUND,
+        IdentityFrom::Name(name) | IdentityFrom::Pattern(name) => name.len() + ALLOCATION_OVERHEAD,
     };
-    from + rule.to.len() + AROUND
+    from + rule.to.len() + ALLOCATION_OVERHEAD
 }
 
 fn rules(options: &Options) -> usize {
     let skipped = options.compression.skip.as_deref().unwrap_or_default();
-    all(skipped, |suffix| suffix.len() + AROUND)
+    all(skipped, |suffix| suffix.len() + ALLOCATION_OVERHEAD)
         + all(options.filter.as_slice(), |rule| match rule {
-            Rule::Pattern(rule) => rule.pattern.len() + AROUND,
-            Rule::Merge(merge) => merge.name.len() + merge.above.as_ref().map_or(0, Vec::len) + 2 * AROUND,
+            Rule::Pattern(rule) => rule.pattern.len() + ALLOCATION_OVERHEAD,
+            Rule::Merge(merge) => {
+                merge.name.len() + merge.above.as_ref().map_or(0, Vec::len) + 2 * ALLOCATION_OVERHEAD
+            }
         })
 }
 
 fn path(path: &RelPath) -> usize {
-    path.as_bytes().len() + AROUND
+    path.as_bytes().len() + ALLOCATION_OVERHEAD
 }
 
 fn delivery(told: &Delivery) -> usize {
@@ -143,7 +149,7 @@ fn delivery(told: &Delivery) -> usize {
 
 fn link(link: Option<&Link>) -> usize {
     match link {
-        Some(Link::Target(target)) => target.len() + AROUND,
+        Some(Link::Target(target)) => target.len() + ALLOCATION_OVERHEAD,
         Some(Link::SameAs(name)) => path(name),
         None => 0,
     }
@@ -164,7 +170,7 @@ fn want(want: &Want) -> usize {
 
 fn entry(entry: &Entry) -> usize {
     let kind = match &entry.kind {
-        Kind::Symlink { target } => target.len() + AROUND,
+        Kind::Symlink { target } => target.len() + ALLOCATION_OVERHEAD,
         Kind::HardLink { path: first, .. } => path(first),
         _ => 0,
     };
@@ -173,13 +179,13 @@ fn entry(entry: &Entry) -> usize {
 
 fn extra(extra: &Extra) -> usize {
     let owner = extra.owner.as_ref().map_or(0, |owner| owner.user.len() + owner.group.len());
-    let xattrs = all(&extra.xattrs, |(name, value)| name.len() + value.len() + 2 * AROUND);
+    let xattrs = all(&extra.xattrs, |(name, value)| name.len() + value.len() + 2 * ALLOCATION_OVERHEAD);
     size_of::<Extra>() + owner + xattrs + all(&extra.acl, acl) + all(&extra.default_acl, acl)
 }
 
 fn acl(line: &AclEntry) -> usize {
     match &line.tag {
-        AclTag::User(_, name) | AclTag::Group(_, name) => name.len() + AROUND,
+        AclTag::User(_, name) | AclTag::Group(_, name) => name.len() + ALLOCATION_OVERHEAD,
         AclTag::UserObj | AclTag::GroupObj | AclTag::Mask | AclTag::Other => 0,
     }
 }

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::process::{Child, ExitStatus, Stdio};
 use std::time::Duration;
 
-use super::{ChaosRound, PATIENCE};
+use super::{ChaosRound, RUN_TIMEOUT};
 use crate::chaos::bed::ChaosBed;
 use crate::chaos::blow::{BlowKind, carried};
 use crate::chaos::ground::Ground;
@@ -118,7 +118,7 @@ impl<'a> RunningRound<'a> {
                 | BlowKind::FullDisk
                 | BlowKind::Reset
         );
-        let patience = if lasts { PATIENCE } else { self.patience() };
+        let patience = if lasts { RUN_TIMEOUT } else { self.patience() };
         if !self.wait_for(patience) {
             let line = format!("it is still there {patience:?} after {}: {}", kind.name(), self.said());
             self.wrong.push(line);
@@ -128,7 +128,7 @@ impl<'a> RunningRound<'a> {
     /// The time to wait: twice the timeout, and for each further try the time for an old far end.
     fn patience(&self) -> Duration {
         if self.round.options.iter().any(|option| option.starts_with("--retry")) {
-            return PATIENCE + Duration::from_secs(60);
+            return RUN_TIMEOUT + Duration::from_secs(60);
         }
         Duration::from_secs(2 * self.round.timeout + 4)
     }

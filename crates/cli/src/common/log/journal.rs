@@ -12,9 +12,9 @@ use std::time::Duration;
 const SOCKET: &str = "/run/systemd/journal/socket";
 /// The most bytes of a field's value: more than a path has, but few enough that several such values fit into
 /// a datagram.
-const MOST: usize = 16 << 10;
+const MOST_VALUE_BYTES: usize = 16 << 10;
 /// How long to try to send an entry. Then the entry is given up.
-const PATIENCE: Duration = Duration::from_secs(1);
+const SEND_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The name of a field, and its value.
 pub type JournalField<'a> = (&'a str, &'a str);
@@ -36,7 +36,7 @@ impl JournalSocket {
             return None;
         }
         let socket = UnixDatagram::unbound().ok()?;
-        socket.set_write_timeout(Some(PATIENCE)).ok()?;
+        socket.set_write_timeout(Some(SEND_TIMEOUT)).ok()?;
         Some(Self { socket, has_stdout: is_stream(&stream, io::stdout()) })
     }
 
@@ -54,7 +54,7 @@ fn is_stream(stream: &str, file: impl AsFd) -> bool {
 
 /// Appends a field to a datagram. If the value contains newlines, its length is written before it.
 fn put(datagram: &mut Vec<u8>, (name, value): JournalField<'_>) {
-    let value = &value[..value.floor_char_boundary(MOST)];
+    let value = &value[..value.floor_char_boundary(MOST_VALUE_BYTES)];
     datagram.extend_from_slice(name.as_bytes());
     if value.contains('\n') {
         datagram.push(b'\n');
@@ -77,8 +77,8 @@ mod tests {
         put(&mut datagram, ("X", "two\nPRIORITY=0"));
         assert_eq!(datagram, b"MESSAGE=a=b\nX\n\x0e\0\0\0\0\0\0\0two\nPRIORITY=0\n");
         datagram.clear();
-        put(&mut datagram, ("X", &"\u{e9}".repeat(MOST)));
-        assert_eq!(datagram.len(), MOST + 3);
+        put(&mut datagram, ("X", &"\u{e9}".repeat(MOST_VALUE_BYTES)));
+        assert_eq!(datagram.len(), MOST_VALUE_BYTES + 3);
     }
 
     #[test]

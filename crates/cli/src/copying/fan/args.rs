@@ -12,7 +12,7 @@ use crate::common::spec::{Spec, check_destination, check_places, listed};
 use crate::copying::task::Task;
 
 /// The most destinations, and so the most logins at the same time.
-const MOST: usize = 64;
+const MOST_DESTINATIONS: usize = 64;
 
 /// Options of commands that copy to several hosts.
 #[derive(Debug, Args)]
@@ -234,8 +234,9 @@ fn check_destinations(to: &[OsString]) -> Result<(), Failure> {
         };
         return Err(Failure::usage(message));
     }
-    if to.len() > MOST {
-        let message = format!("{} destinations are too many: copy to at most {MOST} at a time", to.len());
+    if to.len() > MOST_DESTINATIONS {
+        let message =
+            format!("{} destinations are too many: copy to at most {MOST_DESTINATIONS} at a time", to.len());
         return Err(Failure::usage(message));
     }
     Ok(())

@@ -17,7 +17,7 @@ use super::args::HandingOn;
 /// host's link once more.
 const GATHERING: Duration = Duration::from_secs(10);
 /// The interval at which a waiting copy checks whether the user has interrupted.
-const LOOK: Duration = Duration::from_millis(200);
+const CHECK_INTERVAL: Duration = Duration::from_millis(200);
 
 /// The list of copies that may form a chain or tree.
 pub struct ChainRoll {
@@ -109,7 +109,8 @@ impl ChainRoll {
                 self.changed.notify_all();
                 return Some(found);
             }
-            state = self.changed.wait_timeout(state, LOOK).unwrap_or_else(PoisonError::into_inner).0;
+            state =
+                self.changed.wait_timeout(state, CHECK_INTERVAL).unwrap_or_else(PoisonError::into_inner).0;
         }
     }
 

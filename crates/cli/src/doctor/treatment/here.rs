@@ -30,11 +30,11 @@ use crate::exit::Code;
 use crate::facts::HERE;
 
 /// The time that another run may take to change settings.
-pub const PATIENCE: Duration = Duration::from_secs(20);
+pub const LOCK_TIMEOUT: Duration = Duration::from_secs(20);
 /// The time in which an undo timer sees a confirmation; usually it needs a tenth of a second.
-const SEEN: Duration = Duration::from_secs(10);
+const CONFIRMATION_TIMEOUT: Duration = Duration::from_secs(10);
 /// The most bytes of a plan.
-const MOST: u64 = 4 << 20;
+const MOST_PLAN_BYTES: u64 = 4 << 20;
 
 /// The plan: the changes that would be made.
 pub fn plan(args: &DoctorArgs) -> Result<PlanReport, Failure> {
@@ -65,9 +65,9 @@ pub fn read(file: &Path, host: &OsStr) -> Result<PlanReport, Failure> {
     let name = file.display();
     let mut text = Vec::new();
     let got = if file == Path::new("-") {
-        io::stdin().take(MOST).read_to_end(&mut text)
+        io::stdin().take(MOST_PLAN_BYTES).read_to_end(&mut text)
     } else {
-        File::open(file).and_then(|file| file.take(MOST).read_to_end(&mut text))
+        File::open(file).and_then(|file| file.take(MOST_PLAN_BYTES).read_to_end(&mut text))
     };
     got.map_err(|error| Failure::failed(format!("reading the plan {name}: {error}")))?;
     let plan: Result<PlanReport, _> = serde_json::from_slice(&text);
@@ -121,7 +121,7 @@ fn applied_steps(
     plan: &PlanReport,
 ) -> Result<(TreatmentJournal, Vec<StepFate>), Failure> {
     let shelf = Shelf::open(&wanted.state).map_err(Failure::failed)?;
-    let _lock = shelf.lock(PATIENCE).map_err(|why| Failure(why, Code::Busy))?;
+    let _lock = shelf.lock(LOCK_TIMEOUT).map_err(|why| Failure(why, Code::Busy))?;
     let (journals, unread) = shelf.all();
     if let Some(open) = journals.iter().find(|journal| journal.is_open() && is_here(journal)) {
         let message = format!(
@@ -198,7 +198,7 @@ fn step_report((step, fate): (linerate_treat::journal::PlannedStep, StepFate)) -
 pub fn confirm(wanted: &TreatmentArgs, id: &str) -> Result<Code, Failure> {
     needs_root()?;
     let shelf = Shelf::having(&wanted.state, id).map_err(Failure::failed)?;
-    let lock = shelf.lock(PATIENCE).map_err(|why| Failure(why, Code::Busy))?;
+    let lock = shelf.lock(LOCK_TIMEOUT).map_err(|why| Failure(why, Code::Busy))?;
     let mut journal = journal_of(&shelf, id)?;
     let refused = |why: String| Err(Failure::failed(format!("{id} can't be confirmed: {why}")));
     match journal.standing() {
@@ -240,7 +240,7 @@ pub fn confirm(wanted: &TreatmentArgs, id: &str) -> Result<Code, Failure> {
 
 /// Waits until the undo timer has seen the confirmation: before, it may still undo the changes.
 fn await_switch(shelf: &Shelf, id: &str) -> Result<(), Failure> {
-    let until = Instant::now() + SEEN;
+    let until = Instant::now() + CONFIRMATION_TIMEOUT;
     while let Some(pid) = dead_mans_switch::running(id) {
         if Instant::now() > until {
             let message = format!(
@@ -266,7 +266,7 @@ pub fn persist(wanted: &TreatmentArgs, id: &str) -> Result<PersistReport, Failur
         return Err(Failure::failed(message.into()));
     }
     let shelf = Shelf::having(&wanted.state, id).map_err(Failure::failed)?;
-    let _lock = shelf.lock(PATIENCE).map_err(|why| Failure(why, Code::Busy))?;
+    let _lock = shelf.lock(LOCK_TIMEOUT).map_err(|why| Failure(why, Code::Busy))?;
     let mut journal = journal_of(&shelf, id)?;
     if journal.standing() != TreatmentStanding::Confirmed {
         return Err(Failure::failed(format!(
@@ -303,7 +303,7 @@ pub fn persist(wanted: &TreatmentArgs, id: &str) -> Result<PersistReport, Failur
 pub fn undo(wanted: &TreatmentArgs, id: &str) -> Result<UndoReport, Failure> {
     needs_root()?;
     let shelf = Shelf::having(&wanted.state, id).map_err(Failure::failed)?;
-    let _lock = shelf.lock(PATIENCE).map_err(|why| Failure(why, Code::Busy))?;
+    let _lock = shelf.lock(LOCK_TIMEOUT).map_err(|why| Failure(why, Code::Busy))?;
     let mut journal = journal_of(&shelf, id)?;
     tell_damage(&journal);
     let system = System::below(&wanted.system);

@@ -27,8 +27,8 @@ use crate::facts::HERE;
 use crate::say::json;
 
 /// The least and the most seconds for a confirmation.
-const LEAST: u64 = 1;
-const MOST: u64 = 86_400;
+const LEAST_CONFIRM_SECONDS: u64 = 1;
+const MOST_CONFIRM_SECONDS: u64 = 86_400;
 
 /// The arguments about changes.
 #[derive(Clone, Debug, Args)]
@@ -65,7 +65,7 @@ pub struct TreatmentArgs {
     pub each: bool,
     /// Seconds until unconfirmed changes are undone
     #[arg(long, value_name = "SECONDS", requires = "apply", default_value_t = 60,
-          value_parser = clap::value_parser!(u64).range(LEAST..=MOST))]
+          value_parser = clap::value_parser!(u64).range(LEAST_CONFIRM_SECONDS..=MOST_CONFIRM_SECONDS))]
     pub confirm_within: u64,
     /// From a new login: keep the changes of ID until a restart
     #[arg(long, value_name = "ID", value_parser = NonEmptyStringValueParser::new(), conflicts_with_all = ["apply", "path", "root", "list", "fail_on", "metrics"])]

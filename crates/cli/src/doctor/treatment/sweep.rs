@@ -6,7 +6,7 @@ use linerate_treat::journal::{Shelf, TreatmentJournal, TreatmentStanding};
 use linerate_treat::keep::System;
 use linerate_treat::surroundings::uptime;
 
-use super::here::{PATIENCE, is_here, tell_damage, tell_others};
+use super::here::{LOCK_TIMEOUT, is_here, tell_damage, tell_others};
 use super::{TreatmentArgs, show};
 
 /// Milliseconds after an undo timer's deadline before another run undoes the changes in its place.
@@ -35,7 +35,7 @@ fn is_past(journal: &TreatmentJournal) -> bool {
 }
 
 fn sweep_one(wanted: &TreatmentArgs, shelf: &Shelf, id: &str) -> Result<(), String> {
-    let _lock = shelf.lock(PATIENCE)?;
+    let _lock = shelf.lock(LOCK_TIMEOUT)?;
     let mut journal = shelf.journal(id)?;
     System::below(&wanted.system).recall(&mut journal)?;
     if is_past(&journal) {

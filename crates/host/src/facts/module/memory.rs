@@ -5,7 +5,7 @@ use std::ops::Range;
 use crate::facts::Fact;
 
 /// The most bytes of a module's memory that are kept; the kernel returns 640.
-const MOST: usize = 2048;
+const MOST_MODULE_BYTES: usize = 2048;
 /// The number of bytes on each line of the text.
 const LINE: usize = 16;
 
@@ -30,7 +30,7 @@ impl ModuleMemory {
             for (at, pair) in digits.trim().as_bytes().chunks(2).enumerate().take(LINE) {
                 let place = offset.saturating_add(at);
                 let value = std::str::from_utf8(pair).ok().and_then(|pair| u8::from_str_radix(pair, 16).ok());
-                if place < MOST && pair.len() == 2 {
+                if place < MOST_MODULE_BYTES && pair.len() == 2 {
                     bytes.resize(bytes.len().max(place + 1), None);
                     bytes[place] = value;
                 }

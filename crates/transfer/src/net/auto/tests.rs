@@ -99,7 +99,7 @@ fn a_long_path_that_is_not_full_gets_more_whoever_else_uses_the_processors() {
             busy,
             ..NOTHING
         });
-        assert_eq!(*numbers.last().unwrap(), MOST, "{numbers:?}");
+        assert_eq!(*numbers.last().unwrap(), MOST_STREAMS, "{numbers:?}");
     }
 }
 
@@ -176,7 +176,7 @@ fn a_trial_ends_where_the_number_of_streams_is_replaced() {
                 (sender.host_time + 200_000_000, sender.host_busy + 20_000_000);
             let at = begun + Duration::from_millis(now * 100);
             controller.advise(Glance { at, sender, receiver: sender, is_held: false });
-            assert!((1..=MOST).contains(&controller.streams()), "begun at {tick}, at {now}");
+            assert!((1..=MOST_STREAMS).contains(&controller.streams()), "begun at {tick}, at {now}");
         }
     }
 }

@@ -14,7 +14,7 @@ use super::arrivals::Arrivals;
 use super::relay::{ChainRelay, Passing, Stillness, TakenPart};
 
 /// The interval at which a waiting thread checks whether a host has been lost.
-const LOOK: Duration = Duration::from_millis(100);
+const CHECK_INTERVAL: Duration = Duration::from_millis(100);
 
 /// The forwarding of one stream to all next hosts.
 pub struct Forwarding {
@@ -91,7 +91,7 @@ fn wait_for_room<'a>(queues: impl Iterator<Item = &'a NextQueue>) {
     for queue in queues {
         select.send(&queue.parts);
     }
-    let _ = select.ready_timeout(LOOK);
+    let _ = select.ready_timeout(CHECK_INTERVAL);
 }
 
 /// Waits until all parts were forwarded to each next host, or the host is lost.
@@ -105,7 +105,7 @@ pub fn drain(relays: &[Arc<ChainRelay>]) {
         if open.is_empty() {
             return;
         }
-        thread::sleep(LOOK / 10);
+        thread::sleep(CHECK_INTERVAL / 10);
     }
 }
 

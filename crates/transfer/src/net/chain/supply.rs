@@ -20,11 +20,11 @@ const SENDING: Duration = Duration::from_secs(3);
 const ON_THEIR_WAY: u64 = 64 * MAX_SEALED as u64;
 /// The overhead of TLS and frames, which the source counts and this host doesn't, is less than this fraction
 /// (1/64) of the bytes that the source has sent.
-const AROUND: u64 = 64;
+const OVERHEAD_DIVISOR: u64 = 64;
 /// After the source has sent everything, the rest must arrive with at least this share of the source's rate.
 /// In a chain of honest hosts the source sends no faster than the slowest host accepts data, so the rest
 /// arrives at about the source's rate.
-const LEAST: f64 = 0.125;
+const LEAST_RATE_SHARE: f64 = 0.125;
 
 /// Watches the data that comes from the host before this one.
 pub struct Supply {
@@ -81,7 +81,7 @@ impl Supply {
     /// True if the source is sending, and many of the bytes that it has sent haven't arrived.
     fn is_behind(&self, now: Instant) -> bool {
         let (sent, last) = self.sent;
-        let much = ON_THEIR_WAY + sent / AROUND;
+        let much = ON_THEIR_WAY + sent / OVERHEAD_DIVISOR;
         now.saturating_duration_since(last) < SENDING && sent.saturating_sub(self.accepted) > much
     }
 
@@ -94,7 +94,7 @@ impl Supply {
         let rate = source.wire as f64 / Duration::from_nanos(source.span).as_secs_f64();
         let came = self.accepted.saturating_sub(*before) as f64 / time.as_secs_f64();
         (*before, *time) = (self.accepted, Duration::ZERO);
-        if came >= LEAST * rate {
+        if came >= LEAST_RATE_SHARE * rate {
             return Ok(());
         }
         let seconds = self.patience.as_secs();
@@ -113,7 +113,7 @@ mod tests {
 
     const MIB: u64 = 1 << 20;
     /// The patience with the second of two hosts, in seconds.
-    const PATIENCE: u64 = 14;
+    const SECOND_HOST_TIMEOUT: u64 = 14;
 
     /// The second of two hosts, to which parts come from the source.
     struct Bed {
@@ -179,12 +179,12 @@ mod tests {
     fn a_host_that_passes_nothing_on_while_the_source_sends_is_noticed() {
         let mut bed = Bed::new();
         bed.comes(1);
-        for second in 1..=PATIENCE {
+        for second in 1..=SECOND_HOST_TIMEOUT {
             bed.sent.wire = 20 * MIB * second;
             assert_eq!(bed.look(false, second), Ok(()), "{second}");
         }
         bed.sent.wire += MIB;
-        let second = PATIENCE + 1;
+        let second = SECOND_HOST_TIMEOUT + 1;
         let why = (0..3).find_map(|more| bed.look(false, second + more).err()).unwrap();
         assert!(why.contains("the previous host has sent nothing for 14 s"), "{why}");
     }
@@ -206,8 +206,8 @@ mod tests {
         let mut bed = Bed::new();
         let host = bed.host.clone();
         host.busy(|| assert!(bed.looks_good(true, 0..100)));
-        assert!(bed.looks_good(true, 100..100 + PATIENCE));
-        assert!(bed.look(true, 101 + PATIENCE).is_err());
+        assert!(bed.looks_good(true, 100..100 + SECOND_HOST_TIMEOUT));
+        assert!(bed.look(true, 101 + SECOND_HOST_TIMEOUT).is_err());
     }
 
     #[test]
@@ -215,11 +215,11 @@ mod tests {
         let mut bed = Bed::new();
         // The source's rate is 10 MiB per second.
         bed.sent = Stages { wire: 1000 * MIB, span: 100_000_000_000, ..Stages::default() };
-        for second in 0..3 * PATIENCE {
+        for second in 0..3 * SECOND_HOST_TIMEOUT {
             bed.comes(2);
             assert_eq!(bed.look(true, second), Ok(()));
         }
-        let slow = (3 * PATIENCE..6 * PATIENCE).find_map(|second| {
+        let slow = (3 * SECOND_HOST_TIMEOUT..6 * SECOND_HOST_TIMEOUT).find_map(|second| {
             bed.comes(1);
             bed.look(true, second).err()
         });

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 /// More reports than this in less than [`SPELL`] are a flood. When a stopped end continues, up to a tenth of
 /// this number may wait in its pipes.
-const MOST: u32 = 1_000_000;
+const MOST_REPORTS: u32 = 1_000_000;
 const SPELL: Duration = Duration::from_secs(1000);
 
 /// Counts the reports in the current period.
@@ -25,7 +25,7 @@ impl FloodGuard {
             *self = Self::new();
         }
         self.count += 1;
-        self.count <= MOST
+        self.count <= MOST_REPORTS
     }
 }
 
@@ -36,7 +36,7 @@ mod tests {
     #[test]
     fn a_flood_is_not_welcome_and_a_new_spell_is() {
         let mut news = FloodGuard::new();
-        assert!((0..MOST).all(|_| news.is_welcome()));
+        assert!((0..MOST_REPORTS).all(|_| news.is_welcome()));
         assert!(!news.is_welcome());
         let long_ago = Instant::now() - SPELL;
         news.since = long_ago;

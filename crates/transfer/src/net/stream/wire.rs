@@ -8,7 +8,7 @@ use std::io::{self, IoSlice, IoSliceMut, Read, Write};
 use super::{Carried, DATA_FRAME, FrameHandler, StreamError};
 use crate::net::clock::{Clock, Stage};
 use crate::net::compress::{Decompressor, LongWindow};
-use crate::net::tls::{AROUND, OpenedRecord, RECORD, Tls, plain, whole_record};
+use crate::net::tls::{OpenedRecord, RECORD, RECORD_OVERHEAD, Tls, plain, whole_record};
 use crate::net::transport::Transport;
 
 /// Bytes that the receiver requests from the socket at once.
@@ -91,12 +91,12 @@ impl WireWriter {
         }
         self.renew_keys()?;
         let records = length.div_ceil(RECORD);
-        let frame = HEADER + length + (1 + records) * AROUND;
+        let frame = HEADER + length + (1 + records) * RECORD_OVERHEAD;
         if self.buffer.len() < frame {
             self.buffer.resize(frame, 0);
         }
-        let (header, payload) = self.buffer[..frame].split_at_mut(HEADER + AROUND);
-        let mut records: Vec<&mut [u8]> = payload.chunks_mut(RECORD + AROUND).collect();
+        let (header, payload) = self.buffer[..frame].split_at_mut(HEADER + RECORD_OVERHEAD);
+        let mut records: Vec<&mut [u8]> = payload.chunks_mut(RECORD + RECORD_OVERHEAD).collect();
         let mut places: Vec<_> = records.iter_mut().map(|record| IoSliceMut::new(plain(record))).collect();
         let read = read(&mut places);
         clock.lap(Stage::Read);

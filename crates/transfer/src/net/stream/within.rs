@@ -16,7 +16,7 @@ use crate::net::transport::Registry;
 /// read the next ones.
 const DEPTH: usize = 4;
 /// How often a waiting end checks whether the transfer was cut.
-const LOOK: Duration = Duration::from_millis(200);
+const CHECK_INTERVAL: Duration = Duration::from_millis(200);
 
 /// One end of a stream within this process.
 pub struct WithinEnd {
@@ -116,7 +116,7 @@ impl WithinWriter {
 
     fn pass(&self, mut passed: Passed) -> Result<(), StreamError> {
         while !self.registry.is_cut() {
-            passed = match self.to.send_timeout(passed, LOOK) {
+            passed = match self.to.send_timeout(passed, CHECK_INTERVAL) {
                 Ok(()) => return Ok(()),
                 Err(SendTimeoutError::Timeout(passed)) => passed,
                 Err(SendTimeoutError::Disconnected(_)) => break,
@@ -174,7 +174,7 @@ impl WithinReader {
 /// exists, an item may never arrive: the stream may wait in a queue that nobody reads.
 fn take<T>(from: &Receiver<T>, registry: &Registry) -> Result<T, StreamError> {
     while !registry.is_cut() {
-        match from.recv_timeout(LOOK) {
+        match from.recv_timeout(CHECK_INTERVAL) {
             Ok(passed) => return Ok(passed),
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => break,
@@ -200,13 +200,13 @@ mod tests {
         let begun = Instant::now();
         thread::scope(|scope| {
             let waiting = scope.spawn(|| writer.send_range(file.as_fd(), 0, 1, &mut Clock::start()));
-            thread::sleep(LOOK / 2);
+            thread::sleep(CHECK_INTERVAL / 2);
             // Frames that were sent before stay in the queue.
             drop(reader);
             registry.cut();
             assert!(matches!(waiting.join().unwrap(), Err(StreamError::Cut)));
         });
-        assert!(begun.elapsed() < 10 * LOOK);
+        assert!(begun.elapsed() < 10 * CHECK_INTERVAL);
         assert!(matches!(
             writer.send(FrameKind::End, Vec::new(), &mut Clock::start()),
             Err(StreamError::Cut)

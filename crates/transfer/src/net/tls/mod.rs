@@ -13,7 +13,7 @@ use std::sync::Arc;
 use crate::net::keys::Pinned;
 use record::KeySchedule;
 
-pub use record::{AROUND, OpenedRecord, RECORD, Tls, plain, whole_record};
+pub use record::{OpenedRecord, RECORD, RECORD_OVERHEAD, Tls, plain, whole_record};
 
 /// An upper limit for the bytes of one flight of a handshake with raw public keys.
 const FLIGHT: usize = 16 * 1024;

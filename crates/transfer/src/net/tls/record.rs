@@ -20,7 +20,7 @@ use super::{broken, invalid};
 pub const RECORD: usize = 16 * 1024;
 /// The bytes of a record in addition to its plaintext: the header before it, and the type and the cipher's
 /// tag after it.
-pub const AROUND: usize = RECORD_HEADER + 1 + TAG;
+pub const RECORD_OVERHEAD: usize = RECORD_HEADER + 1 + TAG;
 /// The length in bytes of a record's header: type, version and length.
 pub(super) const RECORD_HEADER: usize = 5;
 /// Bytes of a cipher's tag.
@@ -184,7 +184,7 @@ impl Tls {
 /// The part of a record's buffer that holds the plaintext.
 ///
 /// # Panics
-/// If `record` is shorter than [`AROUND`].
+/// If `record` is shorter than [`RECORD_OVERHEAD`].
 pub fn plain(record: &mut [u8]) -> &mut [u8] {
     let end = record.len() - 1 - TAG;
     &mut record[RECORD_HEADER..end]
@@ -303,7 +303,7 @@ mod tests {
     fn what_lies_in_its_place_is_sealed_there() {
         let (mut near, mut far) = pair();
         for length in [1, RECORD, 0] {
-            let mut record = vec![0; length + AROUND];
+            let mut record = vec![0; length + RECORD_OVERHEAD];
             plain(&mut record).fill(7);
             near.seal_in_place(&mut record).unwrap();
             assert_eq!(whole_record(&record).unwrap(), Some(record.len()));
@@ -313,8 +313,8 @@ mod tests {
                 assert!(far.open(&mut record).is_err());
             }
         }
-        assert!(near.seal_in_place(&mut [0; AROUND - 1]).is_err());
-        assert!(near.seal_in_place(&mut vec![0; RECORD + AROUND + 1]).is_err());
+        assert!(near.seal_in_place(&mut [0; RECORD_OVERHEAD - 1]).is_err());
+        assert!(near.seal_in_place(&mut vec![0; RECORD + RECORD_OVERHEAD + 1]).is_err());
     }
 
     #[test]

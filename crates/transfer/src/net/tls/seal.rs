@@ -9,7 +9,7 @@ use rustls::{ConnectionTrafficSecrets, ContentType, Error};
 use std::io;
 
 use super::invalid;
-use super::record::{AROUND, RECORD, RECORD_HEADER, TAG};
+use super::record::{RECORD, RECORD_HEADER, RECORD_OVERHEAD, TAG};
 
 /// The encryption key of one direction. Each record has its own number (nonce), which increases with each
 /// record and restarts with a new key.
@@ -46,7 +46,7 @@ impl RecordSealer {
     /// # Errors
     /// If `record` has a wrong length, or the numbers are used up.
     pub fn seal(&mut self, typ: ContentType, record: &mut [u8]) -> io::Result<()> {
-        if !(AROUND..=RECORD + AROUND).contains(&record.len()) {
+        if !(RECORD_OVERHEAD..=RECORD + RECORD_OVERHEAD).contains(&record.len()) {
             return Err(invalid("a TLS record of an impossible length"));
         }
         let (header, contents) = record.split_at_mut(RECORD_HEADER);

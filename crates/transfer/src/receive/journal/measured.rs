@@ -18,7 +18,7 @@ use crate::tree::temporary::Name;
 use linerate_wire::entry::Timestamp;
 
 /// The most memory in bytes that reading a journal may take.
-const MOST: u64 = 120 << 20;
+const MOST_MEMORY: u64 = 120 << 20;
 /// The environment variable that names, for the test's separate process, the journal to read.
 const KIND: &str = "LINERATE_TEST_JOURNAL";
 /// The most chunks of a file.
@@ -118,7 +118,7 @@ fn one_journal() {
     let past = past.expect("it is this account's");
     println!("{kind}: {} MB, before it {before}, {:?}", peak() >> 20, begun.elapsed());
     assert!(past.has_run([9; 8]) || !writer.is_bare());
-    assert!(peak() - before < MOST, "{kind}: {} after {before}", peak());
+    assert!(peak() - before < MOST_MEMORY, "{kind}: {} after {before}", peak());
 }
 
 #[test]

@@ -18,7 +18,7 @@ pub type Salt = [u8; 16];
 /// The number of bytes before the first record.
 pub const HEADER: usize = MAGIC.len() + size_of::<Salt>();
 /// The bytes of a record in addition to its contents: its length and its tag.
-const AROUND: usize = 4 + size_of::<Tag>();
+const RECORD_OVERHEAD: usize = 4 + size_of::<Tag>();
 
 /// A context string, which makes the tags differ from those of any other use of the account's key.
 const CONTEXT: &[u8] = b"linerate journal 2";
@@ -119,7 +119,7 @@ impl<R: Read> Records<R> {
     /// # Errors
     /// If reading fails; invalid contents aren't an error.
     pub fn next(&mut self) -> io::Result<Option<Record>> {
-        let mut around = [0; AROUND];
+        let mut around = [0; RECORD_OVERHEAD];
         if self.good >= MAX_JOURNAL || !fill(&mut self.journal, &mut around)? {
             return Ok(None);
         }
@@ -138,7 +138,7 @@ impl<R: Read> Records<R> {
         }
         let record = postcard::from_bytes(&self.bytes).ok();
         if record.is_some() {
-            self.good += (AROUND + length) as u64;
+            self.good += (RECORD_OVERHEAD + length) as u64;
             self.seal.last = expected;
         }
         Ok(record)

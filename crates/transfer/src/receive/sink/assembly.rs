@@ -24,7 +24,7 @@ use crate::tree::digest;
 use crate::tree::temporary::{Name, Temporary};
 
 /// The smallest chunk in bytes that is recorded before its part is complete.
-const LEAST: u64 = 256 << 10;
+const LEAST_CHUNK: u64 = 256 << 10;
 
 /// A large file that is being received.
 pub struct Assembly {
@@ -293,7 +293,7 @@ fn is_chunk(offset: u64, length: u64, size: u64, chunk: u64) -> bool {
 /// journal of a large file short. If the file is written into (`inplace`), it is at least a block, since the
 /// next run's parts consist of these chunks.
 pub(super) fn least_chunk(size: u64, inplace: bool) -> u64 {
-    (size / 1024).next_power_of_two().max(if inplace { BLOCK } else { LEAST })
+    (size / 1024).next_power_of_two().max(if inplace { BLOCK } else { LEAST_CHUNK })
 }
 
 /// The numbers of the chunks of size `chunk` that make up a part; `None` if the part isn't a sequence of such
@@ -306,7 +306,8 @@ fn chunks_in(offset: u64, length: u64, size: u64, chunk: u64) -> Option<Range<u3
     let end = offset + length;
     // A part may consist of several chunks only if the chunks are large. The other end has chosen smaller chunks
     // itself, and sends each as a separate part.
-    let is_sum = chunk >= LEAST && offset.is_multiple_of(chunk) && (end.is_multiple_of(chunk) || end == size);
+    let is_sum =
+        chunk >= LEAST_CHUNK && offset.is_multiple_of(chunk) && (end.is_multiple_of(chunk) || end == size);
     is_sum.then(|| Some(u32::try_from(offset / chunk).ok()?..u32::try_from(end.div_ceil(chunk)).ok()?))?
 }
 
@@ -316,12 +317,12 @@ mod tests {
 
     #[test]
     fn a_part_is_one_chunk_or_a_sum_of_those_that_are_not_too_small() {
-        let (size, chunk) = (10 * LEAST + 5, 2 * LEAST);
+        let (size, chunk) = (10 * LEAST_CHUNK + 5, 2 * LEAST_CHUNK);
         assert_eq!(chunks_in(chunk, chunk, size, chunk), Some(1..2));
         assert_eq!(chunks_in(chunk, 3 * chunk, size, chunk), Some(1..4));
         assert_eq!(chunks_in(4 * chunk, size - 4 * chunk, size, chunk), Some(4..6));
         assert_eq!(chunks_in(0, size, size, size), Some(0..1));
-        for (offset, length) in [(1, chunk), (chunk, chunk + 1), (LEAST, chunk), (0, LEAST)] {
+        for (offset, length) in [(1, chunk), (chunk, chunk + 1), (LEAST_CHUNK, chunk), (0, LEAST_CHUNK)] {
             assert_eq!(chunks_in(offset, length, size, chunk), None, "{length} at {offset}");
         }
         assert_eq!((chunks_in(7, 1, 100, 1), chunks_in(7, 2, 100, 1)), (Some(7..8), None));
@@ -330,7 +331,7 @@ mod tests {
     #[test]
     fn the_chunks_of_a_slow_link_divide_those_of_a_sender() {
         let least = |size| least_chunk(size, false);
-        assert_eq!((least(1), least(20 << 20)), (LEAST, LEAST));
+        assert_eq!((least(1), least(20 << 20)), (LEAST_CHUNK, LEAST_CHUNK));
         assert_eq!(least(1 << 30), 1 << 20);
         assert!([16 << 20, 1 << 30, 1 << 45].map(least).iter().all(|chunk| chunk.is_power_of_two()));
         assert_eq!((least_chunk(1, true), least_chunk(1 << 31, true)), (BLOCK, 2 << 20));

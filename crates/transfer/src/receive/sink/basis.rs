@@ -15,7 +15,7 @@ use crate::tree::root::Directory;
 
 /// The most older versions that may wait for their new versions. More can't be offered or in transfer at a
 /// time.
-const MOST: usize = 65_536;
+const MOST_WAITING: usize = 65_536;
 /// The most older versions that are kept open.
 const MOST_HELD: usize = 1024;
 
@@ -48,7 +48,7 @@ pub struct Basis {
 
 impl Default for Older {
     fn default() -> Self {
-        Self { seen: Places::new(MOST), held: Mutex::default() }
+        Self { seen: Places::new(MOST_WAITING), held: Mutex::default() }
     }
 }
 

@@ -4,7 +4,7 @@ use linerate_wire::path::RelPath;
 use std::hash::{BuildHasher, RandomState};
 
 /// The most names: they take half a gigabyte.
-const MOST: usize = 1 << 26;
+const MOST_NAMES: usize = 1 << 26;
 /// The most directories in `tops`: a list of files may name many directories that don't contain each other.
 const MOST_TOPS: usize = 1 << 20;
 /// The most bytes of the paths in `tops`.
@@ -43,7 +43,7 @@ impl Offered {
             NameOf::Directory => self.hashes.push(self.hash(place, ON_THE_WAY)),
             NameOf::WholeDirectory => self.note_top(place),
         }
-        self.hashes.len() <= MOST && self.tops.len() <= MOST_TOPS && self.top_bytes <= MOST_TOP_BYTES
+        self.hashes.len() <= MOST_NAMES && self.tops.len() <= MOST_TOPS && self.top_bytes <= MOST_TOP_BYTES
     }
 
     fn note_top(&mut self, place: &RelPath) {

@@ -18,7 +18,7 @@ const FAR: usize = 25;
 const SUFFIX: usize = 10;
 /// The most names in a directory that are examined, since each is compared with the name of each new file
 /// there.
-const MOST: usize = 10_000;
+const MOST_NAMES: usize = 10_000;
 
 /// The files in the directory that was searched last.
 #[derive(Default)]
@@ -63,7 +63,7 @@ impl Similar {
 /// The regular files in a directory that aren't empty.
 fn files(root: &Root, above: &RelPath) -> Option<Vec<SimilarFile>> {
     let parent = root.directory(above).ok()?;
-    let listed = Dir::new(parent.for_sync().ok()?).ok()?.flatten().take(MOST);
+    let listed = Dir::new(parent.for_sync().ok()?).ok()?.flatten().take(MOST_NAMES);
     let file = |name: OsString| {
         let stat = parent.stat(&name).ok()?;
         let is_file = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile && stat.st_size > 0;

@@ -62,10 +62,10 @@ const FULL: f64 = 0.95;
 const REPEATED: f64 = 0.5;
 /// Compression continues only if the time for a byte falls below this share of the time without compression.
 const GAIN: f64 = 0.85;
-/// The first pause after a trial that failed; `LONGEST_REST` is the longest.
-const REST: Duration = Duration::from_millis(500);
+/// The first pause after a trial that failed; `MOST_TRIAL_INTERVAL` is the longest.
+const LEAST_TRIAL_INTERVAL: Duration = Duration::from_millis(500);
 const CLIMB_REST: Duration = Duration::from_millis(200);
-const LONGEST_REST: Duration = Duration::from_secs(16);
+const MOST_TRIAL_INTERVAL: Duration = Duration::from_secs(16);
 /// The first pause after bytes that don't become smaller; `LONGEST_DULL_REST` is the longest.
 const DULL_REST: Duration = Duration::from_millis(10);
 const LONGEST_DULL_REST: Duration = Duration::from_millis(160);
@@ -161,13 +161,13 @@ impl CompressionController {
             waiting: 0.0,
             plain: None,
             probes: Duration::ZERO,
-            rest: REST,
+            rest: LEAST_TRIAL_INTERVAL,
             dull_rest: DULL_REST,
             climbs: Duration::ZERO,
             climb_rest: CLIMB_REST,
             has_climbed: false,
             trials: Duration::ZERO,
-            trial_rest: REST,
+            trial_rest: LEAST_TRIAL_INTERVAL,
         }
     }
 
@@ -283,7 +283,7 @@ impl CompressionController {
     fn rest(&mut self, now: &StreamTimes) {
         (self.is_packing, self.plain, self.rung) = (false, None, 0);
         (self.probes, self.since) = (now.busy + self.rest, *now);
-        self.rest = (self.rest * 2).min(LONGEST_REST);
+        self.rest = (self.rest * 2).min(MOST_TRIAL_INTERVAL);
     }
 
     fn look(&mut self, now: &StreamTimes, so_far: Packed) {
@@ -344,13 +344,13 @@ impl CompressionController {
         } else if self.rung > 0 {
             self.rung -= 1;
             if std::mem::take(&mut self.has_climbed) {
-                self.climb_rest = (self.climb_rest * 2).min(LONGEST_REST);
+                self.climb_rest = (self.climb_rest * 2).min(MOST_TRIAL_INTERVAL);
             }
             self.climbs = now.busy + self.climb_rest;
         } else if self.is_auto() && now.busy >= self.trials {
             (self.is_packing, self.plain) = (false, None);
             (self.trials, self.since) = (now.busy + self.trial_rest, *now);
-            self.trial_rest = (self.trial_rest * 2).min(LONGEST_REST);
+            self.trial_rest = (self.trial_rest * 2).min(MOST_TRIAL_INTERVAL);
         }
     }
 }

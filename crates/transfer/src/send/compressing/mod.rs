@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 use self::controller::{CompressionController, PackingChoice, Probed, Processors};
 use self::skip::SkippedNames;
-use crate::net::auto::FAR;
+use crate::net::auto::LONG_ROUND_TRIP;
 use crate::net::clock::{Clock, Stage};
 use crate::net::compress::{Compressor, CompressorSetup, Packed, Prober, longest_window};
 use crate::net::stream::DATA_FRAME;
@@ -99,7 +99,7 @@ impl PackingTerms {
         let Some(tcp) = self.tcp.filter(|_| !self.is_limited) else { return true };
         let [now, shortest] = [tcp.rtt_us, tcp.min_rtt_us].map(|us| Duration::from_micros(us.into()));
         let (part, least) = QUEUED;
-        shortest < FAR || now.saturating_sub(shortest) >= least.max(shortest.mul_f64(part))
+        shortest < LONG_ROUND_TRIP || now.saturating_sub(shortest) >= least.max(shortest.mul_f64(part))
     }
 }
 

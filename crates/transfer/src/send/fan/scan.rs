@@ -34,9 +34,9 @@ use crate::tree::source_root::SourceRoot;
 /// The approximate limit in bytes for the log's memory.
 const BUDGET: usize = 32 << 20;
 /// The approximate memory of an entry in addition to its path and attributes.
-const AROUND: usize = 256;
+const ENTRY_OVERHEAD: usize = 256;
 /// The interval at which a waiting transfer checks whether it must stop.
-const LOOK: Duration = Duration::from_millis(200);
+const CHECK_INTERVAL: Duration = Duration::from_millis(200);
 
 /// The log of everything that the scan has found.
 pub struct ScanLog {
@@ -105,7 +105,7 @@ impl ScanLog {
 
     /// Walks the sources, until everything is found or no transfer reads any more.
     pub fn scan(&self, sources: &[SourceRoot], options: &Options, selection: &Selection) {
-        let problem = |problem: Problem| drop(self.add(LoggedFind::Problem(problem), AROUND));
+        let problem = |problem: Problem| drop(self.add(LoggedFind::Problem(problem), ENTRY_OVERHEAD));
         let (found, stop) = (&SharedTotals::default(), &self.stop);
         let scanner = Scanner { sources, found, problem: &problem, keep: options.keep, stop, selection };
         scanner.run(Gathering::new(|entries: Gathered| {
@@ -171,7 +171,8 @@ impl ScanLog {
     fn add(&self, found: LoggedFind, bytes: usize) -> Result<(), Stopped> {
         let mut state = lock(&self.state);
         while !self.stop.load(Ordering::Relaxed) && !state.has_room() {
-            state = self.changed.wait_timeout(state, LOOK).unwrap_or_else(PoisonError::into_inner).0;
+            state =
+                self.changed.wait_timeout(state, CHECK_INTERVAL).unwrap_or_else(PoisonError::into_inner).0;
         }
         state.bytes += bytes;
         state.pieces.push_back(LogPiece::Kept(Arc::new(found), bytes));
@@ -195,7 +196,8 @@ impl ScanLog {
             if state.is_over {
                 return None;
             }
-            state = self.changed.wait_timeout(state, LOOK).unwrap_or_else(PoisonError::into_inner).0;
+            state =
+                self.changed.wait_timeout(state, CHECK_INTERVAL).unwrap_or_else(PoisonError::into_inner).0;
         };
         drop(state);
         self.changed.notify_all();
@@ -256,7 +258,7 @@ impl LogState {
 
 fn size(entry: &Entry) -> usize {
     let extra = entry.extra.as_ref().map_or(0, |extra| extra_size(extra));
-    AROUND + entry.path.as_bytes().len() + extra as usize
+    ENTRY_OVERHEAD + entry.path.as_bytes().len() + extra as usize
 }
 
 fn count(counters: &Counters, entries: &Gathered) {
@@ -339,10 +341,10 @@ mod tests {
     fn each_reads_everything_in_its_order_and_the_slower_one_from_the_file() {
         let log = ScanLog::within(2, 100_000);
         for number in 0..1000 {
-            assert!(log.add(LoggedFind::Entries(entries(number)), 4 * AROUND).is_ok());
+            assert!(log.add(LoggedFind::Entries(entries(number)), 4 * ENTRY_OVERHEAD).is_ok());
             assert_eq!(read(&log, 0).unwrap()[0], entries(number)[0].0);
             let state = lock(&log.state);
-            assert!(state.bytes <= 100_000 + 4 * AROUND, "{}", state.bytes);
+            assert!(state.bytes <= 100_000 + 4 * ENTRY_OVERHEAD, "{}", state.bytes);
         }
         assert!(lock(&log.state).end > 0, "something is in the file");
         lock(&log.state).is_over = true;

@@ -12,7 +12,7 @@ pub const MAX_LISTED: usize = 4_000_000;
 /// memory.
 pub const MAX_LISTED_MIB: usize = 160;
 /// The approximate memory of a path in addition to its own bytes.
-const AROUND: usize = 64;
+const PATH_OVERHEAD: usize = 64;
 
 /// The reason why a list isn't accepted.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -177,7 +177,7 @@ impl ListedSource {
     fn known(&mut self, path: RelPath, bytes: &mut usize) -> &mut Mention {
         let length = path.as_bytes().len();
         self.known.entry(path).or_insert_with(|| {
-            *bytes += length + AROUND;
+            *bytes += length + PATH_OVERHEAD;
             Mention::default()
         })
     }

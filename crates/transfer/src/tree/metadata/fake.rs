@@ -18,7 +18,7 @@ pub const DEFAULT: &str = "user.rsync.%dacl";
 /// The prefix under which attributes are stored that only root could set.
 const PREFIX: &[u8] = b"user.rsync.";
 /// The most bytes of [`STAT`] that are read. Its numbers are never longer.
-pub const MOST: usize = 255;
+pub const MOST_STAT_BYTES: usize = 255;
 
 /// Marks an ACL entry as missing, since its permissions are in the mode.
 const NO_ENTRY: u32 = 0x80;

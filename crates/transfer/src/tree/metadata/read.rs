@@ -340,7 +340,7 @@ pub fn seen(at: At<'_>, real: &Stat) -> Result<Stat, Errno> {
     if !matches!(kind, FileType::RegularFile | FileType::Directory) {
         return Ok(*real);
     }
-    let (mut path, mut value) = (Vec::new(), [0; fake::MOST]);
+    let (mut path, mut value) = (Vec::new(), [0; fake::MOST_STAT_BYTES]);
     write_path(&mut path, at);
     let read = match at {
         At::In(..) => lgetxattr(path.as_slice(), fake::STAT, &mut value),
