@@ -19,7 +19,7 @@ const END_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The time that the owner of a lab has to take the lab down itself. The lab's command gets the first five
 /// seconds of it.
-const OWNER_PATIENCE: Duration = Duration::from_secs(15);
+const OWNER_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// A lab whose holder has ended, and the result of its removal.
 #[derive(Debug)]
@@ -229,7 +229,7 @@ fn known(labs: &[StoredLab]) -> String {
 fn end(root: &StateRoot, name: &LabName, state: Option<&LabState>) -> Result<(), LabError> {
     if let Some(state) = state.filter(|state| !state.kept && state.holder.pid != std::process::id()) {
         state.holder.signal(Signal::TERM);
-        state.holder.gone_within(OWNER_PATIENCE);
+        state.holder.gone_within(OWNER_TIMEOUT);
         state.holder.signal(Signal::KILL);
         state.holder.gone_within(END_TIMEOUT);
     }

@@ -27,7 +27,7 @@ pub struct Patience {
 impl Patience {
     /// The limits by default. They leave time to type a password or to check a host key. A longer limit
     /// wouldn't help, since an ssh server gives up after 120 s (`LoginGraceTime`).
-    pub const LOGIN: Self = Self { silence: None, in_all: Some(LOGIN_TIME), option: false };
+    pub const LOGIN: Self = Self { silence: None, in_all: Some(LOGIN_TIMEOUT), option: false };
 
     /// The limits of a command with `--timeout`. `given` is the user's value in seconds, 0 for no limit, or `None` for
     /// the default.
@@ -38,7 +38,7 @@ impl Patience {
             // The total time is limited too, since a far end may print lines from time to time without ever
             // completing the login.
             Some(silence) => {
-                Self { silence: Some(silence), in_all: Some(silence.max(LOGIN_TIME)), option: true }
+                Self { silence: Some(silence), in_all: Some(silence.max(LOGIN_TIMEOUT)), option: true }
             }
         }
     }
@@ -54,7 +54,7 @@ impl Patience {
     }
 }
 
-const LOGIN_TIME: Duration = Duration::from_secs(150);
+const LOGIN_TIMEOUT: Duration = Duration::from_secs(150);
 
 /// A login in progress, with its time limits.
 #[derive(Debug)]
@@ -174,7 +174,7 @@ mod tests {
     #[test]
     fn a_login_has_the_time_that_was_said_or_that_of_a_person() {
         let said = Patience::by_option(Some(5));
-        assert_eq!((said.silence, said.in_all), (Some(Duration::from_secs(5)), Some(LOGIN_TIME)));
+        assert_eq!((said.silence, said.in_all), (Some(Duration::from_secs(5)), Some(LOGIN_TIMEOUT)));
         let long = Patience::by_option(Some(600));
         assert_eq!(
             (long.silence, long.in_all),
@@ -182,7 +182,7 @@ mod tests {
         );
         let ever = Patience::by_option(Some(0));
         assert_eq!((ever.silence, ever.in_all, ever.of_writing()), (None, None, None));
-        assert_eq!(Patience::by_option(None).in_all, Some(LOGIN_TIME));
+        assert_eq!(Patience::by_option(None).in_all, Some(LOGIN_TIMEOUT));
     }
 
     #[test]

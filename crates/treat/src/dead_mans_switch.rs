@@ -16,7 +16,7 @@ use crate::journal::{Shelf, TreatmentEvent, TreatmentJournal};
 use crate::surroundings::uptime;
 
 /// The interval at which the undo timer reads the journal.
-const PAUSE: Duration = Duration::from_millis(100);
+const CHECK_INTERVAL: Duration = Duration::from_millis(100);
 /// The longest time until the undo timer must have started to wait.
 const START_TIMEOUT: Duration = Duration::from_secs(10);
 /// The time for which the undo timer waits at the deadline for the program that applies the treatment.
@@ -62,7 +62,7 @@ pub fn stand(shelf: &Shelf, id: &str, starter: i32, controls: &mut dyn Controls)
     leave_login();
     journal.note(TreatmentEvent::Watching { pid: std::process::id() })?;
     while journal.is_open() && uptime() < journal.deadline() {
-        sleep(PAUSE);
+        sleep(CHECK_INTERVAL);
         // If the journal can't be read now, its earlier contents count.
         let _ = journal.refresh();
     }

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use crate::common::output::{Here, Output};
 
 /// The interval at which the progress is drawn.
-const EVERY: Duration = Duration::from_millis(100);
+const DRAW_INTERVAL: Duration = Duration::from_millis(100);
 
 /// A running progress display, which ends when this value is dropped.
 pub struct Showing {
@@ -30,7 +30,7 @@ impl Showing {
         let stopped = stop.clone();
         let thread = thread::spawn(move || {
             while !stopped.load(Ordering::Relaxed) {
-                thread::park_timeout(EVERY);
+                thread::park_timeout(DRAW_INTERVAL);
                 draw();
             }
         });

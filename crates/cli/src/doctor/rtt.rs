@@ -38,7 +38,7 @@ const NO_LOGIN: [&str; 9] = [
     "-o",
     "ControlPath=none",
 ];
-const PAUSE: Duration = Duration::from_millis(20);
+const CHECK_INTERVAL: Duration = Duration::from_millis(20);
 /// Our name in ssh's protocol, a small packet.
 const NAME: &[u8] = b"SSH-2.0-linerate\r\n";
 /// Payload of a message that servers ignore (RFC 4253, 11.2): several full packets.
@@ -81,7 +81,7 @@ fn keys_come(host: &OsStr, reach: &Reach) -> Option<bool> {
     let begun = Instant::now();
     while begun.elapsed() < DEADLINE {
         match child.try_wait() {
-            Ok(None) => sleep(PAUSE),
+            Ok(None) => sleep(CHECK_INTERVAL),
             Ok(Some(_)) => return Some(true),
             Err(_) => return None,
         }
@@ -148,7 +148,7 @@ fn full_packets(mut stream: TcpStream) -> Option<PacketFate> {
         if begun.elapsed() >= DEADLINE {
             return None;
         }
-        sleep(PAUSE);
+        sleep(CHECK_INTERVAL);
     }
 }
 

@@ -11,7 +11,7 @@ use super::folder::{JobFolder, KEPT};
 use super::record::{JobRecord, JobState};
 
 /// The interval at which a watched job is checked.
-const EVERY: Duration = Duration::from_millis(200);
+const CHECK_INTERVAL: Duration = Duration::from_millis(200);
 /// A watcher gets a message at least this often, even if nothing has changed.
 const AT_LEAST: Duration = Duration::from_secs(1);
 /// The file of this program, which stays valid even if another program gets its name.
@@ -83,7 +83,7 @@ pub fn attend(attention: &JobAttention, tell: &mut dyn FnMut(Message) -> bool) -
             }
             told = Some(record);
         }
-        thread::sleep(EVERY);
+        thread::sleep(CHECK_INTERVAL);
     }
 }
 

@@ -14,7 +14,7 @@ use crate::common::keeper::{Keeper, Sighting};
 use crate::exit::Code;
 
 /// The interval at which the record is written.
-const EVERY: Duration = Duration::from_secs(1);
+const RECORD_INTERVAL: Duration = Duration::from_secs(1);
 /// The most bytes of events that are kept. `LAST_EVENTS` is the additional space for the last event.
 const MOST_EVENTS: u64 = 64 << 20;
 const LAST_EVENTS: u64 = 1 << 20;
@@ -54,7 +54,7 @@ impl JobLog {
     /// Records the job's current progress.
     pub fn see(&self, sighting: Sighting) {
         let mut state = lock(&self.state);
-        if state.last.elapsed() < EVERY {
+        if state.last.elapsed() < RECORD_INTERVAL {
             return;
         }
         state.last = Instant::now();

@@ -16,9 +16,9 @@ pub const LARGEST_OBJECT: u64 = 1 << 30;
 const LONGEST_HEAD: usize = 16 * 1024;
 const MOST_HEADERS: usize = 64;
 /// The longest time that a persistent connection may be idle.
-const IDLE: Duration = Duration::from_secs(60);
+const IDLE_TIMEOUT: Duration = Duration::from_secs(60);
 /// The longest time in which a request's head must arrive.
-const HEAD: Duration = Duration::from_secs(10);
+const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
 /// The paths at which the object is served.
 const PATHS: [&str; 2] = ["/object", "/"];
 /// The greatest number of bytes that the server reads from a client after it has refused the client's
@@ -75,7 +75,7 @@ impl HttpService {
 impl Service for HttpService {
     fn serve(&self, connection: TcpStream, stop: &StopFlag) {
         // A client that closes the connection early doesn't cause an error of the server.
-        let _ = self.talk(&PatientStream { connection: &connection, stop, patience: IDLE });
+        let _ = self.talk(&PatientStream { connection: &connection, stop, patience: IDLE_TIMEOUT });
     }
 }
 
@@ -146,7 +146,7 @@ fn read_head(
             }
             None => {}
         }
-        if begun.is_some_and(|begun: Instant| begun.elapsed() > HEAD) {
+        if begun.is_some_and(|begun: Instant| begun.elapsed() > HEAD_TIMEOUT) {
             return Ok(Some((ServerAnswer::refuse("408 Request Timeout"), *filled)));
         }
         let n = patient.read(&mut buffer[*filled..])?;

@@ -17,7 +17,7 @@ pub const WORKERS: usize = 256;
 /// The size of a read in bytes, equal to iperf3's block.
 const BLOCK: usize = 128 * 1024;
 /// The longest time that a client may be idle between two transactions.
-const IDLE: Duration = Duration::from_secs(60);
+const IDLE_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Answers requests and counts bulk data.
 pub struct PairService;
@@ -33,7 +33,7 @@ impl Service for PairService {
         // doesn't begin with a hello is closed.
         let _ = match Role::decode(&hello) {
             Some(Role::Transactions { request, response }) => {
-                let patient = PatientStream { patience: IDLE, ..patient };
+                let patient = PatientStream { patience: IDLE_TIMEOUT, ..patient };
                 answer(&patient, request as usize, response as usize, usize::MAX)
             }
             Some(Role::Single { request, response }) => {

@@ -16,9 +16,9 @@ use crate::net::stream::Stream;
 use crate::net::tls::Handshake;
 
 /// How long a connection may take to show its preface.
-const PREFACE_TIME: Duration = Duration::from_secs(5);
+const PREFACE_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long the TLS handshake after the preface may take.
-const HANDSHAKE_TIME: Duration = Duration::from_secs(10);
+const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 /// The most connections that haven't sent a preface yet; if there are more, the oldest one is closed.
 const MAX_WAITING: usize = 64;
 /// The most handshakes at the same time. Only ends that know the cookie get as far as the handshake.
@@ -200,7 +200,7 @@ impl Gate {
         thread::spawn(move || {
             match Handshake::server(&link.pinned)
                 .map_err(io::Error::other)
-                .and_then(|tls| establish(socket, tls, &link, Instant::now() + HANDSHAKE_TIME))
+                .and_then(|tls| establish(socket, tls, &link, Instant::now() + HANDSHAKE_TIMEOUT))
             {
                 Ok(stream) => drop(streams.send(stream)),
                 Err(_) => drop(strangers.fetch_add(1, Ordering::Relaxed)),
@@ -221,7 +221,7 @@ impl Stranger {
         if self.have == PREFACE {
             return if same(&self.shown, &preface(cookie)) { Look::Welcome } else { Look::Drop };
         }
-        if self.since.elapsed() > PREFACE_TIME { Look::Drop } else { Look::Wait }
+        if self.since.elapsed() > PREFACE_TIMEOUT { Look::Drop } else { Look::Wait }
     }
 }
 

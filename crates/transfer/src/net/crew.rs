@@ -6,7 +6,7 @@ use std::thread::Scope;
 use std::time::Instant;
 
 use crate::base::problem::TransferError;
-use crate::net::session::{DIAL_TIME, WorkerEnd};
+use crate::net::session::{DIAL_TIMEOUT, WorkerEnd};
 use crate::net::stream::{Stream, StreamError};
 
 /// The running workers of one end.
@@ -62,7 +62,7 @@ impl<'scope, 'env, W: Fn(Stream) -> WorkerEnd + Send + Sync + 'scope> Crew<'scop
             self.missing = None;
             return Ok(true);
         }
-        if self.missing.get_or_insert_with(Instant::now).elapsed() <= DIAL_TIME {
+        if self.missing.get_or_insert_with(Instant::now).elapsed() <= DIAL_TIMEOUT {
             return Ok(true);
         }
         let missing = sent - self.used;

@@ -12,7 +12,7 @@ use crate::net::stream::Stream;
 use crate::net::tls::Handshake;
 
 /// How long connecting to an address may take; the rest of the address's time is for the handshake.
-const ANSWER_TIME: Duration = Duration::from_secs(4);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(4);
 
 /// Connects to the other end's listener at `address`, and proves this end's identity with the handshake.
 ///
@@ -47,7 +47,7 @@ fn open(
     patience: Duration,
 ) -> io::Result<Stream> {
     let deadline = Instant::now() + patience;
-    let mut socket = connect(patience.min(ANSWER_TIME))?;
+    let mut socket = connect(patience.min(ANSWER_TIMEOUT))?;
     // The preface fits into the empty send buffer of a new connection, so this write never blocks.
     socket.write_all(&preface(cookie))?;
     let tls = Handshake::client(&link.pinned).map_err(io::Error::other)?;

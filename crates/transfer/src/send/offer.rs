@@ -34,7 +34,7 @@ const CHUNK_MOST: u64 = 1 << 30;
 /// fewer.
 const LIVE_BLOCKS: u64 = 1 << 20;
 /// The interval at which the offering thread checks whether there is room for another table.
-const PAUSE: Duration = Duration::from_millis(10);
+const CHECK_INTERVAL: Duration = Duration::from_millis(10);
 
 /// A function that computes the digest of a file's contents; `None` if they can't be read. The worker that
 /// sends the file reports the error.
@@ -258,7 +258,7 @@ impl<'a> Offers<'a> {
             if self.stop.load(Ordering::Relaxed) {
                 return Err(Stopped);
             }
-            std::thread::sleep(PAUSE);
+            std::thread::sleep(CHECK_INTERVAL);
         }
         self.planner.add_delta(entry, seen, size, BlockTable::new(block, sums, &self.live))
     }

@@ -37,7 +37,7 @@ const TOO_SLOW: f64 = 0.25;
 const PERIOD: u32 = 2;
 /// How long connecting to the next host may take. A new connection may also take the time that a hanging host
 /// is given.
-const DIAL_TIME: Duration = Duration::from_secs(8);
+const DIAL_TIMEOUT: Duration = Duration::from_secs(8);
 
 /// How to reach a next host.
 pub struct NextHost {
@@ -179,7 +179,7 @@ impl ChainRelay {
 
     fn connection(&self) -> std::io::Result<Stream> {
         let first = lock(&self.first).take();
-        first.map_or_else(|| dial(self.next.address, &self.next.cookie, &self.next.link, DIAL_TIME), Ok)
+        first.map_or_else(|| dial(self.next.address, &self.next.cookie, &self.next.link, DIAL_TIMEOUT), Ok)
     }
 
     /// Forwards the parts of one stream to the next host.

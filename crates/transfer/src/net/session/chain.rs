@@ -9,7 +9,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::reach::MAX_CANDIDATES;
-use super::{Client, DIAL_TIME, Meters, Session, job_options, out_of_turn};
+use super::{Client, DIAL_TIMEOUT, Meters, Session, job_options, out_of_turn};
 use crate::base::problem::{BY_WHOM, TransferError};
 use crate::net::chain::{ChainHost, ChainRelay, NextHost, Supply};
 use crate::net::dial::dial_any;
@@ -19,7 +19,7 @@ use crate::net::stream::Stream;
 use crate::net::transport::Registry;
 
 /// How long an agent may take until it listens.
-const LISTENING_TIME: Duration = Duration::from_secs(12);
+const LISTENING_TIMEOUT: Duration = Duration::from_secs(12);
 
 /// The role of this end in a chain or tree.
 pub(super) enum Chaining {
@@ -82,7 +82,7 @@ impl Session {
         self.connected = Some(Instant::now());
         // The hosts before this one wait for the answer, so the time is limited even if the agent shows that
         // it is alive.
-        match self.receive_within(LISTENING_TIME)? {
+        match self.receive_within(LISTENING_TIMEOUT)? {
             Message::Listening(listening) => Ok(listening),
             _ => Err(out_of_turn()),
         }
@@ -217,7 +217,7 @@ fn dial_next(
     }
     let ChainNext { place, public_key: _, cookie, candidates, behind } = host;
     let candidates = &candidates[..candidates.len().min(MAX_CANDIDATES)];
-    match dial_any(candidates, &cookie, &link, DIAL_TIME, interrupted) {
+    match dial_any(candidates, &cookie, &link, DIAL_TIMEOUT, interrupted) {
         Ok((address, first)) => Ok((NextHost { place, address, cookie, link, behind }, first)),
         Err(None) => Err("it has no address for data".to_owned()),
         Err(Some((address, error))) => Err(format!("the data port {address} can't be reached ({error})")),

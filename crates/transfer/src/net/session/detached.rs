@@ -99,7 +99,7 @@ impl Session {
         meters: Meters,
         interrupted: Arc<AtomicBool>,
     ) -> Result<(Self, Job), TransferError> {
-        let (mut session, job) = Self::agent_within(reader, writer, silence::UNTIL_JOB, meters)?;
+        let (mut session, job) = Self::agent_within(reader, writer, silence::JOB_TIMEOUT, meters)?;
         if session.detached.is_some() || session.has_partner() || session.is_chained() {
             return Err(session.give_up(out_of_turn()));
         }

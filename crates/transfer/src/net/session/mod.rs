@@ -28,7 +28,7 @@ use self::chain::Chaining;
 pub use self::chain::LostHost;
 pub use self::detached::JobNews;
 use self::partner::Partnership;
-pub use self::reach::DIAL_TIME;
+pub use self::reach::DIAL_TIMEOUT;
 use self::reach::Opener;
 pub use self::reporter::Reporter;
 use self::reporter::{Quiet, Teller};
@@ -203,7 +203,7 @@ impl Session {
         reader: impl Read + Send + 'static,
         writer: impl Write + Send + 'static,
     ) -> Result<(Self, Job), TransferError> {
-        Self::agent_within(reader, writer, silence::UNTIL_JOB, Meters::default())
+        Self::agent_within(reader, writer, silence::JOB_TIMEOUT, Meters::default())
     }
 
     fn agent_within(

@@ -16,7 +16,7 @@ use crate::net::tls::Handshake;
 use crate::net::transport::{Transport, Tunnel};
 
 /// How long a handshake that passes through two ssh logins may take.
-const HANDSHAKE_TIME: Duration = Duration::from_secs(30);
+const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The state of an agent whose data goes to or comes from another agent.
 #[derive(Default)]
@@ -93,7 +93,7 @@ impl Session {
 
 fn seal(tunnel: Tunnel, link: &ConnectionConfig, dials: bool) -> io::Result<Stream> {
     let made = if dials { Handshake::client(&link.pinned) } else { Handshake::server(&link.pinned) };
-    let mut tunnel = tunnel.until(Instant::now() + HANDSHAKE_TIME);
+    let mut tunnel = tunnel.until(Instant::now() + HANDSHAKE_TIMEOUT);
     let (tls, leftover) = made.map_err(io::Error::other)?.run(&mut tunnel)?;
     Ok(Stream::new(Transport::Tunnel(tunnel.for_ever()), (!link.clear).then_some(tls), leftover))
 }

@@ -20,12 +20,12 @@ use crate::net::stream::Stream;
 use crate::net::transport::{Transport, Tunnel};
 
 /// The time limit for connecting to any of the other end's addresses, for all addresses together.
-pub const DIAL_TIME: Duration = Duration::from_secs(8);
+pub const DIAL_TIMEOUT: Duration = Duration::from_secs(8);
 /// How long a far end may take to report the result of connecting back: the time for dialling, and some more for slow
 /// hosts and links.
-const CONNECT_BACK_TIME: Duration = Duration::from_secs(12);
+const CONNECT_BACK_TIMEOUT: Duration = Duration::from_secs(12);
 /// How long to wait for a stream after the far end has reported that it has connected.
-const ARRIVAL_TIME: Duration = Duration::from_secs(4);
+const ARRIVAL_TIMEOUT: Duration = Duration::from_secs(4);
 /// The most addresses of the other end that are tried.
 pub(super) const MAX_CANDIDATES: usize = 8;
 
@@ -179,7 +179,7 @@ impl Session {
         }
         let Some(link) = self.link.clone() else { return Err(out_of_turn()) };
         let candidates = &there.candidates[..there.candidates.len().min(MAX_CANDIDATES)];
-        match dial_any(candidates, &self.peer.cookie, &link, DIAL_TIME, &self.interrupted) {
+        match dial_any(candidates, &self.peer.cookie, &link, DIAL_TIMEOUT, &self.interrupted) {
             Ok((address, stream)) => {
                 self.opener = Opener::Dial(address);
                 self.dialed.store(1, Ordering::Relaxed);
@@ -211,7 +211,7 @@ impl Session {
         if let Some(error) = self.answer_to_connect_back()? {
             return Ok(Some(printable(&error)));
         }
-        match self.arrivals.1.recv_timeout(ARRIVAL_TIME) {
+        match self.arrivals.1.recv_timeout(ARRIVAL_TIMEOUT) {
             Ok(stream) => {
                 self.arrived(stream);
                 Ok(None)
@@ -224,7 +224,7 @@ impl Session {
     /// sources or its message that it is ready may arrive before the result; such a message is kept.
     pub(super) fn answer_to_connect_back(&mut self) -> Result<Option<String>, TransferError> {
         loop {
-            let connected = |session: &mut Self| session.receive_within(CONNECT_BACK_TIME);
+            let connected = |session: &mut Self| session.receive_within(CONNECT_BACK_TIMEOUT);
             match self.awaiting("its answer whether it can connect to this host", connected)? {
                 Message::ConnectedBack { error } => return Ok(error),
                 early @ (Message::Sources(_) | Message::Ready { .. }) if self.early.is_none() => {
@@ -314,7 +314,7 @@ impl Session {
             // If a stream can't be opened, the transfer continues with the other streams.
             thread::spawn(move || {
                 let over = over_routes(&routes, &cookie, &link, &*observer).map(|(_, stream)| stream);
-                let stream = over.or_else(|| dial(address, &cookie, &link, DIAL_TIME).ok());
+                let stream = over.or_else(|| dial(address, &cookie, &link, DIAL_TIMEOUT).ok());
                 stream.map(|stream| drop(arrivals.send(stream)))
             });
         }
@@ -373,7 +373,7 @@ fn over_routes(
     link: &ConnectionConfig,
     observer: &dyn Observer,
 ) -> Option<(SocketAddr, Stream)> {
-    routes.in_turn().find_map(|route| match dial_over(route, cookie, link, DIAL_TIME) {
+    routes.in_turn().find_map(|route| match dial_over(route, cookie, link, DIAL_TIMEOUT) {
         Ok(stream) => Some((route.to, stream)),
         Err(error) => {
             if routes.fail(route) {
@@ -479,7 +479,7 @@ mod tests {
         let Opener::Dial(address) = client.opener else { panic!("it has no address to dial") };
         let link = client.link.clone().unwrap();
         let dialed: Vec<_> =
-            (0..MAX_STREAMS).map(|_| dial(address, &client.peer.cookie, &link, DIAL_TIME)).collect();
+            (0..MAX_STREAMS).map(|_| dial(address, &client.peer.cookie, &link, DIAL_TIMEOUT)).collect();
         let refused = agent.join().unwrap();
         assert!(matches!(refused, Err(TransferError::Breach(_))), "{refused:?}");
         drop(dialed);

@@ -18,7 +18,7 @@ use crate::net::pulse::Pulse;
 const BEAT: Duration = Duration::from_secs(1);
 /// How long a client may be silent before its job has arrived, which states the user's limit. The client sends both of
 /// its first messages before the agent runs.
-pub(super) const UNTIL_JOB: Duration = Duration::from_secs(30);
+pub(super) const JOB_TIMEOUT: Duration = Duration::from_secs(30);
 /// The pause before an operation that another process prevents is tried again.
 const MOMENT: Duration = Duration::from_millis(1);
 

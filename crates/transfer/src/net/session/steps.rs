@@ -20,7 +20,7 @@ const SELECTED_BYTES: usize = 256 << 10;
 /// control channel.
 const LAST_WORDS: Duration = Duration::from_secs(2);
 /// How long the agent's last message may take after the transfer itself has ended.
-const REPORT_TIME: Duration = Duration::from_secs(30);
+const REPORT_TIMEOUT: Duration = Duration::from_secs(30);
 
 impl Session {
     /// The client of [`linerate_wire::control::Job::List`]: passes each entry to `each` until the list ends.
@@ -193,7 +193,7 @@ impl Session {
     pub fn wait_for_report(&mut self) -> Result<(Stages, Usage), TransferError> {
         let begun = Instant::now();
         self.awaiting("its report after the transfer", |session| {
-            while begun.elapsed() < REPORT_TIME {
+            while begun.elapsed() < REPORT_TIMEOUT {
                 if let Some(report) = session.report.take() {
                     return Ok(report);
                 }
