@@ -1,4 +1,4 @@
-//! Tests that the costs per gigabyte don't depend on the ramp-up before the measured window.
+//! Tests that the costs per gigabyte don't depend on the ramp before the measured window.
 use std::fs;
 
 const STUDY: &str = r#"

@@ -41,7 +41,7 @@ pub struct LoadReport {
     /// the transactions were due.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rate: Option<f64>,
-    /// TCP connections over the whole run, including the warm-up.
+    /// TCP connections over the whole run, including the ramp.
     pub connections: Vec<ConnectionCounts>,
     /// Connections a second in the window, if each request has its own connection.
     #[serde(skip_serializing_if = "Option::is_none")]

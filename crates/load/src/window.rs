@@ -1,4 +1,4 @@
-//! The timing of a load: first a warm-up, then the window in which results are counted.
+//! The timing of a load: first a ramp, then the window in which results are counted.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -29,11 +29,12 @@ impl From<Arc<AtomicBool>> for StopFlag {
     }
 }
 
-/// The lengths of a load's warm-up and of its measured window.
+/// The lengths of a load's ramp and of its measured window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Window {
-    /// The length of the warm-up, in which nothing is counted. Users start in this time.
-    pub warm_up: Duration,
+    /// The length of the ramp, in which nothing is counted. Users start in this time. The option of the ramp is
+    /// called `--ramp` for HTTP and `--warm-up` for all other loads.
+    pub ramp: Duration,
     /// The length of the window in which results are counted.
     pub measured: Duration,
 }
@@ -41,7 +42,7 @@ pub struct Window {
 impl Window {
     /// The times at which both phases begin and end, if the load starts at `begin`.
     pub fn after(self, begin: Instant) -> Phases {
-        let from = begin + self.warm_up;
+        let from = begin + self.ramp;
         Phases { begin, from, until: from + self.measured }
     }
 }
@@ -112,7 +113,7 @@ mod tests {
         let begin = Instant::now();
         let (second, window) = (
             Duration::from_secs(1),
-            Window { warm_up: Duration::from_secs(2), measured: Duration::from_secs(3) },
+            Window { ramp: Duration::from_secs(2), measured: Duration::from_secs(3) },
         );
         let phases = window.after(begin);
         assert!(!phases.counts(begin + second));
@@ -127,7 +128,7 @@ mod tests {
             text.split(' ').next().unwrap().parse().unwrap()
         };
         let before = uptime();
-        let window = Window { warm_up: Duration::from_secs(2), measured: Duration::from_secs(3) };
+        let window = Window { ramp: Duration::from_secs(2), measured: Duration::from_secs(3) };
         let CountedTime { begin, end } = window.after(Instant::now()).counted();
         // /proc/uptime shows hundredths of a second.
         assert!((before + 1.98..uptime() + 2.02).contains(&begin), "{begin} {before}");

@@ -32,7 +32,7 @@ const UNSHAPED: &str = "path, unshaped";
 /// The name in the record of a tool that makes requests.
 const GENERATOR: &str = "generator";
 
-/// The ramp-up time and the measured time of each measurement of a path, in seconds.
+/// The ramp and the measured time of each measurement of a path, in seconds.
 const LENGTH: [(&str, &str); 2] = [("ramp", "0.2"), ("seconds", "1")];
 
 /// The first TCP port of these measurements. The study's own runs use 1,000 ports from 5201.

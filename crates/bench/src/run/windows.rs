@@ -67,8 +67,7 @@ mod tests {
 
     #[test]
     fn the_ramp_costs_the_window_nothing_whatever_its_length() {
-        // Two runs have ramp-up times of 1 s and of 3 s; the measured interval of 2 s that follows is the
-        // same.
+        // Two runs have ramps of 1 s and of 3 s; the measured interval of 2 s that follows is the same.
         let short = [("a", recording(50.0, &[90, 40, 40, 0])), ("b", recording(9.0, &[80, 30, 30, 0]))];
         let long = [
             ("a", recording(80.0, &[90, 90, 90, 40, 40, 0])),

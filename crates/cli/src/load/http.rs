@@ -34,7 +34,7 @@ pub struct HttpArgs {
     /// Count for SECONDS
     #[arg(long, value_name = "SECONDS", default_value = "10", value_parser = parse_seconds)]
     seconds: Duration,
-    /// Before counting, start the users evenly over SECONDS
+    /// Before counting, start the users evenly over a ramp of SECONDS
     #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = parse_seconds)]
     ramp: Duration,
     /// Let each user pause for TIME after a reply, such as 200ms
@@ -96,7 +96,7 @@ impl HttpArgs {
         Ok(Crowd {
             urls: self.url.iter().map(|url| url.parse()).collect::<Result<Vec<Url>, _>>()?,
             users: self.users.unwrap_or(1),
-            window: Window { warm_up: self.ramp, measured: self.seconds },
+            window: Window { ramp: self.ramp, measured: self.seconds },
             new_connections: self.new_connections,
             threads: self.threads.unwrap_or(processors),
             timeout: self.timeout,
@@ -108,7 +108,7 @@ impl HttpArgs {
     fn search(&self, crowd: &Crowd, stop: &StopFlag) -> Result<Optimum, LoadError> {
         // Users with pauses start distributed over one pause, since otherwise all of them would send at the
         // same time.
-        let window = Window { warm_up: (self.step / 4).max(self.think), measured: self.step };
+        let window = Window { ramp: (self.step / 4).max(self.think), measured: self.step };
         fewest_best(self.max_users.min(http::MOST_USERS), |users| {
             let tally = Crowd { users, window, ..crowd.clone() }.run(stop)?;
             let bits = per_second(tally.counts.payload as f64 * 8.0, window.measured.as_secs_f64());

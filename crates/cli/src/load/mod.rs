@@ -112,14 +112,15 @@ struct Length {
     /// Count for SECONDS
     #[arg(long, value_name = "SECONDS", default_value = "10", value_parser = parse_seconds)]
     seconds: Duration,
-    /// Run for SECONDS before counting
-    #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = parse_seconds)]
-    warm_up: Duration,
+    // The option keeps its documented name, which tool files use, too.
+    /// Run for a ramp of SECONDS before counting
+    #[arg(long = "warm-up", value_name = "SECONDS", default_value = "1", value_parser = parse_seconds)]
+    ramp: Duration,
 }
 
 impl Length {
     fn window(self) -> Window {
-        Window { warm_up: self.warm_up, measured: self.seconds }
+        Window { ramp: self.ramp, measured: self.seconds }
     }
 }
 

@@ -100,7 +100,7 @@ impl RoundTripArgs {
             let result = load.run(&Span::default(), stop)?;
             return Ok((load.report(&result), None));
         }
-        load.window = Window { warm_up: Duration::ZERO, measured: ENDLESS };
+        load.window = Window { ramp: Duration::ZERO, measured: ENDLESS };
         let load = Scheduled { load, rate };
         let (code, result) = beside::run(&load, &self.command, stop)?;
         Ok((load.report(&result), Some(code)))
@@ -116,11 +116,12 @@ pub struct BulkArgs {
     #[arg(long, value_name = "SECONDS", default_value = "10", value_parser = parse_seconds)]
     seconds: Duration,
     /// Send SIZE bytes, over all pairs together
-    #[arg(long, value_name = "SIZE", value_parser = parse_size, conflicts_with_all = ["seconds", "warm_up"])]
+    #[arg(long, value_name = "SIZE", value_parser = parse_size, conflicts_with_all = ["seconds", "ramp"])]
     bytes: Option<u64>,
-    /// Send for SECONDS before counting
-    #[arg(long, value_name = "SECONDS", default_value = "0", value_parser = parse_seconds)]
-    warm_up: Duration,
+    // The option keeps its documented name, which tool files use, too.
+    /// Send for a ramp of SECONDS before counting
+    #[arg(long = "warm-up", value_name = "SECONDS", default_value = "0", value_parser = parse_seconds)]
+    ramp: Duration,
     /// Let the servers send
     #[arg(long, conflicts_with = "both")]
     reverse: bool,
@@ -148,7 +149,7 @@ pub struct BulkArgs {
 
 impl BulkArgs {
     pub(super) fn run(&self, stop: &StopFlag) -> Result<LoadReport, LoadError> {
-        let window = Window { warm_up: self.warm_up, measured: self.seconds };
+        let window = Window { ramp: self.ramp, measured: self.seconds };
         let pace = self.rate.map(|bits| bits as f64 / 8.0);
         if self.udp {
             let (to, pairs) = (self.ends.connect.clone(), self.ends.pairs);

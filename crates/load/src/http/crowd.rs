@@ -24,7 +24,7 @@ pub struct Crowd {
     pub urls: Vec<Url>,
     /// The number of users.
     pub users: u32,
-    /// The timing of the load. The users' starts are distributed evenly over the warm-up.
+    /// The timing of the load. The users' starts are distributed evenly over the ramp.
     pub window: Window,
     /// Whether each request has a new connection, which the server closes afterwards.
     pub new_connections: bool,

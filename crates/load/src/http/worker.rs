@@ -71,9 +71,9 @@ impl<'a> UserWorker<'a> {
         Ok(worker)
     }
 
-    /// Starts a user. The starts are spread evenly over the warm-up.
+    /// Starts a user. The starts are spread evenly over the ramp.
     fn admit(&mut self, number: u32) {
-        let ramp = self.crowd.window.warm_up;
+        let ramp = self.crowd.window.ramp;
         let begin = self.phases.begin + ramp.mul_f64(f64::from(number) / f64::from(self.crowd.users));
         let pace = self.crowd.pace.map(|interval| WorkPace::new(interval, begin));
         self.timers.push(Reverse((begin, self.users.len())));

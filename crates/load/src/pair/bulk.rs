@@ -26,7 +26,7 @@ const SMALL_BLOCK: usize = 16 * 1024;
 /// The amount of data that a load sends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Amount {
-    /// The time for which data is sent. The receivers don't count the warm-up.
+    /// The time for which data is sent. The receivers don't count the ramp.
     Time(Window),
     /// The number of bytes that all pairs send together; all of them are counted.
     Bytes(u64),
@@ -158,10 +158,10 @@ impl Bulk {
     /// Receives and counts the bytes that the server sends.
     fn receive(&self, patient: &PatientStream<'_>, place: u64) -> io::Result<ReceiverTally> {
         let window = self.window.unwrap_or(0);
-        let (role, warm_up) = match self.amount {
-            Amount::Time(Window { warm_up, measured }) => {
-                let us = u64::try_from((warm_up + measured).as_micros()).unwrap_or(u64::MAX);
-                (Role::SendFor { us, window }, warm_up)
+        let (role, ramp) = match self.amount {
+            Amount::Time(Window { ramp, measured }) => {
+                let us = u64::try_from((ramp + measured).as_micros()).unwrap_or(u64::MAX);
+                (Role::SendFor { us, window }, ramp)
             }
             Amount::Bytes(bytes) => {
                 let bytes = share(bytes, self.pairs as u64, place);
@@ -169,7 +169,7 @@ impl Bulk {
             }
         };
         patient.write_all(&role.encode())?;
-        let tally = receive(patient, warm_up)?;
+        let tally = receive(patient, ramp)?;
         match self.amount {
             // An early end means that the server is an older version, which closes the connection on an
             // unknown message.
@@ -186,7 +186,7 @@ impl Bulk {
     fn send(&self, patient: &PatientStream<'_>, place: u64, begin: Instant) -> io::Result<ReceiverTally> {
         let connection = patient.connection;
         connection.set_nodelay(self.no_delay)?;
-        let role = Role::Bulk { warm_up_us: self.warm_up_us(), window: self.window.unwrap_or(0) };
+        let role = Role::Bulk { ramp_us: self.ramp_us(), window: self.window.unwrap_or(0) };
         patient.write_all(&role.encode())?;
         let sent = match self.amount {
             Amount::Time(window) => self.send_for(patient, window.after(begin))?,
@@ -198,9 +198,9 @@ impl Bulk {
         believable(ReceiverTally::decode(&tally), sent)
     }
 
-    fn warm_up_us(&self) -> u64 {
+    fn ramp_us(&self) -> u64 {
         match self.amount {
-            Amount::Time(window) => u64::try_from(window.warm_up.as_micros()).unwrap_or(u64::MAX),
+            Amount::Time(window) => u64::try_from(window.ramp.as_micros()).unwrap_or(u64::MAX),
             Amount::Bytes(_) => 0,
         }
     }
@@ -322,7 +322,7 @@ mod tests {
         let (quick, slow) = (listen(8), listen(0));
         let [first, second] = [&quick, &slow].map(|server| server.local_addr().unwrap());
         let in_its_way = TcpStream::connect(second).unwrap();
-        let window = Window { warm_up: Duration::ZERO, measured: Duration::from_millis(50) };
+        let window = Window { ramp: Duration::ZERO, measured: Duration::from_millis(50) };
         let bulk = Bulk {
             to: vec![first, second],
             pairs: 2,

@@ -103,9 +103,9 @@ impl Datagrams {
         if let Some(buffer) = self.buffer {
             SockRef::from(&socket).set_send_buffer_size(buffer as usize)?;
         }
-        let warm_up_us = u64::try_from(self.window.warm_up.as_micros()).unwrap_or(u64::MAX);
+        let ramp_us = u64::try_from(self.window.ramp.as_micros()).unwrap_or(u64::MAX);
         let (window, port) = (self.buffer.unwrap_or(0), socket.local_addr()?.port());
-        patient.write_all(&Role::Datagrams { warm_up_us, window, port }.encode())?;
+        patient.write_all(&Role::Datagrams { ramp_us, window, port }.encode())?;
         let mut ready = [0; READY.len()];
         patient.fill(&mut ready)?;
         let sent = self.stream(&socket, phases, patient.stop)?;
@@ -188,12 +188,7 @@ fn report(pairs: &[PairReport], phases: Phases) -> LoadReport {
 
 /// The server's side: counts datagrams from this port of the client, until the client reports over TCP how
 /// many it has sent.
-pub(super) fn count(
-    patient: &PatientStream<'_>,
-    warm_up: Duration,
-    window: u32,
-    port: u16,
-) -> io::Result<()> {
+pub(super) fn count(patient: &PatientStream<'_>, ramp: Duration, window: u32, port: u16) -> io::Result<()> {
     let here = patient.connection.local_addr()?;
     let socket = Socket::new(Domain::for_address(here), Type::DGRAM, Some(Protocol::UDP))?;
     // Each pair has its own socket at this port; the kernel selects it by the other end's address.
@@ -205,14 +200,14 @@ pub(super) fn count(
     socket.connect(&SocketAddr::new(patient.connection.peer_addr()?.ip(), port).into())?;
     socket.set_read_timeout(Some(Duration::from_millis(20)))?;
     patient.write_all(&READY)?;
-    let mut counting = Counting::new(warm_up);
+    let mut counting = Counting::new(ramp);
     let sent = counting.receive(&socket.into(), patient)?;
     patient.write_all(&counting.tally(sent).encode())
 }
 
 /// The state of a receiver of datagrams.
 struct Counting {
-    warm_up: Duration,
+    ramp: Duration,
     begun: Option<Instant>,
     /// The number of the first datagram that counts, and its time.
     first: Option<(u64, Instant)>,
@@ -225,9 +220,9 @@ struct Counting {
 }
 
 impl Counting {
-    fn new(warm_up: Duration) -> Self {
+    fn new(ramp: Duration) -> Self {
         Self {
-            warm_up,
+            ramp,
             begun: None,
             first: None,
             last: Instant::now(),
@@ -279,7 +274,7 @@ impl Counting {
         let [number, at] = [&head[..8], &head[8..]]
             .map(|eight| eight.iter().fold(0_u64, |sum, byte| sum << 8 | u64::from(*byte)));
         let begun = *self.begun.get_or_insert(now);
-        if now < begun + self.warm_up {
+        if now < begun + self.ramp {
             return;
         }
         let (first, _) = *self.first.get_or_insert((number, now));

@@ -19,16 +19,16 @@ pub enum Role {
     Transactions { request: u32, response: u32 },
     /// One request and one response, after which the server closes the connection.
     Single { request: u32, response: u32 },
-    /// The client sends. The server counts the bytes that arrive later than `warm_up` after the first byte,
+    /// The client sends. The server counts the bytes that arrive later than `ramp` after the first byte,
     /// with a receive buffer of `window` bytes (0: the kernel's default).
-    Bulk { warm_up_us: u64, window: u32 },
+    Bulk { ramp_us: u64, window: u32 },
     /// The server sends for this time, with a send buffer of `window` bytes.
     SendFor { us: u64, window: u32 },
     /// The server sends this number of bytes.
     SendBytes { bytes: u64, window: u32 },
     /// The client sends datagrams from this UDP port. The server counts those that arrive later than
-    /// `warm_up` after the first, with a receive buffer of `window` bytes.
-    Datagrams { warm_up_us: u64, window: u32, port: u16 },
+    /// `ramp` after the first, with a receive buffer of `window` bytes.
+    Datagrams { ramp_us: u64, window: u32, port: u16 },
 }
 
 impl Role {
@@ -37,10 +37,10 @@ impl Role {
         let (kind, a, b, c) = match self {
             Self::Transactions { request, response } => (1u32, u64::from(request), response, 0),
             Self::Single { request, response } => (2, u64::from(request), response, 0),
-            Self::Bulk { warm_up_us, window } => (3, warm_up_us, window, 0),
+            Self::Bulk { ramp_us, window } => (3, ramp_us, window, 0),
             Self::SendFor { us, window } => (4, us, window, 0),
             Self::SendBytes { bytes, window } => (5, bytes, window, 0),
-            Self::Datagrams { warm_up_us, window, port } => (6, warm_up_us, window, u32::from(port)),
+            Self::Datagrams { ramp_us, window, port } => (6, ramp_us, window, u32::from(port)),
         };
         let mut bytes = [0; HELLO];
         bytes[..8].copy_from_slice(&MAGIC);
@@ -63,10 +63,10 @@ impl Role {
         match (u32::from_be_bytes(bytes[8..12].try_into().ok()?), port) {
             (1, 0) => Some(Self::Transactions { request: request.ok()?, response: b }),
             (2, 0) => Some(Self::Single { request: request.ok()?, response: b }),
-            (3, 0) => Some(Self::Bulk { warm_up_us: a, window: b }),
+            (3, 0) => Some(Self::Bulk { ramp_us: a, window: b }),
             (4, 0) => Some(Self::SendFor { us: a, window: b }),
             (5, 0) => Some(Self::SendBytes { bytes: a, window: b }),
-            (6, 1..) => Some(Self::Datagrams { warm_up_us: a, window: b, port }),
+            (6, 1..) => Some(Self::Datagrams { ramp_us: a, window: b, port }),
             _ => None,
         }
     }
@@ -75,7 +75,7 @@ impl Role {
 /// The counts of a receiver.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ReceiverTally {
-    /// The number of bytes received after the warm-up.
+    /// The number of bytes received after the ramp.
     pub bytes: u64,
     /// The time from the first counted byte to the last, in nanoseconds.
     pub nanos: u64,
@@ -96,7 +96,7 @@ impl ReceiverTally {
     }
 }
 
-/// The counts of a receiver of datagrams, after the warm-up.
+/// The counts of a receiver of datagrams, after the ramp.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DatagramTally {
     /// The payload bytes of the datagrams.
@@ -153,10 +153,10 @@ mod tests {
             let roles = [
                 Role::Transactions { request: a, response: b },
                 Role::Single { request: a, response: b },
-                Role::Bulk { warm_up_us: c, window: b },
+                Role::Bulk { ramp_us: c, window: b },
                 Role::SendFor { us: c, window: b },
                 Role::SendBytes { bytes: c, window: b },
-                Role::Datagrams { warm_up_us: c, window: b, port: (a as u16).max(1) },
+                Role::Datagrams { ramp_us: c, window: b, port: (a as u16).max(1) },
             ];
             for role in roles {
                 prop_assert_eq!(Role::decode(&role.encode()), Some(role));

@@ -39,8 +39,8 @@ impl Service for PairService {
             Some(Role::Single { request, response }) => {
                 answer(&patient, request as usize, response as usize, 1)
             }
-            Some(Role::Bulk { warm_up_us, window }) => {
-                count(&patient, Duration::from_micros(warm_up_us.min(LONGEST_US)), window)
+            Some(Role::Bulk { ramp_us, window }) => {
+                count(&patient, Duration::from_micros(ramp_us.min(LONGEST_US)), window)
             }
             Some(Role::SendFor { us, window }) => send(
                 &patient,
@@ -49,8 +49,8 @@ impl Service for PairService {
                 u64::MAX,
             ),
             Some(Role::SendBytes { bytes, window }) => send(&patient, window, None, bytes),
-            Some(Role::Datagrams { warm_up_us, window, port }) => {
-                datagram::count(&patient, Duration::from_micros(warm_up_us.min(LONGEST_US)), window, port)
+            Some(Role::Datagrams { ramp_us, window, port }) => {
+                datagram::count(&patient, Duration::from_micros(ramp_us.min(LONGEST_US)), window, port)
             }
             None => Ok(()),
         };
@@ -104,18 +104,18 @@ fn send(patient: &PatientStream<'_>, window: u32, until: Option<Instant>, bytes:
     }
 }
 
-fn count(patient: &PatientStream<'_>, warm_up: Duration, window: u32) -> io::Result<()> {
+fn count(patient: &PatientStream<'_>, ramp: Duration, window: u32) -> io::Result<()> {
     let socket = SockRef::from(patient.connection);
     if window > 0 {
         socket.set_recv_buffer_size(window as usize)?;
     }
-    let mut tally = receive(patient, warm_up)?;
+    let mut tally = receive(patient, ramp)?;
     tally.buffer = socket.recv_buffer_size()? as u64;
     patient.write_all(&tally.encode())
 }
 
-/// Counts the bytes that arrive after the warm-up, until the other end ends.
-pub(super) fn receive(patient: &PatientStream<'_>, warm_up: Duration) -> io::Result<ReceiverTally> {
+/// Counts the bytes that arrive after the ramp, until the other end ends.
+pub(super) fn receive(patient: &PatientStream<'_>, ramp: Duration) -> io::Result<ReceiverTally> {
     let (mut buffer, mut tally, mut from) = (vec![0; BLOCK], ReceiverTally::default(), None);
     loop {
         let n = patient.read(&mut buffer)?;
@@ -123,7 +123,7 @@ pub(super) fn receive(patient: &PatientStream<'_>, warm_up: Duration) -> io::Res
             return Ok(tally);
         }
         let now = Instant::now();
-        let from = *from.get_or_insert(now + warm_up);
+        let from = *from.get_or_insert(now + ramp);
         if now >= from {
             tally.bytes += n as u64;
             tally.nanos = u64::try_from((now - from).as_nanos()).unwrap_or(u64::MAX);

@@ -73,7 +73,7 @@ fn bulk_is_what_the_receiver_counted() {
 }
 
 #[test]
-fn the_warm_up_of_bulk_does_not_count() {
+fn the_ramp_of_bulk_does_not_count() {
     let server = pair_server();
     let load = Bulk { window: Some(64 * 1024), ..bulk(server.address(), Amount::Time(window(300, 300))) };
     let begun = Instant::now();

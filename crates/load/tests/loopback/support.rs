@@ -19,8 +19,8 @@ pub fn ms(ms: u64) -> Duration {
     Duration::from_millis(ms)
 }
 
-pub fn window(warm_up: u64, measured: u64) -> Window {
-    Window { warm_up: ms(warm_up), measured: ms(measured) }
+pub fn window(ramp: u64, measured: u64) -> Window {
+    Window { ramp: ms(ramp), measured: ms(measured) }
 }
 
 pub fn pair_server() -> LoadServer {

@@ -9,11 +9,11 @@ use std::cell::RefCell;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-use super::worker::{CHANGED, SendWorker, read_problem};
+use super::worker::{SendWorker, read_problem};
 use crate::net::clock::Stage;
 use crate::net::stream::StreamError;
 use crate::send::fan::FanPiece;
-use crate::send::reading::{NotRead, file_size, read_small, share_small};
+use crate::send::reading::{CHANGED, NotRead, file_size, read_small, share_small};
 use crate::tree::digest;
 
 /// A batch is sent when its payload has this many bytes, even if its unit has more entries.

@@ -4,7 +4,8 @@ use linerate_wire::control::ProblemKind;
 use std::os::fd::BorrowedFd;
 
 use crate::net::stream::StreamError;
-use crate::send::worker::{FileProblem, SHORTER, SendWorker, read_problem};
+use crate::send::reading::SHORTER;
+use crate::send::worker::{FileProblem, SendWorker, read_problem};
 
 /// Bytes of a range that is copied with one request: few enough that progress is visible and an interruption
 /// is noticed, even on a slow disk.

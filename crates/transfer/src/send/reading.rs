@@ -16,6 +16,11 @@ use crate::tree::reading::{append_from, hash_while, is_made_up, read_while};
 use crate::tree::source_root::SourceRoot;
 use crate::tree::stamp::{ctime, mtime};
 
+/// The message about a file whose end was missing when it was read.
+pub(super) const SHORTER: &str = "became shorter while it was read; not copied";
+/// The message about a file that changed after the scan or during the read.
+pub(super) const CHANGED: &str = "changed while it was read; the copy may mix old and new data";
+
 /// The size of a file in bytes.
 pub(super) fn file_size(entry: &Entry) -> u64 {
     if let Kind::File { size } = entry.kind { size } else { 0 }

@@ -300,7 +300,7 @@ impl<'t> Search<'t> {
 }
 
 #[cfg(test)]
-mod measured;
+mod cost_measured;
 
 #[cfg(test)]
 mod tests {

@@ -12,9 +12,9 @@ use crate::net::pace::Pace;
 use crate::net::rate::RateLimit;
 use crate::send::compressing::Compressing;
 use crate::send::fan::FanMember;
-use crate::send::links::WorkerLinks;
 use crate::send::removable::Removable;
 use crate::send::under_way::UnderWay;
+use crate::send::worker_links::WorkerLinks;
 use crate::tree::digest::ledger::Ledger;
 use crate::tree::source_root::SourceRoot;
 

@@ -19,7 +19,7 @@ use crate::send::compressing::Packing;
 use crate::send::delta::{Copied, DeltaPart};
 use crate::send::part_reading::PartReading;
 use crate::send::plan::{BATCH_BYTES, HeldChunks, LargeFile, Unit};
-use crate::send::reading::{OpenedSource, file_size, open_large};
+use crate::send::reading::{CHANGED, OpenedSource, SHORTER, file_size, open_large};
 use crate::send::speed::{Others, Speed};
 use crate::send::thorough::Thoroughness;
 use crate::send::transmission::Transmission;
@@ -29,9 +29,6 @@ use crate::tree::digest::Hashing;
 use crate::tree::metadata::holes::{Run, next_run};
 use crate::tree::reading::{hash, read_while};
 use crate::tree::root::Directory;
-
-pub(super) const SHORTER: &str = "became shorter while it was read; not copied";
-pub(super) const CHANGED: &str = "changed while it was read; the copy may mix old and new data";
 
 /// The kind of a problem with a file that is being sent, and the message.
 pub(super) type FileProblem = (ProblemKind, String);

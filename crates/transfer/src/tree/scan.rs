@@ -4,7 +4,7 @@ mod faked;
 mod kinds;
 mod left_out;
 mod listing;
-mod names;
+mod lookup;
 mod reports;
 
 use linerate_wire::control::{Keep, MUNGED, Problem, ProblemKind};
@@ -35,7 +35,7 @@ use crate::tree::stamp::{atime, ctime, mtime};
 use crate::tree::temporary::{RESERVED, is_reserved};
 use faked::{look, stands_for_nothing};
 use listing::Listing;
-use names::Looked;
+use lookup::Looked;
 
 /// Why an entry isn't sent to a receiver with another character set, if that set can't express its name or a
 /// name in its link text.

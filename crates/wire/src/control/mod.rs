@@ -7,7 +7,7 @@ mod change;
 mod channel;
 mod detached;
 mod details;
-mod divided;
+mod divided_file;
 mod job;
 mod journal_key;
 mod leftover;
@@ -29,7 +29,7 @@ pub use change::{Change, EntryFacts, Link, MAX_CHANGES};
 pub use channel::{ControlError, read, write, write_from};
 pub use detached::{DetachedJob, JobAttention, JobId, MAX_JOB_RECORD};
 pub use details::{Charsets, Details, Fakes, IdentityFrom, IdentityRule, MAX_IDENTITY_RULES, MUNGED};
-pub use divided::{DividedFile, LEAST_PIECE, MAX_DIVIDED, MAX_PIECES};
+pub use divided_file::{DividedFile, LEAST_PIECE, MAX_DIVIDED, MAX_PIECES};
 pub use job::{
     Backup, BlockSearch, Compression, CompressionLevel, Job, Keep, MAX_COMPRESSION, MAX_OTHER_TREES,
     ModeRule, Options, OtherTrees, OtherUse, Sync,

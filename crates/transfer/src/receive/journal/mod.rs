@@ -10,7 +10,7 @@ pub mod foreign;
 mod holder;
 mod key;
 #[cfg(test)]
-mod measured;
+mod memory_measured;
 mod partials;
 mod past;
 mod record;

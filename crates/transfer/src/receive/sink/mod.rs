@@ -5,10 +5,10 @@ mod assembly;
 mod basis;
 mod covered;
 mod directories;
-mod divided;
-mod elsewhere;
+mod divided_pieces;
 mod entries;
-mod links;
+mod from_elsewhere;
+mod hard_links;
 mod moved;
 mod part;
 mod parts;
@@ -47,12 +47,12 @@ use crate::tree::root::Directory;
 use crate::tree::temporary::Temporary;
 use directories::Planned;
 use part::Part;
-use storage::is_of_storage;
+use storage::{destination_failed, is_of_storage};
 
 pub use assemblies::Assemblies;
 pub use basis::Older;
 pub use directories::{Kept, note_still_opened};
-pub use links::{FIRST_NAMES, FurtherName};
+pub use hard_links::{FIRST_NAMES, FurtherName};
 pub use parts::BLOCK;
 pub use resumed::Resumed;
 pub use storage::OF_A_MOUNT;
@@ -363,7 +363,7 @@ impl<'a> ReceiveWorker<'a> {
     fn failed(&self, admitted: &Admitted<'_>, error: Errno) -> Result<(), StreamError> {
         let (shown, entry) = (self.shown(admitted.place()), admitted.entry());
         if self.shared.ends_everything(admitted.place(), error) {
-            return Err(StreamError::Destination(format!("writing {} failed: {error}", shown.display())));
+            return Err(destination_failed(&shown, error));
         }
         let doing = match entry.kind {
             Kind::Directory => "making the directory",

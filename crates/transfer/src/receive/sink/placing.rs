@@ -11,7 +11,7 @@ use std::sync::atomic::Ordering;
 
 use super::ReceiveWorker;
 use super::assembly::Assembly;
-use super::links::copy_data;
+use super::hard_links::copy_data;
 use super::part::Target;
 use crate::base::lock::lock;
 use crate::receive::partial_directory::PartialDirectory;

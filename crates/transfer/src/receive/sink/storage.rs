@@ -1,10 +1,13 @@
-//! Determines whether a storage error concerns the whole destination or only one mount below it.
+//! Errors of the destination's file system: determines whether an error concerns the whole destination or
+//! only one mount below it, and holds the messages for both cases.
 
 use linerate_wire::path::RelPath;
 use rustix::fs::{OFlags, StatVfsMountFlags};
 use rustix::io::Errno;
 use std::iter;
+use std::path::Path;
 
+use crate::net::stream::StreamError;
 use crate::receive::reception::Reception;
 use crate::tree::root::Directory;
 
@@ -42,6 +45,12 @@ impl Reception<'_> {
 /// True for errors of a whole file system: no space, over quota, read-only.
 pub(super) fn is_of_storage(error: Errno) -> bool {
     matches!(error, Errno::NOSPC | Errno::DQUOT | Errno::ROFS)
+}
+
+/// The error that ends the transfer, since the destination's own file system is full or read-only. `shown` is
+/// the path of the entry that couldn't be written.
+pub(super) fn destination_failed(shown: &Path, error: Errno) -> StreamError {
+    StreamError::Destination(format!("writing {} failed: {error}", shown.display()))
 }
 
 fn is_read_only(directory: &Directory) -> bool {

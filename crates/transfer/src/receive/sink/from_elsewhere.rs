@@ -6,7 +6,7 @@ use rustix::io::Errno;
 use std::os::fd::{AsFd, OwnedFd};
 
 use super::ReceiveWorker;
-use super::links::copy_data;
+use super::hard_links::copy_data;
 use crate::base::lock::lock;
 use crate::receive::admission::Admitted;
 use crate::tree::temporary::link;

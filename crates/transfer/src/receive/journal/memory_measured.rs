@@ -145,7 +145,12 @@ fn the_longest_journals_of_one_kind_take_little_memory() {
 fn measure(kinds: &[&str]) {
     for kind in kinds {
         let mut command = Command::new(std::env::current_exe().unwrap());
-        command.args(["--exact", "receive::journal::measured::one_journal", "--ignored", "--nocapture"]);
+        command.args([
+            "--exact",
+            "receive::journal::memory_measured::one_journal",
+            "--ignored",
+            "--nocapture",
+        ]);
         let run = command.env(KIND, kind).output().unwrap();
         let said = String::from_utf8_lossy(&run.stdout);
         print!("{}", said.lines().filter(|line| line.contains("MB")).collect::<Vec<_>>().join("\n") + "\n");
