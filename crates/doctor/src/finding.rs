@@ -221,6 +221,17 @@ impl Finding {
         self
     }
 
+    /// True unless the fix proposes a present value: then the undo, or one of the undo's commands, would be the same.
+    pub(crate) fn changes_something(&self) -> bool {
+        let is_same = |remedy: &Remedy| remedy.setting.is_same(&remedy.now, &remedy.new);
+        let commands = |text: &Option<String>| {
+            let parts = text.iter().flat_map(|text| text.split("; ").map(|part| part.trim().to_owned()));
+            parts.filter(|part| !part.is_empty()).collect::<Vec<_>>()
+        };
+        let (fix, undo) = (commands(&self.fix), commands(&self.undo));
+        !self.remedies.iter().any(is_same) && (undo.is_empty() || !undo.iter().all(|part| fix.contains(part)))
+    }
+
     /// One line without words, as in tests/expected: `pcie-width eth2 major 6.6 Gbit/s`.
     pub fn line(&self) -> String {
         let place = self.place.as_deref().unwrap_or("-");
@@ -242,6 +253,14 @@ mod tests {
         assert_eq!(Finding::leaves(1.0, 0.0, "x").severity, Severity::Note);
         let capped = Finding::leaves(1e9, 10e9, "x").at_most(Severity::Minor);
         assert_eq!((capped.severity, capped.loss, capped.ceiling), (Severity::Minor, None, Some(1e9)));
+    }
+
+    #[test]
+    fn a_present_value_is_no_change() {
+        let of = |fix: &str, undo: &str| Finding::new(Severity::Note, "x").fix(fix).undo(undo);
+        assert!(!of("ethtool -L eth0 combined 8; see x", "ethtool -L eth0 combined 8").changes_something());
+        assert!(of("ethtool -L eth0 combined 8; see x", "ethtool -L eth0 combined 4").changes_something());
+        assert!(Finding::new(Severity::Note, "x").fix("use another slot").changes_something());
     }
 
     #[test]

@@ -14,6 +14,8 @@ use serde::{Deserialize, Serialize};
 
 pub use command::{commands, undo_commands};
 pub(crate) use command::{handle, noted};
+pub use judged::HostBounds;
+pub(crate) use judged::{RING_PART, RING_STEP};
 
 /// The longest name of a port (IFNAMSIZ, without the final 0).
 const LONGEST_PORT: usize = 15;
@@ -152,8 +154,8 @@ impl Remedy {
     pub fn of(setting: Setting, now: impl fmt::Display, new: impl fmt::Display) -> Option<Self> {
         let (now, new) = (now.to_string(), new.to_string());
         let is_better = !setting.is_same(&now, &new) && !setting.lowers(&now, &new);
-        // The check has already compared the value with the host's memory.
-        (is_better && setting.judge(&now, &new, None).is_ok()).then(|| Self {
+        // The check has already compared the value with the host's memory and processors.
+        (is_better && setting.judge(&now, &new, &HostBounds::default()).is_ok()).then(|| Self {
             host: String::new(),
             setting,
             now,

@@ -5,7 +5,8 @@ use std::path::Path;
 
 use linerate_doctor::remedy::{Setting, commands, undo_commands};
 use linerate_doctor::{Finding, Host, Need, examine_host};
-use linerate_host::{Facts, Snapshot};
+use linerate_host::facts::Port;
+use linerate_host::{Fact, Facts, Snapshot};
 
 /// What a fix has in it that changes a running host.
 const COMMANDS: [&str; 12] = [
@@ -23,14 +24,29 @@ const COMMANDS: [&str; 12] = [
     "swapoff",
 ];
 
-fn findings() -> Vec<Finding> {
+/// Changes of a port that leave its number of queues as it is.
+const EDITS: [fn(&mut Port); 3] = [
+    |_| (),
+    |port| port.module_options = Fact::Known([("RSS".to_owned(), Fact::Known("512".to_owned()))].into()),
+    |port| {
+        if let Fact::Known(irqs) = &mut port.interrupts {
+            irqs.truncate(1);
+        }
+    },
+];
+
+fn hosts() -> Vec<(String, Facts)> {
     let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("../host/tests/fixtures");
     let of = |path: &Path| {
-        let facts = Facts::of_snapshot(&Snapshot::open(path).unwrap());
         let name = path.file_stem().unwrap().to_string_lossy().into_owned();
-        examine_host(&Host { name: &name, facts: &facts, need: Need::OfPorts })
+        (name, Facts::of_snapshot(&Snapshot::open(path).unwrap()))
     };
-    fs::read_dir(fixtures).unwrap().flat_map(|entry| of(&entry.unwrap().path())).collect()
+    fs::read_dir(fixtures).unwrap().map(|entry| of(&entry.unwrap().path())).collect()
+}
+
+fn findings() -> Vec<Finding> {
+    let of = |(name, facts): &(String, Facts)| examine_host(&Host { name, facts, need: Need::OfPorts });
+    hosts().iter().flat_map(of).collect()
 }
 
 fn changes(fix: &str) -> bool {
@@ -48,6 +64,33 @@ fn each_command_can_be_taken_back() {
         .map(|finding| format!("{}: {}", finding.line(), finding.fix.as_deref().unwrap_or_default()))
         .collect();
     assert!(lacking.is_empty(), "no undo:\n{}", lacking.join("\n"));
+}
+
+/// The fix isn't the present state: neither by a program's changes nor by a command, also where a count is right but the
+/// driver's options or its interrupts don't match.
+#[test]
+fn no_fix_sets_what_is_set_already() {
+    let mut all = findings();
+    for (path, facts) in hosts() {
+        for edit in EDITS {
+            let mut facts = facts.clone();
+            if let Fact::Known(ports) = &mut facts.ports {
+                ports.iter_mut().for_each(edit);
+            }
+            facts.machine.guests = Fact::Known(40);
+            all.extend(examine_host(&Host { name: &path, facts: &facts, need: Need::Target(100e9) }));
+        }
+    }
+    let queues = all.iter().filter(|finding| finding.check == "netqueue-mismatch").count();
+    assert!(queues >= 10, "only {queues} findings about the number of queues");
+    for finding in all {
+        for remedy in &finding.remedies {
+            assert!(!remedy.setting.is_same(&remedy.now, &remedy.new), "{finding:#?}");
+        }
+        let Some(undo) = finding.undo.as_deref().filter(|undo| !undo.is_empty()) else { continue };
+        let fix = format!("{};", finding.fix.as_deref().unwrap_or_default());
+        assert!(!fix.starts_with(&format!("{undo};")), "{finding:#?}");
+    }
 }
 
 /// A finding without an undo gives advice in words, like "another slot".

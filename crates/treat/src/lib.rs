@@ -17,7 +17,7 @@ pub mod surroundings;
 #[cfg(test)]
 mod testing;
 
-use linerate_doctor::remedy::Setting;
+use linerate_doctor::remedy::{HostBounds, Setting};
 
 pub use live::LiveControls;
 
@@ -59,9 +59,9 @@ pub trait Controls {
     /// The reason why not, as the end of a sentence.
     fn look(&mut self, setting: &Setting, new: &str) -> Result<(), String>;
 
-    /// The host's memory in bytes, if it is known.
-    fn memory(&mut self) -> Option<u64> {
-        None
+    /// The host's memory and its isolated processors, as far as they are known.
+    fn bounds(&mut self) -> HostBounds {
+        HostBounds::default()
     }
 
     /// All ports of this network namespace.

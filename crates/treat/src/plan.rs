@@ -117,7 +117,7 @@ impl TreatmentPlan {
                         "no check proposes to change this setting",
                     );
                 }
-                None => match step.setting.judge(&step.before, &step.new, controls.memory()) {
+                None => match step.setting.judge(&step.before, &step.new, &controls.bounds()) {
                     Ok(()) => plan.steps.push(step),
                     Err(why) => plan.leave(&step.checks.join(", "), &step.setting, why),
                 },
@@ -347,6 +347,15 @@ mod tests {
         // From a host with more memory: the simulated host has 1 GiB.
         let large = why(vec![rmem("4096 131072 1073741824")]);
         assert!(large.0 == 0 && large.1.contains("net.ipv4.tcp_rmem: 1073741824 is too large"), "{large:?}");
+        let ring = |new: &str| {
+            let setting = Setting::Ring { port: "eth0".into(), way: linerate_doctor::remedy::RingWay::Rx };
+            step(setting, "256", new)
+        };
+        assert_eq!(why(vec![ring("1024")]), (1, String::new()));
+        let million = why(vec![ring("1048576")]);
+        assert!(million.0 == 0 && million.1.contains("checks propose 1024 at most here"), "{million:?}");
+        let isolated = why(vec![step(Setting::Rps { port: "eth0".into(), queue: 0 }, "0", "ff")]);
+        assert!(isolated.0 == 0 && isolated.1.contains("processor 7 is isolated"), "{isolated:?}");
         let odd = why(vec![sack("7"), rmem("4096 131072 64M")]);
         assert!(
             odd.0 == 0

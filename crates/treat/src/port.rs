@@ -1,6 +1,6 @@
 //! Identifies ports by more than their names: a port may get another name while it is treated, and another port the old one.
 
-use linerate_doctor::remedy::Setting;
+use linerate_doctor::remedy::{HostBounds, Setting};
 use serde::{Deserialize, Serialize};
 
 use crate::Controls;
@@ -241,6 +241,10 @@ impl Controls for MovedControls<'_> {
 
     fn look(&mut self, setting: &Setting, new: &str) -> Result<(), String> {
         self.controls.look(&self.ports.setting(setting)?, new)
+    }
+
+    fn bounds(&mut self) -> HostBounds {
+        self.controls.bounds()
     }
 
     fn ports(&mut self) -> Result<Vec<PortIdentity>, String> {

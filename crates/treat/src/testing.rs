@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use linerate_doctor::remedy::Setting;
+use linerate_doctor::remedy::{HostBounds, Setting};
 
 use crate::Controls;
 use crate::journal::PlannedStep;
@@ -115,8 +115,8 @@ impl Controls for Pretended {
         self.impossible.get(setting).map_or(Ok(()), |why| Err(why.clone()))
     }
 
-    fn memory(&mut self) -> Option<u64> {
-        Some(1 << 30)
+    fn bounds(&mut self) -> HostBounds {
+        HostBounds { memory: Some(1 << 30), isolated: [7].into() }
     }
 
     fn ports(&mut self) -> Result<Vec<PortIdentity>, String> {

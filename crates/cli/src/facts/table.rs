@@ -122,6 +122,8 @@ fn cpu(cpu: &CpuFacts) -> Vec<String> {
         line("model", &cpu.model, Clone::clone),
         Some(row("number", counts)),
         line("NUMA nodes", &cpu.nodes, |all| all.iter().map(node).collect::<Vec<_>>().join("; ")),
+        cpu.isolated.known().filter(|cpus| !cpus.is_empty()).map(|cpus| row("isolated", ranges(cpus))),
+        cpu.nohz_full.known().filter(|cpus| !cpus.is_empty()).map(|cpus| row("without tick", ranges(cpus))),
         line("governor", &cpu.governors, counted),
         Some(row("settings", settings)),
         cpu.siblings

@@ -2,7 +2,7 @@
 
 use linerate_host::facts::{Coalescing, Port};
 
-use super::{Check, CheckRun};
+use super::{Check, CheckRun, work};
 use crate::formula::{bdp, bytes};
 use crate::remedy::{Remedy, Setting};
 use crate::source::{ESNET_NIC, ETHTOOL, RED_HAT};
@@ -21,6 +21,8 @@ const LONGEST: [&str; 1] = ["atlantic"];
 /// after a number of packets, which it doesn't report. Virtual functions of bnx2x can't set the delay either, but always
 /// report 50 microseconds.
 const READ_ONLY: [&str; 1] = ["thunder-nicvf"];
+/// Drivers that refuse (EINVAL) a delay of received packets that differs from that of sent ones (hns_set_coalesce()).
+const ONE_DELAY: [&str; 1] = ["hns"];
 /// Microseconds for a driver that can't adapt the delay: guides for bulk data advise 50 to 100.
 const USUAL: u32 = 50;
 /// Below this rate one core can handle an interrupt for each packet.
@@ -82,14 +84,26 @@ fn remedy(finding: Finding, port: &Port, set: &Coalescing, why: &str) -> Finding
     let change = |now: &str, new: &str| {
         Remedy::of(Setting::Coalescing { port: port.name.clone() }, format!("{now} {}", set.rx_usecs), new)
     };
-    let usual = format!("rx-usecs {USUAL}");
+    let is_one_delay = port.driver.known().is_some_and(|driver| ONE_DELAY.contains(&driver.as_str()));
+    let usual = format!(
+        "rx-usecs {USUAL}{}",
+        if is_one_delay { format!(" tx-usecs {USUAL}") } else { String::new() }
+    );
+    // Octeon's drivers refuse (EINVAL) one without the other (otx2_set_coalesce()).
+    let (off, on) = match work::is_octeon(port) {
+        true => ("adaptive-rx off adaptive-tx off rx-usecs", "adaptive-rx on adaptive-tx on"),
+        false => ("adaptive-rx off rx-usecs", "adaptive-rx on"),
+    };
     match has(port, "adaptive-rx") {
-        Some(true) => finding.remedied(change("adaptive-rx off rx-usecs", "adaptive-rx on")),
+        Some(true) => finding.remedied(change(off, on)),
         Some(false) => finding
             .evidence("the driver can't adapt the delay (ethtool -c: Adaptive RX: n/a)")
-            .remedied(change("rx-usecs", &usual)),
+            .remedied(change(
+                &if is_one_delay { format!("tx-usecs {} rx-usecs", set.tx_usecs) } else { "rx-usecs".into() },
+                &usual,
+            )),
         None => finding
-            .remedied(change("adaptive-rx off rx-usecs", "adaptive-rx on"))
+            .remedied(change(off, on))
             .fix_words(&format!("if the driver refuses this, ethtool -C {} {usual}", port.name)),
     }
 }
@@ -138,6 +152,29 @@ mod tests {
         assert!(with(0, &["rx-frames"]).is_none(), "the driver has no such number");
     }
 
+    /// otx2_set_coalesce() and hns_set_coalesce() refuse one half of a pair.
+    #[test]
+    fn pairs_are_set_together() {
+        let with = |driver: &str, names: &[&str]| {
+            let host = edited("mlx5-25g-tuned", "ens1f0np0", |port| {
+                port.driver = Fact::Known(driver.into());
+                port.coalescing =
+                    Fact::Known(Coalescing { rx_usecs: 1, tx_usecs: 1, ..Coalescing::default() });
+                port.coalescing_names = Fact::Known(names.iter().map(|name| (*name).to_owned()).collect());
+            });
+            let finding = found(&CHECK, &host).remove(0);
+            (finding.fix.unwrap(), finding.undo.unwrap())
+        };
+        for driver in ["rvu-nicpf", "rvu-nicvf", "rvu_nicvf"] {
+            let (fix, undo) = with(driver, &["rx-usecs", "tx-usecs", "adaptive-rx", "adaptive-tx"]);
+            assert_eq!(fix, "ethtool -C ens1f0np0 adaptive-rx on adaptive-tx on");
+            assert_eq!(undo, "ethtool -C ens1f0np0 adaptive-rx off adaptive-tx off rx-usecs 1");
+        }
+        let (fix, undo) = with("hns", &["rx-usecs", "tx-usecs"]);
+        assert_eq!(fix, "ethtool -C ens1f0np0 rx-usecs 50 tx-usecs 50");
+        assert_eq!(undo, "ethtool -C ens1f0np0 tx-usecs 1 rx-usecs 1");
+    }
+
     #[test]
     fn a_delay_that_nobody_can_set_is_not_found() {
         let nothing: [&str; 0] = [];
@@ -145,7 +182,7 @@ mod tests {
             (with("thunder-nicvf", 3), with("thunder-nicvf", 1000)),
             (nothing.map(String::from).to_vec(), vec![])
         );
-        assert_eq!(with("octeontx2", 3).len(), 1);
+        assert_eq!(with("rvu-nicpf", 3).len(), 1);
     }
 
     #[test]

@@ -24,8 +24,11 @@ fn run(host: &Host<'_>) -> Vec<Finding> {
 
 fn of(host: &Host<'_>, port: &Port) -> Option<Finding> {
     let node = port.pci.known()?.numa_node.get()?;
-    let cpus = host.facts.cpu.nodes.known()?.iter().find(|other| other.number == node)?.cpus.known()?;
-    let share = far(port, cpus)?;
+    let of_node = of_node(host, node)?;
+    let share = far(port, &of_node)?;
+    // A node may have only isolated processors, which serve no interrupts.
+    let cpus = host.facts.cpu.housekeeping();
+    let cpus: Vec<u32> = cpus.known()?.iter().filter(|cpu| of_node.contains(cpu)).copied().collect();
     if cpus.is_empty() || share < MANY {
         return None;
     }
@@ -33,7 +36,7 @@ fn of(host: &Host<'_>, port: &Port) -> Option<Finding> {
     let (need, one) =
         (host.rate_of(port)?, cpu::connection(port.mtu.get()?, true).low * (1.0 - cpu::FAR_LOSS));
     let list: Vec<String> = cpus.iter().map(u32::to_string).collect();
-    let near = port.interrupts.known().into_iter().flatten().filter_map(|irq| work::bind(irq, cpus));
+    let near = port.interrupts.known().into_iter().flatten().filter_map(|irq| work::bind(irq, &cpus));
     // Several queues share the port's rate: a far core costs a fifth of its queues' part.
     let ceiling = one.max(need * (1.0 - cpu::FAR_LOSS * share));
     let finding = Finding::leaves(ceiling, need, title)
@@ -48,6 +51,10 @@ fn of(host: &Host<'_>, port: &Port) -> Option<Finding> {
             "irqbalance may move them back: it respects nodes only if the firmware reports them; interrupts that the kernel manages refuse the change (EIO)",
         ),
     )
+}
+
+fn of_node(host: &Host<'_>, node: u32) -> Option<Vec<u32>> {
+    host.facts.cpu.nodes.known()?.iter().find(|other| other.number == node)?.cpus.known().cloned()
 }
 
 /// Share of a port's interrupts served by other processors than the near ones.
@@ -81,6 +88,19 @@ mod tests {
             port.speed_mbps = linerate_host::Fact::Known(100_000);
         });
         assert_eq!(lines(&found(&CHECK, &fast)), ["irq-far-node enp129s0f0 major 80.0 Gbit/s"]);
+    }
+
+    #[test]
+    fn isolated_processors_of_the_node_serve_none() {
+        let with = |isolated: Vec<u32>| {
+            let host = crate::testing::changed("dual-socket-far-nic", |facts| {
+                facts.cpu.isolated = linerate_host::Fact::Known(isolated);
+            });
+            found(&CHECK, &host).pop()
+        };
+        assert!(with((8..16).collect()).is_none(), "none is left near the card");
+        let two = with((8..14).collect()).unwrap();
+        assert!(two.remedies.iter().all(|remedy| remedy.new == "14,15"), "{two:?}");
     }
 
     #[test]

@@ -29,7 +29,7 @@ fn run(host: &Host<'_>) -> Vec<Finding> {
 
 fn of(host: &Host<'_>, port: &Port) -> Option<Finding> {
     let queues = port.rx_count().get().filter(|queues| *queues > 1)?;
-    let online = host.facts.cpu.online.known().filter(|cpus| cpus.len() > 1)?;
+    let cpus = work::housekeepers(host)?;
     let (irqs, (cpu, share)) = (port.interrupts.known()?, busiest(port)?);
     if share < ALL {
         return None;
@@ -38,8 +38,8 @@ fn of(host: &Host<'_>, port: &Port) -> Option<Finding> {
     let (one, need) = (work::received(port, 1)?, host.rate_of(port)?);
     let finding = work::short_of(port, 1, need, &title)
         .unwrap_or_else(|| Finding::leaves(one, need, title).at(&port.name));
-    let finding = finding.evidence(format!("{queues} queues, {} processors", online.len()));
-    Some(spread(finding, irqs, port, online))
+    let finding = finding.evidence(format!("{queues} queues, {} processors", cpus.len()));
+    Some(spread(finding, irqs, port, &cpus))
 }
 
 /// The processor that served most, and its share; none if the counts of some queues' interrupts are
@@ -64,12 +64,13 @@ fn busiest(port: &Port) -> Option<(u32, f64)> {
     (total >= SOME).then(|| (cpu, most as f64 / total as f64))
 }
 
-/// A fix that spreads the interrupts over the card's local processors, or over all if those are unknown.
-fn spread(finding: Finding, irqs: &[Irq], port: &Port, online: &[u32]) -> Finding {
+/// A fix that spreads the interrupts over the card's local processors, or over all if those are unknown; never over
+/// isolated ones.
+fn spread(finding: Finding, irqs: &[Irq], port: &Port, cpus: &[u32]) -> Finding {
     // The kernel may also list processors that the slot's node could have.
     let local = port.pci.known().and_then(|pci| pci.local_cpus.known()).into_iter().flatten();
-    let local: Vec<u32> = local.filter(|cpu| online.contains(cpu)).copied().collect();
-    let cpus = if local.is_empty() { online } else { local.as_slice() };
+    let local: Vec<u32> = local.filter(|cpu| cpus.contains(cpu)).copied().collect();
+    let cpus = if local.is_empty() { cpus } else { local.as_slice() };
     let some = irqs.iter().filter(|irq| irq.name.known().is_some()).take(NAMED);
     let new = some.zip(cpus.iter().cycle()).filter_map(|(irq, cpu)| work::bind(irq, &[*cpu]));
     finding.remedied_or(new, "bind each interrupt to another processor").conflict(
@@ -101,6 +102,24 @@ mod tests {
         let fix = found(&CHECK, &far).remove(0).fix.unwrap();
         assert!(fix.contains("echo 1 > ") || fix.contains("do echo 1 > "), "{fix}");
         assert!(!fix.contains("echo 64") && !fix.contains("echo 65"), "{fix}");
+    }
+
+    /// The interrupts of a host with isolated processors belong to the others (`isolcpus=`, `nohz_full=`).
+    #[test]
+    fn isolated_processors_serve_no_interrupts() {
+        let with = |isolated: &[u32], without_tick: &[u32]| {
+            let host = crate::testing::changed("irq-one-cpu", |facts| {
+                facts.cpu.isolated = linerate_host::Fact::Known(isolated.to_vec());
+                facts.cpu.nohz_full = linerate_host::Fact::Known(without_tick.to_vec());
+            });
+            found(&CHECK, &host).pop()
+        };
+        assert!(with(&[1, 2, 3, 4, 5, 6, 7], &[]).is_none() && with(&[], &[1, 2, 3, 4, 5, 6, 7]).is_none());
+        let some = with(&[1, 2, 3], &[4, 5]).unwrap();
+        assert!(some.evidence.iter().any(|line| line == "8 queues, 3 processors"), "{some:?}");
+        let new: std::collections::BTreeSet<_> =
+            some.remedies.iter().map(|remedy| remedy.new.as_str()).collect();
+        assert_eq!(new, ["6", "7"].into());
     }
 
     /// One large flow since the start: its queue was busy, and the others weren't.

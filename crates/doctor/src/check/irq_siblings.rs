@@ -24,15 +24,16 @@ fn run(host: &Host<'_>) -> Vec<Finding> {
 fn of(host: &Host<'_>, port: &Port) -> Option<Finding> {
     let (cpu, irqs) = (&host.facts.cpu, port.interrupts.known()?);
     let threads = serving(irqs)?;
-    let (used, all) = (cpu.cores_of(&threads)?, cpu.cores.get()?);
+    let free = work::housekeepers(host)?;
+    let (used, all) = (cpu.cores_of(&threads)?, cpu.cores_of(&free)?);
     if used as usize >= threads.len() || used >= all {
         return None;
     }
     let title = format!("{} threads of only {used} cores serve {}", threads.len(), port.name);
     let finding = work::short_of(port, used, host.rate_of(port)?, &title)?
-        .evidence(format!("processors {threads:?} are threads of {used} cores; the host has {all} cores"))
+        .evidence(format!("processors {threads:?} are threads of {used} cores; {all} cores could serve them"))
         .evidence("a core's second thread brings no benefit for interrupts (scaling.rst)");
-    Some(spread(finding, irqs, cpu.siblings.known()?))
+    Some(spread(finding, irqs, cpu.siblings.known()?, &free))
 }
 
 /// The processors that serve the port's interrupts; none if an interrupt may go to several
@@ -47,9 +48,9 @@ fn serving(irqs: &[Irq]) -> Option<Vec<u32>> {
     Some(cpus.into_iter().collect())
 }
 
-/// A fix that binds the interrupts to the first threads of the cores, in turn.
-fn spread(finding: Finding, irqs: &[Irq], cores: &[Vec<u32>]) -> Finding {
-    let firsts = cores.iter().filter_map(|threads| threads.first());
+/// A fix that binds the interrupts to the first thread of each core that isn't isolated, in turn.
+fn spread(finding: Finding, irqs: &[Irq], cores: &[Vec<u32>], free: &[u32]) -> Finding {
+    let firsts = cores.iter().filter_map(|threads| threads.iter().find(|cpu| free.contains(cpu)));
     let some = irqs.iter().filter(|irq| irq.name.known().is_some()).take(NAMED);
     let new = some.zip(firsts.cycle()).filter_map(|(irq, cpu)| work::bind(irq, &[*cpu]));
     finding.remedied_or(new, "bind each interrupt to another core").conflict(
@@ -82,6 +83,13 @@ mod tests {
             *cores = (0..16).map(|cpu| vec![cpu]).collect();
         });
         assert!(found(&CHECK, &apart).is_empty());
+        // The other cores are isolated.
+        let alone = changed("smt-siblings", |facts| {
+            let own = serving(facts.port("ens1f0np0").unwrap().interrupts.known().unwrap()).unwrap();
+            let all = facts.cpu.online.known().unwrap();
+            facts.cpu.nohz_full = Fact::Known(all.iter().filter(|cpu| !own.contains(cpu)).copied().collect());
+        });
+        assert!(found(&CHECK, &alone).is_empty());
         let unknown = changed("smt-siblings", |facts| facts.cpu.siblings = Fact::default());
         assert!(found(&CHECK, &unknown).is_empty());
     }

@@ -3,11 +3,17 @@
 use linerate_host::facts::Port;
 
 use super::{Check, CheckRun, work};
+use crate::remedy::{Queues, Remedy, Setting};
 use crate::source::{SCALING, VMMARK};
 use crate::{Finding, Host, Severity};
 
 /// Driver options that set the number of queues.
 const OPTIONS: [&str; 6] = ["RSS", "VMDQ", "num_queues", "num_vmdqs", "rss_queues", "qp"];
+
+/// The advice if the number of queues is right, but what else was set doesn't match it.
+const ASKED_ELSEWHERE: &str = "make the driver's options (modinfo, /etc/modprobe.d) and its interrupts (cat /proc/interrupts) match the number \
+    of queues: a driver may know other options than the one that was set, or have got fewer interrupts; \
+    on ESX: esxcli system module parameters set -m MODULE";
 
 pub(super) const CHECK: Check = Check {
     name: "netqueue-mismatch",
@@ -34,14 +40,12 @@ fn of(host: &Host<'_>, port: &Port) -> Option<Finding> {
     .at(&port.name)
     .evidence(format!("{queues} receive queues; {most} are possible"));
     let finding = signs.into_iter().fold(finding, Finding::evidence);
+    let kind = if kind == "rx" { Queues::Rx } else { Queues::Combined };
+    let channels = Setting::Channels { port: port.name.clone(), queues: kind };
     Some(
         finding
-            .fix(format!(
-                "ethtool -L {0} {kind} {wanted}; ethtool -S {0} shows each queue's packets; \
-                 on ESX: esxcli system module parameters set -m MODULE",
-                port.name
-            ))
-            .undo(format!("ethtool -L {} {kind} {queues}", port.name))
+            .remedied_or(Remedy::of(channels, queues, wanted), ASKED_ELSEWHERE)
+            .fix_words(&format!("ethtool -S {} shows each queue's packets", port.name))
             .conflict(format!(
                 "NetQueue and VMDq sort packets by guest, RSS by connection: \
                  for a single guest, only RSS gains from more queues; {}",
@@ -84,7 +88,9 @@ mod tests {
         let one = edited("kvm-host-no-vhost", "ens2f0", |port| {
             port.channels = Fact::Known(Channels { combined: 1, max_combined: 63, ..Channels::default() });
         });
-        assert_eq!(lines(&found(&CHECK, &one)), ["netqueue-mismatch ens2f0 note -"]);
+        let found = found(&CHECK, &one);
+        assert_eq!(lines(&found), ["netqueue-mismatch ens2f0 note -"]);
+        assert!(found[0].fix.as_deref().unwrap().starts_with("ethtool -L ens2f0 combined "), "{found:?}");
     }
 
     #[test]
@@ -93,7 +99,17 @@ mod tests {
             let option = ("RSS".to_owned(), Fact::Known("16,16".to_owned()));
             port.module_options = Fact::Known([option].into());
         });
-        assert!(found(&CHECK, &asked)[0].evidence[1].contains("RSS=16,16"));
+        let finding = found(&CHECK, &asked).remove(0);
+        assert!(finding.evidence[1].contains("RSS=16,16"));
+        // The present number isn't proposed again.
+        assert!(finding.remedies.is_empty() && finding.undo.is_none(), "{finding:?}");
+        assert!(!finding.fix.unwrap().contains("ethtool -L"));
+        let few = edited("stock-10g", "eno1", |port| {
+            let Fact::Known(irqs) = &mut port.interrupts else { panic!("no interrupts") };
+            irqs.truncate(4);
+        });
+        let finding = found(&CHECK, &few).remove(0);
+        assert!(finding.undo.is_none() && !finding.fix.unwrap().contains("ethtool -L"));
     }
 
     #[test]

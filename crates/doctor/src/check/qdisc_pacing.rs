@@ -21,12 +21,14 @@ fn of(host: &Host<'_>, port: &Port) -> Option<Finding> {
     let control = host.facts.tcp.congestion_control.known()?;
     let kind = bursty(port)?;
     let severity = severity(control, kind, host.rate_of(port)?)?;
-    let queues = port.qdiscs.known()?.iter().filter(|qdisc| !qdisc.root).count();
+    let all = port.qdiscs.known()?;
+    let queues = all.iter().filter(|qdisc| !qdisc.root).count();
+    let root = all.iter().find(|qdisc| qdisc.root).map_or("another discipline", |qdisc| qdisc.kind.as_str());
     let finding = Finding::new(severity, format!("{} sends through {kind}, which doesn't pace", port.name))
         .at(&port.name)
         .evidence(format!(
             "{kind}{}, congestion control {control}",
-            if queues > 0 { " below mq" } else { "" }
+            if queues > 0 { format!(" below {root}") } else { String::new() }
         ))
         .evidence(
             "without fq, the kernel paces only bbr, by a timer for each connection (since Linux 4.13)",
@@ -37,16 +39,30 @@ fn of(host: &Host<'_>, port: &Port) -> Option<Finding> {
     if host.facts.tcp.has_fq.get() == Some(false) {
         return Some(finding.fix("use a kernel with fq (CONFIG_NET_SCH_FQ): this kernel lacks it"));
     }
+    // Only mq's queues are the kernel's: another discipline has classes that somebody has made.
+    let is_own = queues > 0 && (root != "mq" || !is_alike(port, kind));
+    Some(if is_own { words(finding, root) } else { remedy(finding, host, port, kind, queues) })
+}
+
+fn words(finding: Finding, root: &str) -> Finding {
+    finding.fix(format!(
+        "give fq to the leaves of the classes, in the place that sets {root}: pacing belongs on the leaves of somebody's own classes; \
+         another root discipline would delete the classes"
+    ))
+}
+
+/// The change of a root without classes, or of mq, whose queues all have this discipline.
+fn remedy(finding: Finding, host: &Host<'_>, port: &Port, kind: &str, queues: usize) -> Finding {
     let setting = Setting::Qdisc { port: port.name.clone() };
     let is_default = host.facts.tcp.default_qdisc.known().is_some_and(|default| default == kind);
-    Some(match queues {
+    match queues {
         0 if is_default => finding.remedied(Remedy::of(setting, kind, "fq")),
         // Somebody has chosen it, perhaps with options.
         0 => finding.remedied(Remedy::of(setting, kind, "fq")).fix_words(&format!(
             "note {kind}'s options first (tc qdisc show dev {}), because the undo doesn't restore them",
             port.name
         )),
-        _ if is_default && is_alike(port, kind) => {
+        _ if is_default => {
             let default = Remedy::sysctl("net.core.default_qdisc", kind, "fq");
             let queues = Remedy::of(setting, format!("mq {kind}"), "mq fq");
             finding.remedied(default.into_iter().chain(queues))
@@ -55,7 +71,7 @@ fn of(host: &Host<'_>, port: &Port) -> Option<Finding> {
         _ => finding
             .fix(format!("modprobe sch_fq && {{ {}; }}", below_mq(port, "fq")))
             .undo(below_mq(port, kind) + &default_as_now(host, kind)),
-    })
+    }
 }
 
 /// An active discipline that lets bursts through.
@@ -154,6 +170,42 @@ mod tests {
             "{chosen:?}"
         );
         assert_eq!(chosen.1, "tc qdisc replace dev eth0 root pfifo");
+    }
+
+    /// Roots whose classes somebody has made: a new root would delete them.
+    #[test]
+    fn classes_of_somebody_are_left_alone() {
+        for root in ["htb", "prio", "mqprio", "hfsc", "multiq", "taprio"] {
+            for leaf in ["fq_codel", "pfifo"] {
+                let host = changed("stock-10g", |facts| {
+                    let Fact::Known(all) = &mut port_of(facts, "eno1").qdiscs else { panic!("no qdiscs") };
+                    let names = |qdisc: &mut linerate_host::facts::Qdisc| {
+                        qdisc.kind = if qdisc.root { root.into() } else { leaf.into() };
+                    };
+                    all.iter_mut().for_each(names);
+                });
+                let finding = found(&CHECK, &host).remove(0);
+                assert!(finding.remedies.is_empty() && finding.undo.is_none(), "{finding:?}");
+                let fix = finding.fix.unwrap();
+                assert!(fix.contains("leaves of the classes") && !fix.contains("tc qdisc"), "{fix}");
+                assert!(
+                    finding.evidence[0].contains(&format!("{leaf} below {root}")),
+                    "{:?}",
+                    finding.evidence
+                );
+            }
+        }
+    }
+
+    /// One of mq's queues has a discipline of somebody's.
+    #[test]
+    fn a_queue_of_somebody_is_left_alone() {
+        let host = changed("stock-10g", |facts| {
+            let Fact::Known(all) = &mut port_of(facts, "eno1").qdiscs else { panic!("no qdiscs") };
+            all.iter_mut().rfind(|qdisc| !qdisc.root).unwrap().kind = "htb".into();
+        });
+        let finding = found(&CHECK, &host).remove(0);
+        assert!(finding.undo.is_none() && finding.fix.unwrap().contains("leaves of the classes"));
     }
 
     #[test]

@@ -28,7 +28,8 @@ fn of(host: &Host<'_>, port: &Port) -> Option<Finding> {
     if port.kind.get() == Some(PortKind::Emulated) || OTHERS.contains(&port.driver.known()?.as_str()) {
         return None;
     }
-    let (queues, cores) = (port.rx_count().get()?, host.facts.cpu.threads().get()?);
+    let (queues, cores) = (port.rx_count().get()?, host.facts.cpu.housekeeping().known()?.len());
+    let cores = u32::try_from(cores).ok()?;
     if queues >= cores {
         return None;
     }

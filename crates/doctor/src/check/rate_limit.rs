@@ -4,7 +4,7 @@ use super::{Check, CheckRun, work};
 use crate::finding::Way;
 use crate::formula::gbit;
 use crate::{Citation, Finding, Host, Severity};
-use linerate_host::facts::{Port, Qdisc};
+use linerate_host::facts::{Port, Qdisc, TxQueue};
 
 pub(super) const CHECK: Check = Check {
     name: "rate-limit",
@@ -22,7 +22,10 @@ pub(super) const CHECK: Check = Check {
 fn run(host: &Host<'_>) -> Vec<Finding> {
     let on_ports = host.linked().flat_map(|port| {
         let disciplines = port.qdiscs.known().into_iter().flatten();
-        let all = disciplines.filter_map(|qdisc| shaped(host, port, qdisc)).chain(policed(host, port));
+        let all = disciplines
+            .filter_map(|qdisc| shaped(host, port, qdisc))
+            .chain(policed(host, port))
+            .chain(queues(host, port));
         all.map(|finding| if is_anothers(host, port) { finding.at_most(Severity::Note) } else { finding })
     });
     on_ports.chain(filtered(host)).collect()
@@ -93,6 +96,33 @@ fn redirected<'a>(host: &Host<'a>, over: &Port) -> Option<(&'a str, Way)> {
         };
         Some((port.name.as_str(), way))
     })
+}
+
+/// Transmit queues whose rate the card limits (tx_maxrate). A connection stays in its queue, so its queue's limit is its own.
+fn queues(host: &Host<'_>, port: &Port) -> Option<Finding> {
+    let (all, need) = (port.tx_queues.known()?, host.need_of(port));
+    let limit = |queue: &TxQueue| queue.max_mbps.get().filter(|mbps| *mbps > 0).map(|mbps| mbps as f64 * 1e6);
+    let limits: Vec<f64> = all.iter().filter_map(limit).collect();
+    let least = limits.iter().copied().min_by(f64::total_cmp).filter(|least| *least < need)?;
+    let title = format!(
+        "{} lets a connection send at most {}: its transmit queue has a limit",
+        port.name,
+        gbit(least)
+    );
+    let finding = Finding::leaves(least, need, title).only(Way::Sends).at(&port.name).evidence(format!(
+        "{} of {} transmit queues have a limit (tx_maxrate); the lowest is {}",
+        limits.len(),
+        all.len(),
+        gbit(least)
+    ));
+    let finding = if limits.len() == all.len() {
+        finding.evidence(format!("together the queues send at most {}", gbit(limits.iter().sum())))
+    } else {
+        // Only the connections that get such a queue.
+        finding.at_most(Severity::Minor)
+    };
+    let show = format!("grep . /sys/class/net/{}/queues/tx-*/tx_maxrate", work::word(&port.name));
+    Some(set_on_purpose(finding, &show, "raise or remove it (0: no limit)"))
 }
 
 fn policed(host: &Host<'_>, port: &Port) -> Vec<Finding> {
@@ -206,6 +236,23 @@ mod tests {
         let named = found(&CHECK, &limited);
         assert_eq!(lines(&named), ["rate-limit ifb0 critical 50.0 Mbit/s"]);
         assert!(named[0].title.starts_with("eno1 receives at most 50.0 Mbit/s: a filter"), "{named:?}");
+    }
+
+    #[test]
+    fn limits_of_queues_are_named() {
+        let with = |mbps: &[u64]| {
+            let host = edited("stock-10g", "eno1", |port| {
+                let Fact::Known(queues) = &mut port.tx_queues else { panic!("no queues") };
+                queues.truncate(mbps.len());
+                queues.iter_mut().zip(mbps).for_each(|(queue, mbps)| queue.max_mbps = Fact::Known(*mbps));
+            });
+            found(&CHECK, &host)
+        };
+        let all = with(&[1000, 2000, 1000, 1000]);
+        assert_eq!(lines(&all), ["rate-limit eno1 critical 1.00 Gbit/s"]);
+        assert!(all[0].evidence[1].ends_with("at most 5.00 Gbit/s") && all[0].remedies.is_empty(), "{all:?}");
+        assert_eq!(lines(&with(&[0, 1000, 0, 0])), ["rate-limit eno1 minor 1.00 Gbit/s"]);
+        assert!(with(&[0, 0, 0, 0]).is_empty() && with(&[20_000, 0]).is_empty());
     }
 
     #[test]

@@ -22,20 +22,21 @@ fn of(host: &Host<'_>, port: &Port) -> Option<Finding> {
     // If more queues are possible, they are better: virtio-one-queue, vmxnet3-one-queue and queues-vs-cores report that.
     let is_told = port.channels.known().is_some_and(|channels| channels.max_receiving() > 1);
     let [queue] = port.rx_queues.known()?.as_slice() else { return None };
-    let online = host.facts.cpu.online.known().filter(|cpus| cpus.len() > 1)?;
+    let cpus = work::housekeepers(host)?;
     if is_told || !queue.rps_cpus.known()?.is_empty() {
         return None;
     }
     let title = format!("{} has one receive queue, which one processor serves", port.name);
     let finding = work::short_of(port, 1, host.rate_of(port)?, &title)?;
-    Some(remedy(finding, port, queue, online))
+    Some(remedy(finding, port, queue, &cpus))
 }
 
-fn remedy(finding: Finding, port: &Port, queue: &RxQueue, online: &[u32]) -> Finding {
+/// The kernel removes isolated processors from a mask (rps_cpumask_housekeeping() since Linux 5.4).
+fn remedy(finding: Finding, port: &Port, queue: &RxQueue, cpus: &[u32]) -> Finding {
     let rps = Setting::Rps { port: port.name.clone(), queue: queue.number };
     finding
-        .evidence(format!("rps_cpus is empty; {} processors", online.len()))
-        .remedied(Remedy::of(rps, 0, work::mask(online)))
+        .evidence(format!("rps_cpus is empty; {} processors", cpus.len()))
+        .remedied(Remedy::of(rps, 0, work::mask(cpus)))
         .conflict(
             "more queues are better if they are possible: \
             with a queue for each processor, RPS is redundant (scaling.rst)",
@@ -65,6 +66,20 @@ mod tests {
         assert!(found(&CHECK, &spread).is_empty());
         assert!(found(&CHECK, &fixture("virtio-four-queues")).is_empty());
         assert!(found(&CHECK, &fixture("e1000e-desktop")).is_empty(), "a gigabit");
+    }
+
+    #[test]
+    fn a_mask_names_no_isolated_processors() {
+        let with = |isolated: &[u32], online: std::ops::Range<u32>| {
+            let host = crate::testing::changed("virtio-one-queue", |facts| {
+                facts.cpu.online = Fact::Known(online.collect());
+                facts.cpu.isolated = Fact::Known(isolated.to_vec());
+            });
+            found(&CHECK, &host).pop()
+        };
+        assert!(with(&[1], 0..2).is_none(), "one is left");
+        let fix = with(&[2, 3], 0..5).unwrap().fix;
+        assert_eq!(fix.as_deref(), Some("echo 13 > /sys/class/net/eth0/queues/rx-0/rps_cpus"));
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use linerate_host::facts::{Port, Rings};
 
 use super::lost::{self, Lost, Place};
-use super::{Check, CheckRun, drops, work};
+use super::{Check, CheckRun, drops, ring, work};
 use crate::formula::goodput::Segments;
 use crate::remedy::{Remedy, RingWay, Setting};
 use crate::source::{ESNET_NIC, RED_HAT, STACK, STATISTICS};
@@ -83,7 +83,7 @@ fn short(host: &Host<'_>, port: &Port, rings: &Rings, felt: Option<Severity>) ->
         (false, None) => finding.evidence("the port's MTU or its speed isn't known"),
     };
     let finding = finding.evidence(losses(port, &host.since()));
-    Some(if in_buffers { words(finding, port, rings) } else { remedy(finding, port, rings) })
+    Some(if in_buffers { words(finding, port, rings) } else { remedy(finding, host, port, rings) })
 }
 
 /// The losses in the ring, by the counters. Nothing was lost only if the counters are known and 0.
@@ -122,12 +122,15 @@ fn words(finding: Finding, port: &Port, rings: &Rings) -> Finding {
     finding.fix(fix).conflict(memory)
 }
 
-fn remedy(finding: Finding, port: &Port, rings: &Rings) -> Finding {
-    let ring = Setting::Ring { port: port.name.clone(), way: RingWay::Rx };
-    finding.remedied(Remedy::of(ring, rings.rx, rings.max_rx)).conflict(
+fn remedy(finding: Finding, host: &Host<'_>, port: &Port, rings: &Rings) -> Finding {
+    let setting = Setting::Ring { port: port.name.clone(), way: RingWay::Rx };
+    let larger = ring::next(host, port, rings.rx, rings.max_rx);
+    let remedies = larger.and_then(|size| Remedy::of(setting, rings.rx, size));
+    finding.remedied_or(remedies, ring::TOO_LITTLE_MEMORY).conflict(format!(
         "ESnet sets 8192 or the maximum, Red Hat enlarges rings only if packets were lost; rings larger than the processor's cache cost time at 100 Gbit/s (Cai et al.); \
-         the command resets the port",
-    )
+         the command resets the port, and some drivers leave it down if memory is short; {}",
+        ring::costs()
+    ))
 }
 
 #[cfg(test)]
@@ -140,7 +143,7 @@ mod tests {
         let found = found(&CHECK, &fixture("stock-10g"));
         assert_eq!(found.len(), 1);
         assert!(found[0].severity >= Severity::Minor, "{found:?}");
-        assert_eq!(found[0].fix.as_deref(), Some("ethtool -G eno1 rx 4096"));
+        assert_eq!(found[0].fix.as_deref(), Some("ethtool -G eno1 rx 2048"));
         assert_eq!(found[0].undo.as_deref(), Some("ethtool -G eno1 rx 512"));
         assert!(crate::testing::found(&CHECK, &fixture("vmxnet3-one-queue"))[0].severity >= Severity::Minor);
     }
@@ -215,6 +218,25 @@ mod tests {
         let unknown = with(linerate_host::Fact::Unreadable("x".into()), 50).unwrap();
         assert_eq!(unknown.line(), "rx-ring ens1f0np0 minor -");
         assert!(with(largest(), 0).is_none());
+    }
+
+    /// otx2_set_ringparam() stops the port, and opens it again with the new rings.
+    #[test]
+    fn a_million_buffers_are_not_proposed() {
+        let with = |memory| {
+            let mut host = edited("stock-10g", "eno1", |port| {
+                port.driver = linerate_host::Fact::Known("rvu-nicpf".into());
+                port.counters.rx_dropped = linerate_host::Fact::Known(60_000);
+                let rings = Rings { rx: 256, max_rx: 1 << 20, tx: 4096, max_tx: 1 << 20 };
+                port.rings = linerate_host::Fact::Known(rings);
+            });
+            host.memory.total = linerate_host::Fact::Known(memory);
+            found(&CHECK, &host).remove(0)
+        };
+        assert_eq!(with(64 << 30).fix.as_deref(), Some("ethtool -G eno1 rx 1024"));
+        let small = with(1 << 30);
+        assert!(small.remedies.is_empty() && small.undo.is_none(), "{small:?}");
+        assert!(small.fix.unwrap().contains("too much of the host's memory"));
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use linerate_host::facts::Port;
 
-use super::{Check, CheckRun};
+use super::{Check, CheckRun, ring};
 use crate::remedy::{Remedy, RingWay, Setting};
 use crate::source::{ESNET_NIC, RED_HAT};
 use crate::{Finding, Host, Severity};
@@ -23,10 +23,10 @@ pub(super) const CHECK: Check = Check {
 };
 
 fn run(host: &Host<'_>) -> Vec<Finding> {
-    host.devices().filter_map(of).collect()
+    host.devices().filter_map(|port| of(host, port)).collect()
 }
 
-fn of(port: &Port) -> Option<Finding> {
+fn of(host: &Host<'_>, port: &Port) -> Option<Finding> {
     let rings = port.rings.known().filter(|rings| rings.tx > 0 && rings.tx < rings.max_tx)?;
     let counters = port.statistics.known()?.iter();
     let (name, stops) =
@@ -36,15 +36,19 @@ fn of(port: &Port) -> Option<Finding> {
         return None;
     }
     let title = format!("{}'s transmit rings were full {stops} times", port.name);
-    let ring = Setting::Ring { port: port.name.clone(), way: RingWay::Tx };
+    let setting = Setting::Ring { port: port.name.clone(), way: RingWay::Tx };
+    let larger = ring::next(host, port, rings.tx, rings.max_tx);
     let finding = Finding::new(Severity::Note, title)
         .at(&port.name)
         .evidence(format!(
             "{name} {stops}, while {sent} packets were sent; the ring has {} of {} entries",
             rings.tx, rings.max_tx
         ))
-        .remedied(Remedy::of(ring, rings.tx, rings.max_tx))
-        .conflict("a longer ring delays urgent packets; the command resets the port");
+        .remedied_or(larger.and_then(|size| Remedy::of(setting, rings.tx, size)), ring::TOO_LITTLE_MEMORY)
+        .conflict(format!(
+            "a longer ring delays urgent packets; the command resets the port; {}",
+            ring::costs()
+        ));
     Some(finding)
 }
 
@@ -61,7 +65,9 @@ mod tests {
             port.counters.tx_packets = Fact::Known(1_000_000);
             port.statistics = Fact::Known([("tx_restart_queue".to_owned(), 5_000)].into());
         });
-        assert_eq!(lines(&found(&CHECK, &host)), ["tx-ring eno1 note -"]);
+        let found = found(&CHECK, &host);
+        assert_eq!(lines(&found), ["tx-ring eno1 note -"]);
+        assert_eq!(found[0].fix.as_deref(), Some("ethtool -G eno1 tx 2048"));
     }
 
     #[test]

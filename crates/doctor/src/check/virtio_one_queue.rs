@@ -27,7 +27,7 @@ pub(super) const CHECK: Check = Check {
 fn of(host: &Host<'_>, port: &Port) -> Option<Finding> {
     let finding = one_queue(host, port, "virtio_net")?;
     let possible = port.channels.known().map_or(1, linerate_host::facts::Channels::max_receiving);
-    let cores = host.facts.cpu.threads().get()?;
+    let cores = cores(host)?;
     let finding = match (possible, host.fixed_by()) {
         (0 | 1, Some(monitor)) => {
             return Some(finding.fix(format!(
@@ -53,10 +53,15 @@ fn of(host: &Host<'_>, port: &Port) -> Option<Finding> {
     )))
 }
 
+/// The processors that may receive; isolated ones don't.
+pub(super) fn cores(host: &Host<'_>) -> Option<u32> {
+    work::housekeepers(host).and_then(|cpus| u32::try_from(cpus.len()).ok())
+}
+
 /// The finding for a port of this driver with one receive queue, in a guest with several processors.
 pub(super) fn one_queue(host: &Host<'_>, port: &Port, driver: &str) -> Option<Finding> {
-    let (queues, cores) = (port.rx_count().get()?, host.facts.cpu.threads().get()?);
-    if port.driver.known()? != driver || queues != 1 || cores < 2 {
+    let (queues, cores) = (port.rx_count().get()?, cores(host)?);
+    if port.driver.known()? != driver || queues != 1 {
         return None;
     }
     let (mtu, need, aggregated) = (port.mtu.get()?, host.rate_of(port)?, aggregated(port)?);

@@ -2,7 +2,7 @@
 
 use linerate_host::facts::Port;
 
-use super::virtio_one_queue::one_queue;
+use super::virtio_one_queue::{cores, one_queue};
 use super::{Check, CheckRun, work};
 use crate::source::{SCALING, VMWARE_NIC};
 use crate::{Finding, Host};
@@ -16,7 +16,7 @@ pub(super) const CHECK: Check = Check {
 
 fn of(host: &Host<'_>, port: &Port) -> Option<Finding> {
     let finding = one_queue(host, port, "vmxnet3")?;
-    let cores = host.facts.cpu.threads().get()?;
+    let cores = cores(host)?;
     let possible = port.channels.known().map_or(1, linerate_host::facts::Channels::max_receiving);
     Some(
         finding

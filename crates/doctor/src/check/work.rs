@@ -2,10 +2,10 @@
 
 use linerate_host::facts::{Irq, Pause, Port};
 
-use crate::Finding;
 use crate::finding::Way;
 use crate::formula::{cpu, gbit};
 use crate::remedy::{Remedy, Setting};
+use crate::{Finding, Host};
 
 /// The least bits a second that `cores` cores receive from a port: interrupts, the protocol and copying. `None`
 /// if the port's MTU is unknown.
@@ -53,6 +53,21 @@ pub fn kept_table(port: &Port) -> String {
          ethtool -X {} default",
         word(&port.name)
     )
+}
+
+/// The online processors to which the kernel may give work of its own, if they are several: isolated ones aren't given any
+/// (`isolcpus=`, `nohz_full=`), and a host that keeps its interrupts on the only other one is set so on purpose.
+pub fn housekeepers(host: &Host<'_>) -> Option<Vec<u32>> {
+    host.facts.cpu.housekeeping().known().filter(|cpus| cpus.len() > 1).cloned()
+}
+
+/// Drivers of Marvell's Octeon. ethtool writes their names with hyphens, /sys with underscores.
+const OCTEON: [&str; 6] =
+    ["rvu-nicpf", "rvu-nicvf", "rvu_nicpf", "rvu_nicvf", "octeontx2-nicpf", "octeontx2-nicvf"];
+
+/// True for a port of Marvell's Octeon.
+pub fn is_octeon(port: &Port) -> bool {
+    port.driver.known().is_some_and(|driver| OCTEON.contains(&driver.as_str()))
 }
 
 /// The command that restores the present setting of pause frames.

@@ -10,6 +10,11 @@ use crate::{Finding, Host, Severity};
 /// Bits a second below which the queues' locks don't matter.
 const SLOW: f64 = 5e9;
 
+/// Drivers that choose a transmit queue themselves, by a hash or by the port, and ignore these masks: mana_select_queue(),
+/// netvsc_pick_tx(), xennet_select_queue(), mtk_select_queue(). Most drivers with such a function ask the kernel in the end
+/// (netdev_pick_tx()).
+const IGNORED: [&str; 6] = ["mana", "hv_netvsc", "vif", "xen-netfront", "netfront", "mtk_soc_eth"];
+
 pub(super) const CHECK: Check = Check {
     name: "xps-off",
     about: "transmit queues that aren't bound to processors",
@@ -26,12 +31,18 @@ fn run(host: &Host<'_>) -> Vec<Finding> {
 
 fn of(host: &Host<'_>, port: &Port) -> Option<Finding> {
     let queues = port.tx_queues.known().filter(|queues| queues.len() > 1)?;
+    let is_bound_by_queue = |queue: &TxQueue| queue.xps_rxqs.known().is_some_and(|queues| !queues.is_empty());
+    let is_ignored = port.driver.known().is_some_and(|driver| IGNORED.contains(&driver.as_str()));
+    if is_ignored || queues.iter().any(is_bound_by_queue) {
+        return None;
+    }
     let is_empty = |cpus: &Vec<u32>| cpus.is_empty();
     if !queues.iter().all(|queue| queue.xps_cpus.known().is_some_and(is_empty)) {
         return None;
     }
     // Each queue gets the next processor that there is; from the last one it begins again.
-    let online = host.facts.cpu.online.known().map(Vec::as_slice).unwrap_or_default();
+    let cpus = host.facts.cpu.housekeeping();
+    let cpus = cpus.known().map(Vec::as_slice).unwrap_or_default();
     let one = |(queue, cpu): (&TxQueue, &u32)| {
         let setting = Setting::Xps { port: port.name.clone(), queue: queue.number };
         Remedy::of(setting, 0, work::mask(&[*cpu]))
@@ -43,7 +54,7 @@ fn of(host: &Host<'_>, port: &Port) -> Option<Finding> {
     .at(&port.name)
     .evidence("xps_cpus is empty for each queue: processors wait for each other's locks")
     .remedied_or(
-        queues.iter().zip(online.iter().cycle()).filter_map(one),
+        queues.iter().zip(cpus.iter().cycle()).filter_map(one),
         "give each queue processors of its own",
     )
     .conflict(
@@ -83,6 +94,46 @@ mod tests {
         let fix = found(&CHECK, &host).remove(0).fix.unwrap();
         let queue = |queue: u32| format!("/sys/class/net/eno1/queues/tx-{queue}/xps_cpus");
         assert_eq!(fix, format!("echo 1 > {}; echo 4 > {}; echo 1 > {}", queue(0), queue(1), queue(2)));
+    }
+
+    fn unbound(port: &mut Port) {
+        let Fact::Known(queues) = &mut port.tx_queues else { panic!("no queues") };
+        queues.iter_mut().for_each(|queue| queue.xps_cpus = Fact::Known(Vec::new()));
+    }
+
+    #[test]
+    fn isolated_processors_get_no_queue() {
+        let mut host = edited("stock-10g", "eno1", unbound);
+        host.cpu.isolated = Fact::Known(vec![2, 3]);
+        host.cpu.nohz_full = Fact::Known(vec![3, 4]);
+        let remedies = found(&CHECK, &host).remove(0).remedies;
+        assert!(
+            !remedies.is_empty() && remedies.iter().all(|it| !["4", "8", "10"].contains(&it.new.as_str()))
+        );
+    }
+
+    /// The masks of receive queues come before those of processors (get_xps_queue()).
+    #[test]
+    fn queues_bound_by_receive_queues_are_not_found() {
+        let by_queue = edited("stock-10g", "eno1", |port| {
+            unbound(port);
+            let Fact::Known(queues) = &mut port.tx_queues else { panic!("no queues") };
+            queues.iter_mut().for_each(|queue| queue.xps_rxqs = Fact::Known(vec![queue.number]));
+        });
+        assert!(found(&CHECK, &by_queue).is_empty());
+    }
+
+    #[test]
+    fn drivers_that_choose_a_queue_themselves_are_not_found() {
+        for (driver, count) in
+            [("mana", 0), ("hv_netvsc", 0), ("mtk_soc_eth", 0), ("mlx5_core", 1), ("ice", 1)]
+        {
+            let host = edited("stock-10g", "eno1", |port| {
+                unbound(port);
+                port.driver = Fact::Known(driver.into());
+            });
+            assert_eq!(found(&CHECK, &host).len(), count, "{driver}");
+        }
     }
 
     #[test]

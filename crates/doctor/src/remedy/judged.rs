@@ -1,5 +1,7 @@
 //! Judges new values by the rules for proposals of checks: the same rules apply to a plan's file.
 
+use std::collections::BTreeSet;
+
 use super::Setting;
 
 /// The most that the kernel takes for most numbers: an `int`.
@@ -12,6 +14,22 @@ const LONGEST_DELAY: u64 = 250;
 const MOST_QUEUES: u64 = u16::MAX as u64;
 /// One buffer, queue or table may have this part of the memory.
 const OF_MEMORY: u64 = 8;
+
+/// A ring grows by this factor at most.
+pub const RING_STEP: u32 = 4;
+/// The buffers of a port's rings may have this part of the memory.
+pub const RING_PART: u64 = 64;
+/// The least bytes of a buffer: a page.
+const BUFFER: u64 = 4096;
+
+/// The facts of a host that bound its values, as far as they are known.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct HostBounds {
+    /// The host's memory in bytes.
+    pub memory: Option<u64>,
+    /// The isolated processors, and those without a tick.
+    pub isolated: BTreeSet<u32>,
+}
 
 /// Sysctls that are on or off, and the value that is proposed.
 const SWITCHES: [(&str, &str); 7] = [
@@ -51,41 +69,70 @@ const FEATURES: [&str; 6] = [
 ];
 /// Disciplines that share a port without options; other disciplines may stop the port's traffic.
 const DISCIPLINES: [&str; 6] = ["cake", "fq", "fq_codel", "fq_pie", "pfifo_fast", "sfq"];
+/// Disciplines with classes, which somebody has made.
+const CLASSFUL: [&str; 15] = [
+    "atm", "cbq", "cbs", "drr", "dsmark", "ets", "hfsc", "htb", "mqprio", "multiq", "netem", "prio", "qfq",
+    "taprio", "tbf",
+];
 
 impl Setting {
-    /// Checks that a check may propose the new value for a host with this memory, in bytes: the value's form, its bounds,
+    /// Checks that a check may propose the new value for a host with these bounds: the value's form, its size,
     /// and that it takes nothing away.
     ///
     /// # Errors
     /// The reason, as the end of a sentence.
-    pub fn judge(&self, now: &str, new: &str, memory: Option<u64>) -> Result<(), String> {
+    pub fn judge(&self, now: &str, new: &str, bounds: &HostBounds) -> Result<(), String> {
         match self {
-            Self::Sysctl { key } => sysctl(key, now, new, memory),
-            Self::Ring { .. } | Self::Channels { .. } => number(new, MOST).map(drop),
+            Self::Sysctl { key } => sysctl(key, now, new, bounds.memory),
+            Self::Ring { .. } => ring(now, new, bounds.memory),
+            Self::Channels { .. } => number(new, MOST).map(drop),
             Self::Mtu { .. } => number(new, LARGEST_MTU).map(drop),
             Self::Feature { feature, .. } => {
                 among(feature, &FEATURES, "features")?;
                 among(new, &["on"], "values")
             }
-            Self::Qdisc { .. } => among(new.strip_prefix("mq ").unwrap_or(new), &DISCIPLINES, "disciplines"),
+            Self::Qdisc { .. } => discipline(now, new),
             Self::Governor => among(new, &["performance"], "governors"),
             Self::Coalescing { .. } => coalescing(new),
             Self::Rss { .. } => slots(new),
-            Self::Rps { .. } | Self::Xps { .. } | Self::IrqAffinity { .. } => self.judge_processors(now, new),
+            Self::Rps { .. } | Self::Xps { .. } | Self::IrqAffinity { .. } => {
+                self.judge_processors(now, new, &bounds.isolated)
+            }
             Self::Tunable { .. } | Self::Quantum { .. } => Err("no check proposes to change it".into()),
         }
     }
 
-    fn judge_processors(&self, now: &str, new: &str) -> Result<(), String> {
+    fn judge_processors(&self, now: &str, new: &str, isolated: &BTreeSet<u32>) -> Result<(), String> {
         let Some(wanted) = self.processors(new).filter(|wanted| !wanted.is_empty()) else {
             return Err(format!("{new:?} names no processors"));
         };
+        if let Some(cpu) = wanted.intersection(isolated).next() {
+            return Err(format!("processor {cpu} is isolated: the kernel keeps its own work away from it"));
+        }
         // Interrupts move to other processors; queues get more.
         let is_moved = matches!(self, Self::IrqAffinity { .. });
         match self.processors(now).filter(|now| !is_moved && !now.is_subset(&wanted)) {
             Some(_) => Err(format!("{new} takes processors away that {now} names")),
             None => Ok(()),
         }
+    }
+}
+
+/// Rings grow step by step: drivers' maxima may be a million entries, and some drivers leave a port down that lacks the memory.
+fn ring(now: &str, new: &str, memory: Option<u64>) -> Result<(), String> {
+    let step = number(now, MOST)?.saturating_mul(RING_STEP.into());
+    let bears = memory.map_or(u64::MAX, |total| total / RING_PART / BUFFER);
+    number(new, step.min(bears)).map(drop)
+}
+
+/// Another root discipline deletes the classes that somebody has made below the present one.
+fn discipline(now: &str, new: &str) -> Result<(), String> {
+    among(new.strip_prefix("mq ").unwrap_or(new), &DISCIPLINES, "disciplines")?;
+    match CLASSFUL.iter().find(|kind| now.split_whitespace().next() == Some(kind)) {
+        Some(kind) => {
+            Err(format!("{kind} may have classes that somebody has made, and a new root would delete them"))
+        }
+        None => Ok(()),
     }
 }
 
@@ -149,8 +196,9 @@ fn coalescing(new: &str) -> Result<(), String> {
     }
     words.chunks_exact(2).try_for_each(|pair| match pair[0] {
         "adaptive-rx" => among(pair[1], &["on"], "values"),
-        "rx-usecs" => number(pair[1], LONGEST_DELAY).map(drop),
-        other => among(other, &["adaptive-rx", "rx-usecs"], "names"),
+        "adaptive-tx" => among(pair[1], &["on"], "values"),
+        "rx-usecs" | "tx-usecs" => number(pair[1], LONGEST_DELAY).map(drop),
+        other => among(other, &["adaptive-rx", "adaptive-tx", "rx-usecs", "tx-usecs"], "names"),
     })
 }
 

@@ -15,7 +15,11 @@ fn what_changes_nothing_or_lowers_a_number_is_no_remedy() {
     assert!(of("4096 131072 6291456", "4096 65536 33554432").is_none());
     assert!(Remedy::sysctl("net.ipv4.tcp_congestion_control", "reno", "cubic").is_some());
     let ring = || Setting::Ring { port: "eth0".into(), way: RingWay::Rx };
-    assert!(Remedy::of(ring(), 512, 4096).is_some() && Remedy::of(ring(), 4096, 512).is_none());
+    assert!(
+        Remedy::of(ring(), 512, 2048).is_some()
+            && Remedy::of(ring(), 512, 4096).is_none()
+            && Remedy::of(ring(), 4096, 512).is_none()
+    );
     let gro = Setting::Feature { port: "eth0".into(), feature: "rx-gro".into() };
     assert!(Remedy::of(gro, "on", "off").is_none());
 }
@@ -23,9 +27,9 @@ fn what_changes_nothing_or_lowers_a_number_is_no_remedy() {
 #[test]
 fn a_value_is_judged_as_a_proposal_is() {
     let port = || "eth0".to_owned();
-    let memory = Some(8_u64 << 30);
+    let bounds = HostBounds { memory: Some(8 << 30), isolated: [6, 7].into() };
     let why =
-        |setting: &Setting, now: &str, new: &str| setting.judge(now, new, memory).err().unwrap_or_default();
+        |setting: &Setting, now: &str, new: &str| setting.judge(now, new, &bounds).err().unwrap_or_default();
     let (rmem, wmem) = (sysctl("net.ipv4.tcp_rmem"), sysctl("net.core.wmem_max"));
     let of_v = |feature: &str| Setting::Feature { port: port(), feature: feature.into() };
     let (xps, coalescing) = (Setting::Xps { port: port(), queue: 0 }, Setting::Coalescing { port: port() });
@@ -39,6 +43,8 @@ fn a_value_is_judged_as_a_proposal_is() {
         (&xps, "00000001", "3"),
         (&Setting::IrqAffinity { irq: 24 }, "0-3", "1"),
         (&coalescing, "adaptive-rx off rx-usecs 3", "rx-usecs 50"),
+        (&coalescing, "adaptive-rx off adaptive-tx off", "adaptive-rx on adaptive-tx on"),
+        (&Setting::Ring { port: port(), way: RingWay::Rx }, "256", "1024"),
         (&Setting::Mtu { port: port() }, "1500", "9000"),
     ] {
         assert_eq!(why(setting, now, new), "", "{setting}: {new}");
@@ -57,28 +63,35 @@ fn a_value_is_judged_as_a_proposal_is() {
         (&sysctl("net.ipv4.tcp_congestion_control"), "reno", "bbr; reboot", "is no name"),
         (&of_v("loopback"), "off", "on", "isn't among the features"),
         (&Setting::Qdisc { port: port() }, "pfifo_fast", "blackhole", "isn't among the disciplines"),
+        (&Setting::Qdisc { port: port() }, "htb", "fq", "classes that somebody has made"),
+        (&Setting::Qdisc { port: port() }, "mqprio", "mq fq", "classes that somebody has made"),
         (&Setting::Governor, "performance", "powersave", "isn't among the governors"),
         (&xps, "3", "4", "takes processors away"),
         (&xps, "3", "0", "names no processors"),
+        (&xps, "0", "40", "processor 6 is isolated"),
+        (&Setting::Rps { port: port(), queue: 0 }, "0", "ff", "processor 6 is isolated"),
+        (&Setting::IrqAffinity { irq: 24 }, "0-3", "0-7", "processor 6 is isolated"),
         (&coalescing, "rx-usecs 3", "rx-usecs 100000", "250 at most"),
         (&coalescing, "rx-usecs 3", "rx-usecs", "names and values"),
         (&Setting::Rss { port: port() }, "equal 2", "equal x", "is no number"),
         (&Setting::Mtu { port: port() }, "1500", "65535", "9216 at most"),
         (&Setting::Ring { port: port(), way: RingWay::Rx }, "512", "4k", "is no number"),
+        (&Setting::Ring { port: port(), way: RingWay::Rx }, "256", "1048576", "1024 at most"),
+        (&Setting::Ring { port: port(), way: RingWay::Tx }, "65536", "131072", "32768 at most"),
     ] {
         let told = why(setting, now, new);
         assert!(told.contains(part), "{setting}: {new}: {told}");
     }
     // Every sysctl that checks may propose has its rule.
     for key in proposed::SYSCTLS {
-        assert!(sysctl(key).judge("1", "1 2 3 4 x", None).is_err(), "{key}");
+        assert!(sysctl(key).judge("1", "1 2 3 4 x", &HostBounds::default()).is_err(), "{key}");
     }
 }
 
 #[test]
 fn several_changes_become_one_command() {
     let queue = |queue| Remedy::of(Setting::Rps { port: "eth0".into(), queue }, 0, "f").unwrap();
-    let ring = |way| Remedy::of(Setting::Ring { port: "eth0".into(), way }, 512, 4096).unwrap();
+    let ring = |way| Remedy::of(Setting::Ring { port: "eth0".into(), way }, 512, 2048).unwrap();
     let remedies = [
         Remedy::sysctl("net.ipv4.tcp_rmem", "1 2 3", "1 2 4").unwrap(),
         Remedy::sysctl("net.core.rmem_max", 3, 4).unwrap(),
@@ -91,7 +104,7 @@ fn several_changes_become_one_command() {
     let line = commands(&remedies);
     assert_eq!(
         line,
-        "sysctl -w net.ipv4.tcp_rmem='1 2 4' net.core.rmem_max=4; ethtool -G eth0 rx 4096 tx 4096; \
+        "sysctl -w net.ipv4.tcp_rmem='1 2 4' net.core.rmem_max=4; ethtool -G eth0 rx 2048 tx 2048; \
          for f in /sys/class/net/eth0/queues/rx-0/rps_cpus /sys/class/net/eth0/queues/rx-1/rps_cpus; \
          do echo f > $f; done; \
          for f in /sys/devices/system/cpu/cpu*/cpufreq/scaling_governor; do echo performance > $f; done"

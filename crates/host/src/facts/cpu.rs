@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::read::{all, cpu_list, flag, number, or_odd};
+use super::read::{all, cpu_list, cpu_list_of, flag, number, or_odd};
 use super::{Fact, Idle};
 use crate::root::Root;
 use crate::{cpuinfo, rates};
@@ -20,6 +20,11 @@ pub struct CpuFacts {
     pub model: Fact<String>,
     /// The numbers of the online logical processors.
     pub online: Fact<Vec<u32>>,
+    /// The processors that the kernel's scheduler leaves alone (`isolcpus=`); empty if there are none.
+    pub isolated: Fact<Vec<u32>>,
+    /// The processors without a regular tick (`nohz_full=`); empty if there are none. Not applicable to a kernel without
+    /// CONFIG_NO_HZ_FULL.
+    pub nohz_full: Fact<Vec<u32>>,
     /// The number of cores with an online thread.
     pub cores: Fact<u32>,
     /// The online logical processors of each core: `[[0, 4], [1, 5]]`.
@@ -77,6 +82,15 @@ impl CpuFacts {
         self.online.as_ref().map(|cpus| u32::try_from(cpus.len()).unwrap_or(u32::MAX))
     }
 
+    /// The online processors that are neither isolated nor without a tick: the kernel's housekeeping processors, to which
+    /// packets are steered (`rps_cpumask_housekeeping()`).
+    pub fn housekeeping(&self) -> Fact<Vec<u32>> {
+        let apart = [&self.isolated, &self.nohz_full];
+        let is_apart =
+            |cpu: &u32| apart.iter().any(|cpus| cpus.known().is_some_and(|cpus| cpus.contains(cpu)));
+        self.online.as_ref().map(|online| online.iter().copied().filter(|cpu| !is_apart(cpu)).collect())
+    }
+
     /// The number of cores, or of logical processors if the cores are unknown.
     pub fn cores_at_most(&self) -> Option<u32> {
         self.cores.get().or(self.threads().get())
@@ -112,6 +126,8 @@ impl CpuFacts {
                 });
         Self {
             model: cpuinfo.clone().and_then(|text| cpuinfo::model(&text)),
+            isolated: cpu_list(root, &format!("{CPUS}/isolated")),
+            nohz_full: without_tick(root),
             cores: siblings.as_ref().map(|cores| u32::try_from(cores.len()).unwrap_or(u32::MAX)),
             siblings,
             sockets: of_each("topology/physical_package_id").map(distinct),
@@ -132,6 +148,13 @@ impl CpuFacts {
             online,
         }
     }
+}
+
+/// The processors without a tick. If there are none, kernels with many processors print a null pointer.
+fn without_tick(root: &Root) -> Fact<Vec<u32>> {
+    let path = format!("{CPUS}/nohz_full");
+    root.text(&path)
+        .and_then(|text| if text == "(null)" { Fact::Known(Vec::new()) } else { cpu_list_of(&path, &text) })
 }
 
 /// The results of `of` for all processors, if all are known.
@@ -188,4 +211,26 @@ fn rate(root: &Root, name: &str, measure: fn() -> std::io::Result<f64>) -> Fact<
     let path = format!("live/rates/{name}");
     root.answer(&path, || measure().map(|rate| format!("{rate:.0}")))
         .and_then(|text| super::read::parsed(&path, &text))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Facts, Snapshot};
+
+    /// As /sys/devices/system/cpu has it: an empty line, a list, or a null pointer.
+    #[test]
+    fn isolated_processors_are_no_housekeepers() {
+        let of = |lines: &str| {
+            let text = format!("linerate snapshot 1\n/{CPUS}/online = 0-7\n{lines}");
+            Facts::of_snapshot(&Snapshot::parse(&text).unwrap()).cpu
+        };
+        let both = of(&format!("/{CPUS}/isolated = 2-5\n/{CPUS}/nohz_full = 4-6\n"));
+        assert_eq!(both.housekeeping(), Fact::Known(vec![0, 1, 7]));
+        let none = of(&format!("/{CPUS}/isolated =\n/{CPUS}/nohz_full = (null)\n"));
+        assert_eq!((none.isolated.known(), none.nohz_full.known()), (Some(&vec![]), Some(&vec![])));
+        assert_eq!(none.housekeeping(), none.online);
+        assert_eq!(of("").housekeeping(), Fact::Known((0..8).collect()));
+        assert_eq!(of("").nohz_full, Fact::NotApplicable);
+    }
 }

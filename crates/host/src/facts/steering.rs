@@ -27,6 +27,11 @@ pub struct TxQueue {
     pub number: u32,
     /// The processors that send through the queue (XPS). Not applicable if there is only one queue.
     pub xps_cpus: Fact<Vec<u32>>,
+    /// The receive queues whose packets' answers are sent through the queue (XPS by receive queues), which come before
+    /// `xps_cpus`. Linux 4.18 or later.
+    pub xps_rxqs: Fact<Vec<u32>>,
+    /// The limit of the queue's rate in Mbit/s (`tx_maxrate`); 0 if it has none.
+    pub max_mbps: Fact<u64>,
     /// The current limit, in bytes, of the data that the queue passes to the device (byte queue limits).
     pub byte_limit: Fact<u64>,
 }
@@ -58,6 +63,8 @@ impl TxQueue {
         Self {
             number: queue,
             xps_cpus: cpu_mask(root, &format!("{dir}/xps_cpus")),
+            xps_rxqs: cpu_mask(root, &format!("{dir}/xps_rxqs")),
+            max_mbps: number(root, &format!("{dir}/tx_maxrate")),
             byte_limit: number(root, &format!("{dir}/byte_queue_limits/limit")),
         }
     }

@@ -1,6 +1,6 @@
 //! Settings that are files of the kernel.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -11,6 +11,15 @@ use crate::surroundings::is_apart;
 
 const CPUS: &str = "/sys/devices/system/cpu";
 const AVAILABLE: &str = "/proc/sys/net/ipv4/tcp_available_congestion_control";
+/// The processors that the kernel keeps its own work away from. Without any, a file is empty or holds `(null)`.
+pub fn isolated() -> BTreeSet<u32> {
+    let of = |name: &str| {
+        let text = read(&format!("/sys/devices/system/cpu/{name}")).ok()?;
+        Setting::IrqAffinity { irq: 0 }.processors(&text)
+    };
+    ["isolated", "nohz_full"].into_iter().filter_map(of).flatten().collect()
+}
+
 /// The sysctl with the only congestion controls that network namespaces other than the first may set.
 const ALLOWED: &str = "/proc/sys/net/ipv4/tcp_allowed_congestion_control";
 /// Governors that have numbers to set.

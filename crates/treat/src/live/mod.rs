@@ -7,7 +7,7 @@ mod seen;
 
 use std::path::Path;
 
-use linerate_doctor::remedy::{Setting, TUNABLES};
+use linerate_doctor::remedy::{HostBounds, Setting, TUNABLES};
 
 use crate::port::PortIdentity;
 use crate::surroundings::is_apart;
@@ -110,9 +110,10 @@ impl Controls for LiveControls {
         }
     }
 
-    fn memory(&mut self) -> Option<u64> {
+    fn bounds(&mut self) -> HostBounds {
         let info = rustix::system::sysinfo();
-        info.totalram.checked_mul(info.mem_unit.into())
+        let memory = info.totalram.checked_mul(info.mem_unit.into());
+        HostBounds { memory, isolated: files::isolated() }
     }
 
     fn ports(&mut self) -> Result<Vec<PortIdentity>, String> {
