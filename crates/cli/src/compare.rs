@@ -48,7 +48,7 @@ pub struct CompareArgs {
     json: bool,
     /// Count how often equal cases are called different
     ///
-    /// BASE is a study of two cases that are the same.
+    /// BASE has the results of a study with two equal cases.
     #[arg(long, conflicts_with_all = ["new", "fail_on"])]
     equal: bool,
 }

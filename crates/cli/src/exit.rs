@@ -50,9 +50,9 @@ pub enum Code {
     Found,
     /// The two ends' versions don't match.
     Version,
-    /// An entry that was to be deleted still exists; this is rsync's code.
+    /// An entry that was to be deleted still exists; rsync uses this code too.
     NotDeleted,
-    /// The user's command can't be run; this is a shell's code.
+    /// The user's command can't be run; shells use this code too.
     NotRun,
     /// The user's command doesn't exist; this is a shell's code.
     NotFound,

@@ -30,7 +30,7 @@ enum At {
     /// At an end in the measured direction, or between the ends; with a ceiling near the measured rate. A cause without a ceiling
     /// explains only a loss.
     Limit,
-    /// Between the ends, one of which has the effect.
+    /// The cause is between the ends, and the effect was found at one end.
     Path,
 }
 

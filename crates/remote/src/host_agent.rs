@@ -84,7 +84,7 @@ impl HostAgent {
                 Ok(_) => {}
                 Err(_) => {
                     return Err(io::Error::other(
-                        "the started program prints too much without an agent's line",
+                        "the started program is no agent of linerate: it printed too much before an agent's first line",
                     ));
                 }
             }

@@ -25,7 +25,11 @@ use port::PortIdentity;
 
 /// Checks that a value is the one that was set again.
 fn is_back(now: &str, setting: &Setting, before: &str) -> Result<(), String> {
-    if setting.is_same(now, before) { Ok(()) } else { Err(format!("it is {now}, although {before} was set")) }
+    if setting.is_same(now, before) {
+        Ok(())
+    } else {
+        Err(format!("the kernel reports {now}, although {before} was set"))
+    }
 }
 
 /// The settings of a host.

@@ -77,7 +77,7 @@ pub fn install_at(bed: &dyn Bed, study: &Study, tools: &Toolbox, note: &dyn Fn(&
         note(&format!("installing from the distribution on host {name}: {names}"));
         let wrong = |reason: String| {
             format!(
-                "installing packages on host {name}: {reason}; as root on that host: apt-get install {names}, or run again without --install, which leaves the packages' rows empty"
+                "installing packages on host {name}: {reason}; as root on that host: apt-get install {names}, or run again without --install: the table then has no values of these packages' tools"
             )
         };
         let mut command = bed.command(end, &argv(&packages)).map_err(|e| wrong(e.to_string()))?;

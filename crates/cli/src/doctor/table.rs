@@ -14,8 +14,8 @@ use crate::units::show_counted;
 const SHORT: usize = 2;
 const LONG: usize = 8;
 
-/// The rows of 100 columns that the findings may take; another line or two belong to the changes that linerate can make. If they take
-/// more, minor findings get shorter.
+/// The rows of 100 columns that the findings may take; another line or two belong to the changes that linerate can make. If the
+/// findings take more rows, minor ones get shorter.
 const SCREEN: usize = 28;
 const COLUMNS: usize = 100;
 

@@ -135,7 +135,7 @@ fn rate_lines(report: &FleetReport) -> Vec<String> {
         return Vec::new();
     }
     let head = format!(
-        "rates over time, a sign for {}, {} for {most:.3} Gbit/s:",
+        "rates over time: one character for each {}; {} means {most:.3} Gbit/s:",
         Seconds(report.rates.interval_seconds as f64),
         SIGNS[SIGNS.len() - 1]
     );

@@ -218,8 +218,12 @@ fn a_file_that_is_the_source_and_the_destination_is_not_removed() {
     // The far host has this host's files.
     remake();
     let same = format!("b:{}", at("src").display());
-    case.sync(args!["--remove-source-files", "src", &same]).exits(3).says(&["is the source's file itself"]);
-    case.sync(args!["--remove-source-files", &same, &same]).exits(3).says(&["is the source's file itself"]);
+    case.sync(args!["--remove-source-files", "src", &same])
+        .exits(3)
+        .says(&["source and destination are the same file"]);
+    case.sync(args!["--remove-source-files", &same, &same])
+        .exits(3)
+        .says(&["source and destination are the same file"]);
     assert_eq!(fs::read(at("src/sub/both")).unwrap(), b"both");
     fs::rename(at("src/sub"), at("kept")).unwrap();
     fs::remove_dir(at("dst/sub")).unwrap();

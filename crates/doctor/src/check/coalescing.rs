@@ -72,7 +72,7 @@ fn too_late(port: &Port, set: &Coalescing, need: f64) -> Finding {
         Finding::new(Severity::Minor, title),
         port,
         set,
-        &format!("windows must be {more} larger to compensate for this delay"),
+        &format!("because of this delay, each connection needs a window that is {more} larger"),
     )
 }
 

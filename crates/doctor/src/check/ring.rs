@@ -7,7 +7,7 @@ use crate::Host;
 use crate::formula::goodput::Segments;
 use crate::remedy::{RING_PART, RING_STEP};
 
-/// Seconds of packets for which a ring should have room: a tick of a kernel with 250 Hz (the usual CONFIG_HZ). So long
+/// Seconds of packets for which a ring should have room: a tick of a kernel with 250 Hz (the usual CONFIG_HZ). For that long,
 /// another thread may run before the processor empties the ring.
 const TICK: f64 = 0.004;
 /// Bytes of a frame beside its MTU: Ethernet's header with a VLAN's tag, and the room that drivers keep before the packet.
@@ -42,8 +42,8 @@ fn bearable(host: &Host<'_>, port: &Port) -> u64 {
 /// The part of the memory that larger rings may take, for people.
 pub fn costs() -> String {
     format!(
-        "rings grow by {RING_STEP} times at most in a step, within 1/{RING_PART} of the memory: if they are full again, \
-         examine the host again"
+        "one change makes a ring at most {RING_STEP} times as large, and the buffers of a port's rings take at most \
+         1/{RING_PART} of the memory: if packets are still dropped, run the doctor again"
     )
 }
 

@@ -38,7 +38,7 @@ fn of(host: &Host<'_>) -> Option<Finding> {
             bytes(send as f64)
         ))
         .evidence(format!(
-            "{} of a receive buffer is window{}, and {} of a send buffer is in flight: {} is possible up to a round trip of {:.1} ms",
+            "{} of a receive buffer counts as window{}, and {} of a send buffer can be in flight: {} is possible up to a round trip of {:.1} ms",
             percent(buffer::received(host.facts, receive) / receive.max(1) as f64),
             if buffer::is_learned(host.facts) { " at first, until the kernel has measured the share" } else { "" },
             percent(buffer::sent(send) / send.max(1) as f64),

@@ -69,7 +69,7 @@ fn announced(path: &Path<'_>) -> String {
         }
         Some(window) => {
             format!(
-                "{to} announced a window of {} at most, and the sender didn't fill it",
+                "the largest window that {to} announced was {}, and the sender didn't fill it",
                 bytes(window as f64)
             )
         }

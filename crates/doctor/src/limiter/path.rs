@@ -19,7 +19,7 @@ const FULL_LINK: f64 = 0.9;
 /// A round trip that is longer than the shortest one by this factor means a queue before the link: then the link is full,
 /// and the losses are the queue's.
 const QUEUED: f64 = 1.4;
-/// Microseconds up to which a longer round trip comes from a busy host, not from a queue.
+/// A round trip that is at most this many microseconds above the shortest one is attributed to a busy host, not to a queue.
 const HOST_DELAY: f64 = 1000.0;
 /// Factor by which a flow that losses limit may be faster than the model of congestion control: the model gives a
 /// mean.

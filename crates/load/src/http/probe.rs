@@ -37,14 +37,14 @@ pub fn probe(url: &Url, timeout: Duration, stop: &StopFlag) -> Result<u64, LoadE
 }
 
 fn fetch(patient: &PatientStream<'_>, url: &Url) -> Result<(Reply, u64), String> {
-    let said = |error: std::io::Error| format!("no whole reply: {error}");
+    let said = |error: std::io::Error| format!("no complete reply: {error}");
     patient.write_all(&url.request(true)).map_err(said)?;
     let (mut reply, mut bytes, mut buffer) = (Reply::default(), 0, vec![0; BLOCK]);
     let deadline = Instant::now() + patient.patience;
     loop {
         // The time limit also applies to a reply that arrives slowly or never ends.
         if Instant::now() > deadline {
-            return Err(format!("no whole reply within {} s", patient.patience.as_secs_f64()));
+            return Err(format!("no complete reply within {} s", patient.patience.as_secs_f64()));
         }
         let n = patient.read(&mut buffer).map_err(said)?;
         if n == 0 {

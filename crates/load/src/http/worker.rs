@@ -261,7 +261,7 @@ impl<'a> UserWorker<'a> {
             UserState::Connecting => self.tally.connections[user.target].failed += 1,
             UserState::Asking | UserState::Resting => self.tally.errors.timeouts += 1,
         }
-        let reason = format!("{url}: no whole reply within {} s", self.crowd.timeout.as_secs_f64());
+        let reason = format!("{url}: no complete reply within {} s", self.crowd.timeout.as_secs_f64());
         self.rest(place, reason);
     }
 }

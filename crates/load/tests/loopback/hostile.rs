@@ -71,7 +71,7 @@ fn silence_times_out() {
         std::thread::sleep(ms(1500));
     });
     let said = heard(&peer);
-    assert!(said.contains("no whole reply within 0.2 s"), "{said}");
+    assert!(said.contains("no complete reply within 0.2 s"), "{said}");
 }
 
 #[test]
@@ -89,7 +89,7 @@ fn a_reply_without_an_end_is_given_up() {
     for peer in [pours, drips] {
         let begun = Instant::now();
         let said = heard(&peer);
-        assert_eq!(said.matches("no whole reply within 0.2 s").count(), 2, "{said}");
+        assert_eq!(said.matches("no complete reply within 0.2 s").count(), 2, "{said}");
         assert!(begun.elapsed() < Duration::from_secs(4), "{:?}", begun.elapsed());
     }
 }

@@ -28,7 +28,7 @@ pub(super) fn growth_words(
     let (fit, reached) = (r_squared(line), reached(levels, growth.factor));
     let cpu = cpu.and_then(|cpu| Some((cpu.factor, cpu.line?))).map_or(String::new(), |(factor, line)| {
         let (slope, fit, factor) = (estimate(line.slope), r_squared(line), estimate(factor));
-        format!("; each step adds {slope} % of CPU, with {fit}, to {factor} times the first point’s")
+        format!("; each step adds {slope} % of CPU, with {fit}, to {factor} times the first value")
     });
     format!("each step of 1 in {x} adds {slope}, by a straight line with {fit}{reached}{cpu}.")
 }
@@ -42,7 +42,7 @@ fn reached([first, last]: [f64; 2], factor: Estimate) -> String {
     let share = |factor: f64| 100.0 * factor * first / last;
     let share = Estimate { median: share(factor.median), interval: factor.interval.map(share), ..factor };
     format!(
-        "; at {} it reaches {} % of {} times the first point",
+        "; the value at {} is {} % of {} times the first value",
         tick(last),
         estimate(share),
         tick(last / first)

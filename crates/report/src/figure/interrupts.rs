@@ -279,7 +279,7 @@ fn words(context: &Context<'_>, maps: &[Map<'_>]) -> String {
         ),
     ];
     if maps.iter().any(|map| map.processors > MOST_COLUMNS) {
-        marks.push("Neighbouring processors share a column and are summed.".to_owned());
+        marks.push("Each column is the sum of several neighbouring processors.".to_owned());
     }
     caption::caption(context, &marks, &[])
 }

@@ -150,7 +150,7 @@ pub fn set_root(port: &str, kind: &str) -> Result<(), String> {
 pub fn check_back(port: &str, before: &str) -> Result<(), String> {
     let now = root(port)?;
     if now.kind != before {
-        return Err(format!("it is {}, although {before} was set", now.kind));
+        return Err(format!("the kernel reports {}, although {before} was set", now.kind));
     }
     if now.handle == 0 {
         return Ok(());

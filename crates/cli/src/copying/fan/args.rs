@@ -17,7 +17,7 @@ const MOST_DESTINATIONS: usize = 64;
 /// Options of commands that copy to several hosts.
 #[derive(Debug, Args)]
 pub struct FanArgs {
-    /// One of several destinations; all arguments are sources
+    /// One of several destinations; all arguments are then sources
     ///
     /// Give the option once for each destination. The source is read only once. Each destination succeeds or fails by itself.
     #[arg(long, value_name = "HOST:PATH", help_heading = "Several destinations")]

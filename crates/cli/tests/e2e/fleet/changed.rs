@@ -62,10 +62,9 @@ fn a_divided_file_with_other_contents_arrives_although_size_and_time_are_the_sam
     fleet.shard(0).exits(0);
     // Without its pieces the older file is not taken for the changed one.
     fleet.clean();
-    fleet
-        .shard(1)
-        .exits(3)
-        .says(&["d/large: 32 of the file's pieces are missing at the destination; plan again"]);
+    fleet.shard(1).exits(3).says(&[
+        "d/large: 32 pieces of this divided file are missing at the destination: plan the copy again",
+    ]);
     assert!(fs::read(fleet.large()).unwrap() == older);
     fleet.divide(2);
     fleet.run(args![]).exits(0);

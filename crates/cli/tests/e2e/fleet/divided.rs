@@ -157,7 +157,9 @@ fn what_is_cleaned_away_in_between_is_missed_and_comes_again_by_the_next_plan() 
     fleet.clean();
     assert_eq!(temporaries(&fleet.copy), Vec::<OsString>::new());
     let missed = fleet.shard(1).exits(3);
-    missed.says(&["d/large: 32 of the file's pieces are missing at the destination; plan again"]);
+    missed.says(&[
+        "d/large: 32 pieces of this divided file are missing at the destination: plan the copy again",
+    ]);
     assert!(!fleet.large().exists());
     fleet.divide(3);
     fleet.run(args![]).exits(0);

@@ -50,8 +50,9 @@ impl ReceiveWorker<'_> {
         match state {
             Ok(DividedState::Whole) => self.complete(temporary, admitted, assembly.origin, None),
             Ok(DividedState::Lacks(count)) if !divided.brings() => {
-                let message =
-                    format!("{count} of the file's pieces are missing at the destination; plan again");
+                let message = format!(
+                    "{count} pieces of this divided file are missing at the destination: plan the copy again"
+                );
                 (self.shared.reports.problem)(problem(
                     self.shown(admitted.place()),
                     ProblemKind::Failed,
