@@ -20,6 +20,9 @@ const LONGEST: Duration = Duration::from_secs(60);
 const ALL: f64 = 0.008;
 /// The share of one processor's time that each kind may take in that case.
 const SHARE: f64 = ALL / KINDS.len() as f64;
+/// The seconds in which each kind is read at least once, unless it takes all of that time alone: what limits a command is judged
+/// by its connections, and many commands last only some seconds.
+const LONGEST_SKIP: f64 = 1.0;
 /// The largest number of processes, and of program names, to follow.
 const MOST_WATCHED: usize = 64;
 
@@ -90,7 +93,7 @@ impl Sampler {
         let all: f64 = self.channels.iter().map(|channel| channel.cost).sum();
         for channel in &mut self.channels {
             if channel.sample(whole, recording) && all > ALL * interval {
-                channel.spare(SHARE * interval);
+                channel.spare(interval);
             }
         }
     }
@@ -133,10 +136,12 @@ impl OpenKind {
         true
     }
 
-    /// Skips as many samples as are necessary so that this kind takes at most `share` processor seconds per
-    /// sample on average.
-    fn spare(&mut self, share: f64) {
-        self.out = (self.cost / share) as u32;
+    /// Skips as many samples of this interval as are necessary so that this kind takes at most its share on average; but no
+    /// more than [`LONGEST_SKIP`] allows.
+    fn spare(&mut self, interval: f64) {
+        let samples = |share: f64| (self.cost / (share * interval)) as u32;
+        let longest = ((LONGEST_SKIP / interval) as u32).saturating_sub(1);
+        self.out = samples(SHARE).min(longest.max(samples(ALL)));
     }
 
     fn tell(&mut self, result: io::Result<()>, recording: &mut Vec<u8>) {
@@ -167,33 +172,48 @@ pub(crate) fn thread_seconds() -> f64 {
 mod tests {
     use super::*;
 
-    /// A source whose reading takes 3 ms, which is more than 0.8 % of 250 ms.
-    struct Dear;
+    /// A source whose reading takes this many seconds of a processor; 3 ms are more than 0.8 % of 250 ms.
+    struct Dear(f64);
 
     impl TextSource for Dear {
         fn read(&mut self, text: &mut Vec<u8>) -> io::Result<()> {
             text.extend_from_slice(b"x");
             let begun = thread_seconds();
-            while thread_seconds() < begun + 0.003 {}
+            while thread_seconds() < begun + self.0 {}
             Ok(())
         }
     }
 
+    fn sampler(kind: &SampleKind) -> Sampler {
+        let channels = vec![OpenKind::open(kind, &SamplerOptions::default())];
+        Sampler { begun: Instant::now(), interval: DEFAULT_INTERVAL, channels }
+    }
+
+    fn is_read(sampler: &mut Sampler, whole: bool) -> bool {
+        let mut recording = Vec::new();
+        sampler.sample(whole, &mut recording);
+        recording.contains(&b'#')
+    }
+
     #[test]
     fn what_costs_much_is_read_less_often_but_in_a_whole_sample() {
-        let (begun, interval) = (Instant::now(), DEFAULT_INTERVAL);
-        let dear = SampleKind { name: "dear", open: |_| Box::new(Dear), series: |_| Vec::new() };
-        let channels = vec![OpenKind::open(&dear, &SamplerOptions::default())];
-        let mut sampler = Sampler { begun, interval, channels };
-        let mut read = |whole| {
-            let mut recording = Vec::new();
-            sampler.sample(whole, &mut recording);
-            recording.contains(&b'#')
-        };
+        let mut sampler =
+            sampler(&SampleKind { name: "dear", open: |_| Box::new(Dear(0.1)), series: |_| Vec::new() });
+        let mut read = |whole| is_read(&mut sampler, whole);
         assert!(read(true) && read(false) && read(false), "one dear reading alone is forgiven");
-        assert!((0..12).all(|_| !read(false)), "3 ms are more than twelve times its share");
+        assert!((0..40).all(|_| !read(false)), "100 ms are 50 times all that kinds may take in a sample");
         assert!(read(true));
         assert!((0..500).any(|_| read(false)), "its time comes again");
+    }
+
+    /// On a slow processor, a few milliseconds for the connections must not leave a command of some seconds without them.
+    #[test]
+    fn what_costs_little_more_is_read_each_second() {
+        let mut sampler =
+            sampler(&SampleKind { name: "dear", open: |_| Box::new(Dear(0.003)), series: |_| Vec::new() });
+        let read: Vec<bool> = (0..23).map(|_| is_read(&mut sampler, false)).collect();
+        assert!(read[..3].iter().all(|is_read| *is_read), "one dear reading alone is forgiven");
+        assert_eq!(read[3..].iter().filter(|is_read| **is_read).count(), 5, "{read:?}");
     }
 
     #[test]
