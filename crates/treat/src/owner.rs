@@ -19,8 +19,6 @@ const PROFILE: &str = "etc/tuned/active_profile";
 /// tuned's own configuration. Unless `reapply_sysctl` is off there, tuned reads sysctl.d(5)'s files in /run and /etc after its
 /// profile, so these files win (`instance_apply` in tuned/plugins/plugin_sysctl.py).
 const TUNED: &str = "etc/tuned/tuned-main.conf";
-/// tuned's options for a port, by what they set.
-const PORT_OPTIONS: [&str; 4] = ["ring", "channels", "coalesce", "features"];
 /// Directories of tuned's profiles, by precedence.
 const PROFILES: [&str; 4] = ["etc/tuned/profiles", "etc/tuned", "usr/lib/tuned/profiles", "usr/lib/tuned"];
 /// The most profiles that include one another.
@@ -31,7 +29,7 @@ const MOST_PROFILES: usize = 32;
 pub struct Owners {
     /// Assignments by key, in the order in which they are made.
     sysctls: BTreeMap<String, Vec<Assignment>>,
-    /// The profile that sets a sysctl, the governor, or one of [`PORT_OPTIONS`].
+    /// The profile that sets a sysctl, the governor, or an option of a port (see [`tuned_option`]).
     tuned: BTreeMap<String, String>,
     /// True if tuned's sysctls win over files of sysctl.d(5).
     is_tuned_last: bool,
@@ -84,7 +82,7 @@ impl Owners {
                     }
                     ("sysctl", key) => dotted(key),
                     ("cpu", "governor") => key,
-                    ("net", option) if PORT_OPTIONS.contains(&option) => key,
+                    ("net", _) => key,
                     _ => continue,
                 };
                 self.tuned.insert(own, profile.into());

@@ -24,7 +24,7 @@ fn run(host: &Host<'_>) -> Vec<Finding> {
 
 fn of(host: &Host<'_>, port: &Port) -> Option<Finding> {
     let node = port.pci.known()?.numa_node.get()?;
-    let of_node = of_node(host, node)?;
+    let of_node = host.facts.cpu.node(node)?.cpus.known()?;
     let far_nodes = host.facts.cpu.far_nodes(node)?.into_iter().filter_map(|far| far.cpus.known());
     let share = far(port, &far_nodes.flatten().copied().collect::<Vec<u32>>())?;
     // A node may have only isolated processors, which serve no interrupts.
@@ -52,10 +52,6 @@ fn of(host: &Host<'_>, port: &Port) -> Option<Finding> {
             "irqbalance may move them back: it respects nodes only if the firmware reports them; interrupts that the kernel manages refuse the change (EIO)",
         ),
     )
-}
-
-fn of_node(host: &Host<'_>, node: u32) -> Option<Vec<u32>> {
-    host.facts.cpu.nodes.known()?.iter().find(|other| other.number == node)?.cpus.known().cloned()
 }
 
 /// Share of a port's interrupts served by these processors.

@@ -21,7 +21,7 @@ fn run(host: &Host<'_>) -> Vec<Finding> {
 fn of(host: &Host<'_>, port: &Port) -> Option<Finding> {
     let nodes = host.facts.cpu.nodes.known()?;
     let node = port.pci.known()?.numa_node.get()?;
-    let own = nodes.iter().find(|other| other.number == node)?;
+    let own = host.facts.cpu.node(node)?;
     let far_nodes = host.facts.cpu.far_nodes(node).filter(|far| !far.is_empty())?;
     if own.cpus.known()?.is_empty() {
         return Some(without_processors(port, node));

@@ -107,13 +107,18 @@ impl CpuFacts {
         u32::try_from(all.len()).ok()
     }
 
+    /// The node with this number.
+    pub fn node(&self, number: u32) -> Option<&Node> {
+        self.nodes.known()?.iter().find(|node| node.number == number)
+    }
+
     /// The nodes at other sockets than this node: a node of the same socket costs little.
     pub fn far_nodes(&self, node: u32) -> Option<Vec<&Node>> {
         let nodes = self.nodes.known()?;
         if self.sockets.get() == Some(1) {
             return Some(Vec::new());
         }
-        let own = nodes.iter().find(|other| other.number == node)?;
+        let own = self.node(node)?;
         let distances = own.distances.known().filter(|distances| distances.len() == nodes.len());
         let is_far = |at: usize| distances.is_none_or(|distances| distances[at] >= REMOTE_DISTANCE);
         let all = nodes.iter().enumerate();
