@@ -297,16 +297,14 @@ mod tests {
     fn short_help_has_a_line_for_each_option_and_no_examples() {
         let mut whole = command().term_width(100);
         whole.build();
+        let mut wrapped = Vec::new();
         each(&whole, "", &mut |path, command| {
             let help = command.clone().term_width(100).render_help().to_string();
-            for line in help.lines() {
-                assert!(
-                    line.chars().count() <= 100 && !line.starts_with("            "),
-                    "{path}: {line}\n{help}"
-                );
-            }
+            let is_wrong = |line: &&str| line.chars().count() > 100 || line.starts_with("            ");
+            wrapped.extend(help.lines().filter(is_wrong).map(|line| format!("{path}: {line}")));
             assert!(!help.contains("Examples:") && !help.contains("Exit codes:"), "{path}");
         });
+        assert_eq!(wrapped, Vec::<String>::new());
     }
 
     #[test]

@@ -80,7 +80,7 @@ fn scaling_tells_its_linearity() {
         &figure,
         &[
             "1 × 1 Gbit/s, native: 0.94",
-            "native: each step of 1 in links adds 0.942 [0.939, 0.945] Gbit/s, by a straight line with R² > 0.9999; at 8 it reaches 99",
+            "native: each step of 1 in links adds 0.942 [0.939, 0.945] Gbit/s, by a straight line with R² > 0.9999; the value at 8 is 99",
             "guest: each step of 1 in links adds 0.7",
             "printed 7.657 Gbit/s (figure 6 of",
             "7 × 1 Gbit/s, guest: failed: vsftpd",

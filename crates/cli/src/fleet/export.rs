@@ -22,7 +22,9 @@ pub struct ExportArgs {
     /// linerate's name or path where the tasks run
     #[arg(long, value_name = "FILE", default_value = "linerate", value_parser = NonEmptyStringValueParser::new())]
     program: String,
-    /// For k8s-job: the image of the tasks' containers; it must contain linerate and ssh
+    /// For k8s-job: the image of the tasks' containers
+    ///
+    /// It must contain linerate and ssh.
     #[arg(long, value_name = "IMAGE", required_if_eq("scheduler", "k8s-job"), value_parser = NonEmptyStringValueParser::new())]
     image: Option<String>,
     /// For k8s-job: a volume: plan=CLAIM, source=/PATH, destination=...

@@ -89,7 +89,8 @@ fn files(at: &Path) -> Vec<PathBuf> {
     let below = fs::read_dir(at).unwrap_or_else(|error| panic!("{}: {error}", at.display()));
     let mut below: Vec<_> = below.map(|entry| entry.unwrap().path()).collect();
     below.retain(|path| {
-        !["tests", "tests.rs", "measured.rs", "options_test.rs"].iter().any(|end| path.ends_with(end))
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        !["tests", "tests.rs", "options_test.rs"].contains(&&*name) && !name.ends_with("_measured.rs")
     });
     below.iter().flat_map(|path| files(path)).collect()
 }

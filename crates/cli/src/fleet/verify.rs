@@ -21,7 +21,7 @@ use crate::exit::Code;
 /// Arguments of `linerate fleet verify`.
 #[derive(Debug, Args)]
 pub struct VerifyShardArgs {
-    /// The shard, from 0; without it, all shards, and the tree's directories
+    /// Only shard K, from 0; else all, with the directories
     #[arg(long, value_name = "K")]
     shard: Option<u32>,
     /// Verify never changes anything; this field is for the options that refer to it

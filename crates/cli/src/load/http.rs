@@ -34,7 +34,7 @@ pub struct HttpArgs {
     /// Count for SECONDS
     #[arg(long, value_name = "SECONDS", default_value = "10", value_parser = parse_seconds)]
     seconds: Duration,
-    /// Before counting, start the users evenly over a ramp of SECONDS
+    /// Before counting, start the users evenly over SECONDS
     #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = parse_seconds)]
     ramp: Duration,
     /// Let each user pause for TIME after a reply, such as 200ms

@@ -72,7 +72,7 @@ pub struct MeasureArgs {
     /// Recordings of other hosts are saved in FILE.HOST.
     #[arg(long, value_name = "FILE", value_parser = named_file())]
     out: Option<PathBuf>,
-    /// Print all samples of all series on standard output
+    /// Print all samples on standard output
     ///
     /// The command's standard output then goes to standard error.
     #[arg(long, value_name = "FORMAT")]

@@ -47,7 +47,9 @@ pub struct TreatmentArgs {
     /// With --apply: don't ask
     #[arg(short, long, requires = "apply")]
     pub yes: bool,
-    /// Run only these checks, and show their notes; with --apply, make only their changes
+    /// Run only these checks, and show their notes
+    ///
+    /// With --apply: make only their changes.
     #[arg(long, value_name = "CHECK,...", value_delimiter = ',', value_parser = known_check)]
     pub only: Vec<String>,
     /// With --apply: also raise MTUs
