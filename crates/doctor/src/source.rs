@@ -59,6 +59,7 @@ sources! {
 
     // Guides.
     ESNET = "ESnet, Linux host tuning", "https://fasterdata.es.net/host-tuning/linux/";
+    ESNET_100G = "ESnet, 100G tuning", "https://fasterdata.es.net/host-tuning/linux/100g-tuning/";
     ESNET_DISK = "ESnet, Tuning of data transfer nodes", "https://fasterdata.es.net/DTN/tuning/";
     ESNET_MTU = "ESnet, MTU issues", "https://fasterdata.es.net/network-tuning/mtu-issues/";
     ESNET_NIC = "ESnet, NIC tuning", "https://fasterdata.es.net/host-tuning/nic-tuning/";

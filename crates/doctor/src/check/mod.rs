@@ -60,7 +60,6 @@ impl Check {
 
     fn sign(&self, mut finding: Finding, host: &str) -> Finding {
         debug_assert!(finding.changes_something(), "{} proposes the present value: {finding:#?}", self.name);
-        finding.remedies.retain(|remedy| !remedy.setting.is_same(&remedy.now, &remedy.new));
         // Only a path names the host of each remedy.
         finding
             .remedies

@@ -24,6 +24,8 @@ const TUNNELS: [(&str, u32); 11] = [
 ];
 /// Bytes by which a header of IPv6 is longer than one of IPv4.
 const LONGER_IPV6: u32 = 20;
+/// The largest MTU of usual networks.
+const LARGEST_MTU: u32 = 9216;
 /// An interface of IPsec. Its MTU doesn't count: the kernel knows the room that each cipher leaves, and reports it to the
 /// connections of this host, and by ICMP to others (net/xfrm/xfrm_interface_core.c).
 const XFRM: &str = "xfrm";
@@ -60,31 +62,45 @@ fn of(host: &Host<'_>, port: &Port) -> Option<Finding> {
     }
     // Packets of xfrm are as large as the port below allows.
     let mtu = outer.filter(|_| kind == XFRM).map_or(mtu, |outer| mtu.min(outer.saturating_sub(header)));
-    let share = Segments::usual(mtu).share() * f64::from(mtu) / f64::from(mtu + header);
     let over = layer.below.as_deref().map_or(String::new(), |name| format!(" over {name}"));
-    let title =
-        format!("{} wraps each packet ({kind}{over}): {} of the rate is payload", port.name, percent(share));
+    let (costs, size) = costs(kind, mtu, header, below.is_some());
+    let title = format!("{} wraps each packet ({kind}{over}): {costs}", port.name);
     let finding = Finding::new(Severity::Note, title)
         .at(&port.name)
-        .evidence(size(kind, mtu, header))
+        .evidence(size)
         .evidence(if SEALED.contains(&kind) {
             "the kernel encrypts each packet a second time: linerate's streams are already encrypted"
         } else {
             "the receiver can join the tunnel's packets only if the card parses the headers inside of the tunnel"
         });
-    let is_cut = below.is_some_and(|below| below.offload("tx-udp_tnl-segmentation").get() == Some(false));
-    let finding = match (below, is_cut && ["vxlan", "geneve"].contains(&kind)) {
-        (Some(below), true) => finding.evidence(format!(
+    let finding = match below.filter(|below| is_cut(kind, below)) {
+        Some(below) => finding.evidence(format!(
             "{} doesn't segment inside of tunnels (tx-udp_tnl-segmentation off): the kernel cuts each packet",
             below.name
         )),
-        _ => finding,
+        None => finding,
     };
     Some(
         finding
             .evidence(format!("needed: {}; the other checks examine the ports below", gbit(host.rate())))
             .fix("send bulk data outside the tunnel: by the hosts' own addresses, or over a routed network without an overlay"),
     )
+}
+
+/// What the headers cost, and the sizes that this is computed from.
+fn costs(kind: &str, mtu: u32, header: u32, is_over_a_port: bool) -> (String, String) {
+    // The tunnels of OVS have an MTU of 65,000 or so, whatever the size of their packets is.
+    if !is_over_a_port && mtu > LARGEST_MTU {
+        let sizes = format!("its MTU of {mtu} doesn't bound the packets: the senders' MTU does");
+        return (format!("each packet becomes {header} bytes larger"), sizes);
+    }
+    let share = Segments::usual(mtu).share() * f64::from(mtu) / f64::from(mtu + header);
+    (format!("{} of the rate is payload", percent(share)), size(kind, mtu, header))
+}
+
+/// True if the port cuts each packet of a tunnel in software.
+fn is_cut(kind: &str, below: &Port) -> bool {
+    below.offload("tx-udp_tnl-segmentation").get() == Some(false) && ["vxlan", "geneve"].contains(&kind)
 }
 
 fn size(kind: &str, mtu: u32, header: u32) -> String {
@@ -152,6 +168,17 @@ mod tests {
         assert!(found(&CHECK, &with("wireguard", 1420))[0].evidence[1].contains("encrypts"));
         assert!(found(&CHECK, &with("bridge", 1500)).is_empty());
         assert!(found(&CHECK, &fixture("stock-10g")).is_empty());
+    }
+
+    /// As `ip -d link` shows a tunnel of OVN: mtu 65000, geneve external, without a port below.
+    #[test]
+    fn the_mtu_of_a_tunnel_of_ovs_bounds_nothing() {
+        let mut host = with("geneve", 65_000);
+        crate::testing::port_of(&mut host, "flannel.1").layer =
+            Fact::Known(PortLayer { kind: Some("geneve".into()), ..PortLayer::default() });
+        let named = found(&CHECK, &host).remove(0);
+        assert_eq!(named.title, "flannel.1 wraps each packet (geneve): each packet becomes 50 bytes larger");
+        assert!(named.evidence[0].starts_with("its MTU of 65000 doesn't bound"), "{named:?}");
     }
 
     /// The kernel itself makes the packets of IPsec small enough, whatever the interface's MTU is.

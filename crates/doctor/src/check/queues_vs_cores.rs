@@ -69,8 +69,13 @@ fn remedy(finding: Finding, port: &Port, queues: u32, cores: u32) -> Finding {
             .undo(format!("{}; {}", as_now(port, rss), undo_commands(&[more]))),
         None => finding.remedied(Remedy::of(channels, queues, wanted)),
     };
+    let rdma = if port.driver.known().is_some_and(|driver| driver == "ice") {
+        "ice refuses the command (EBUSY) while RDMA uses the card: unload irdma first, if no program needs it; "
+    } else {
+        ""
+    };
     finding.conflict(format!(
-        "the kernel's guide advises no more queues than physical cores, other guides advise one for each thread; \
+        "{rdma}the kernel's guide advises no more queues than physical cores, other guides advise one for each thread; \
          the command takes the link down for a moment with most drivers; {}",
         work::kept_table(port)
     ))
@@ -136,6 +141,18 @@ mod tests {
         let usual = with(&[(0, 64), (1, 64)]);
         assert_eq!(usual.fix.as_deref(), Some("ethtool -L eno1 combined 8"));
         assert!(usual.remedies.len() == 1 && usual.conflict.unwrap().contains("ethtool -X eno1 default"));
+    }
+
+    /// ice_set_channels(): "Cannot change channels when RDMA is active".
+    #[test]
+    fn rdma_comes_before_the_queues_of_ice() {
+        let conflict = |driver: &str| {
+            let mut host = with(1);
+            crate::testing::port_of(&mut host, "eno1").driver = Fact::Known(driver.into());
+            found(&CHECK, &host).remove(0).conflict.unwrap()
+        };
+        assert!(conflict("ice").starts_with("ice refuses the command (EBUSY) while RDMA"));
+        assert!(!conflict("i40e").contains("RDMA"));
     }
 
     #[test]

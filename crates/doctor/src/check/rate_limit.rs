@@ -3,6 +3,7 @@
 use super::{Check, CheckRun, work};
 use crate::finding::Way;
 use crate::formula::gbit;
+use crate::source::ESNET_PACING;
 use crate::{Citation, Finding, Host, Severity};
 use linerate_host::facts::{Port, Qdisc, TxQueue};
 
@@ -15,6 +16,7 @@ pub(super) const CHECK: Check = Check {
             url: "https://man7.org/linux/man-pages/man8/tc.8.html",
         },
         Citation { name: "nft(8): limit", url: "https://man7.org/linux/man-pages/man8/nft.8.html" },
+        ESNET_PACING,
     ],
     run: CheckRun::Host(run),
 };
@@ -46,15 +48,15 @@ fn is_anothers(host: &Host<'_>, port: &Port) -> bool {
 
 fn shaped(host: &Host<'_>, port: &Port, qdisc: &Qdisc) -> Option<Finding> {
     let need = host.need_of(port);
-    let (rate, whose) = match (qdisc.rate, qdisc.each) {
-        (Some(rate), _) => (rate as f64, "sends"),
-        (None, Some(each)) => (each as f64, "lets each connection send"),
+    let rate = match (qdisc.rate, qdisc.each) {
+        (Some(rate), _) => rate as f64,
+        (None, Some(each)) => return paced(host, port, qdisc, each as f64),
         (None, None) => return None,
     };
     if rate >= need {
         return None;
     }
-    let detour = redirected(host, port).filter(|_| qdisc.rate.is_some());
+    let detour = redirected(host, port);
     let title = match detour {
         Some((name, way)) => format!(
             "{name} {} at most {}: a filter redirects its packets to {}, whose queueing discipline {} limits them",
@@ -64,7 +66,7 @@ fn shaped(host: &Host<'_>, port: &Port, qdisc: &Qdisc) -> Option<Finding> {
             qdisc.kind
         ),
         None => format!(
-            "{} {whose} at most {}: its queueing discipline {} limits it",
+            "{} sends at most {}: its queueing discipline {} limits it",
             port.name,
             gbit(rate),
             qdisc.kind
@@ -83,6 +85,30 @@ fn shaped(host: &Host<'_>, port: &Port, qdisc: &Qdisc) -> Option<Finding> {
         &format!("tc qdisc show dev {0}; tc class show dev {0}", work::word(&port.name)),
         "raise or remove it",
     ))
+}
+
+/// A limit of each connection, if the connections of a usual transfer don't reach the need together: else it is pacing, as
+/// ESnet advises it.
+fn paced(host: &Host<'_>, port: &Port, qdisc: &Qdisc, each: f64) -> Option<Finding> {
+    let (need, together) = (host.need_of(port), each * work::STREAMS);
+    if together >= need {
+        return None;
+    }
+    let title = format!(
+        "{} lets each connection send at most {}: its queueing discipline {} paces it",
+        port.name,
+        gbit(each),
+        qdisc.kind
+    );
+    let finding = Finding::leaves(together, need, title).only(Way::Sends).at(&port.name).evidence(format!(
+        "{} connections together send at most {}; {:.0} would reach {}",
+        work::STREAMS,
+        gbit(together),
+        (need / each.max(1.0)).ceil(),
+        gbit(need)
+    ));
+    let show = format!("tc qdisc show dev {}", work::word(&port.name));
+    Some(set_on_purpose(finding, &show, "use more connections, or raise it"))
 }
 
 /// The port whose packets a filter redirects to this one, and whether these are packets that it receives or sends.
@@ -192,10 +218,22 @@ mod tests {
         let named = with(tbf.clone());
         assert_eq!(lines(&named), ["rate-limit eno1 critical 1.00 Gbit/s"]);
         assert!(named[0].title.contains("tbf"), "{named:?}");
-        let each = Qdisc { kind: "fq".into(), each: Some(5_000_000_000), ..Qdisc::default() };
-        assert!(with(each)[0].title.contains("each connection"));
         assert!(with(Qdisc { rate: Some(12_000_000_000), ..tbf }).is_empty(), "above the need");
         assert!(found(&CHECK, &fixture("stock-10g")).is_empty());
+    }
+
+    /// ESnet's guide: on a host of 10 Gbit/s that uses four streams, `fq maxrate 2gbit`.
+    #[test]
+    fn pacing_that_eight_connections_outrun_is_no_limit() {
+        let each = |rate| with(Qdisc { kind: "fq".into(), each: Some(rate), ..Qdisc::default() });
+        assert!(each(2_000_000_000).is_empty());
+        let slow = each(500_000_000);
+        assert_eq!(lines(&slow), ["rate-limit eno1 critical 4.00 Gbit/s"]);
+        assert!(slow[0].title.starts_with("eno1 lets each connection send at most 500 Mbit/s"), "{slow:?}");
+        assert!(
+            slow[0].evidence[0].contains("8 connections together")
+                && slow[0].evidence[0].contains("20 would")
+        );
     }
 
     #[test]

@@ -4,6 +4,7 @@ use linerate_host::facts::{Port, Rings};
 
 use super::lost::{self, Lost, Place};
 use super::{Check, CheckRun, drops, ring, work};
+use crate::formula::buffer::version;
 use crate::formula::goodput::Segments;
 use crate::remedy::{Remedy, RingWay, Setting};
 use crate::source::{ESNET_NIC, RED_HAT, STACK, STATISTICS};
@@ -14,6 +15,9 @@ const LASTS: f64 = 0.001;
 
 /// Drivers that count buffers, mostly of 64 KiB, each of which holds several packets (cxgb4's sge.c): 64 of them are 4 MiB.
 const IN_BUFFERS: [&str; 2] = ["cxgb4", "cxgb4vf"];
+
+/// The kernel from which on ESnet's guide for 100 Gbit/s no longer advises larger rings.
+const SMALLER_RINGS: (u32, u32) = (6, 11);
 
 /// A ring of such buffers to try first.
 const SOME_BUFFERS: u32 = 1024;
@@ -71,7 +75,8 @@ fn short(host: &Host<'_>, port: &Port, rings: &Rings, felt: Option<Severity>) ->
     let in_buffers = port.driver.known().is_some_and(|driver| IN_BUFFERS.contains(&driver.as_str()));
     let packets = || Some(Segments::usual(port.mtu.get()?).packets(host.rate_of(port)?));
     let lasts = packets().filter(|_| !in_buffers).map(|packets| f64::from(rings.rx) / packets);
-    let severity = felt.or_else(|| lasts.filter(|lasts| *lasts < LASTS).map(|_| Severity::Note))?;
+    let is_short = lasts.is_some_and(|lasts| lasts < LASTS) && !enlarges_only_for_losses(host);
+    let severity = felt.or(is_short.then_some(Severity::Note))?;
     let unit = if in_buffers { "buffers" } else { "packets" };
     let title = format!("{}'s receive rings hold {} of {} {unit}", port.name, rings.rx, rings.max_rx);
     let finding = Finding::new(severity, title).at(&port.name);
@@ -84,6 +89,15 @@ fn short(host: &Host<'_>, port: &Port, rings: &Rings, felt: Option<Severity>) ->
     };
     let finding = finding.evidence(losses(port, &host.since()));
     Some(if in_buffers { words(finding, port, rings) } else { remedy(finding, host, port, rings) })
+}
+
+/// True if the kernel is one for which ESnet no longer enlarges rings without losses.
+fn enlarges_only_for_losses(host: &Host<'_>) -> bool {
+    host.facts
+        .kernel
+        .known()
+        .and_then(|release| version(release))
+        .is_some_and(|version| version >= SMALLER_RINGS)
 }
 
 /// The losses in the ring, by the counters. Nothing was lost only if the counters are known and 0.
@@ -127,7 +141,7 @@ fn remedy(finding: Finding, host: &Host<'_>, port: &Port, rings: &Rings) -> Find
     let larger = ring::next(host, port, rings.rx, rings.max_rx);
     let remedies = larger.and_then(|size| Remedy::of(setting, rings.rx, size));
     finding.remedied_or(remedies, ring::TOO_LITTLE_MEMORY).conflict(format!(
-        "ESnet sets 8192 or the maximum, Red Hat enlarges rings only if packets were lost; rings larger than the processor's cache cost time at 100 Gbit/s (Cai et al.); \
+        "ESnet sets 8192 before Linux 6.11 and no longer does from then on, Red Hat enlarges rings only if packets were lost; rings larger than the processor's cache cost time at 100 Gbit/s (Cai et al.); \
          the command resets the port, and some drivers leave it down if memory is short; {}",
         ring::costs()
     ))

@@ -1,7 +1,7 @@
 //! Cores whose second threads are turned off.
 
 use super::{Check, CheckRun};
-use crate::source::FEDEX;
+use crate::source::{ESNET_100G, FEDEX};
 use crate::{Citation, Finding, Host, Severity};
 
 pub(super) const CHECK: Check = Check {
@@ -9,6 +9,7 @@ pub(super) const CHECK: Check = Check {
     about: "cores whose second threads are turned off (SMT)",
     sources: &[
         FEDEX,
+        ESNET_100G,
         Citation {
             name: "Linux, Documentation/ABI/testing/sysfs-devices-system-cpu: smt/control",
             url: "https://www.kernel.org/doc/Documentation/ABI/testing/sysfs-devices-system-cpu",
@@ -21,7 +22,13 @@ pub(super) const CHECK: Check = Check {
     run: CheckRun::HostOne(of),
 };
 
+/// Bits a second of the hosts for which ESnet advises to turn second threads off.
+const ADVISED_OFF: f64 = 40e9;
+
 fn of(host: &Host<'_>) -> Option<Finding> {
+    if host.rate() >= ADVISED_OFF {
+        return None;
+    }
     let smt = host.facts.cpu.smt.known().filter(|smt| *smt == "off" || *smt == "forceoff")?;
     let cores = host.facts.cpu.cores.get()?;
     // Somebody has usually decided this, against attacks of one thread on another.
@@ -36,7 +43,8 @@ fn of(host: &Host<'_>) -> Option<Finding> {
         finding.fix("remove nosmt=force from the kernel's command line")
     };
     Some(finding.conflict(
-        "the FedEx study turns SMT on for eight streams; \
+        "the FedEx study turns SMT on for eight streams at 10 Gbit/s; ESnet turns it off at 40 and 100 Gbit/s, where it found rates \
+         inconsistent, with AMD's processors above all; \
          if guests or users aren't trusted, the kernel's guide turns it off against L1TF and MDS of Intel's processors",
     ))
 }
@@ -56,6 +64,14 @@ mod tests {
         host.cpu.smt = Fact::Known("forceoff".into());
         host.cpu.cores = Fact::Known(32);
         assert_eq!(lines(&found(&CHECK, &host)), ["smt-off - note -"]);
+    }
+
+    /// ESnet's guide for 100 Gbit/s turns them off.
+    #[test]
+    fn off_on_a_fast_host_is_advised() {
+        let mut host = fixture("esnet-dtn-100g");
+        host.cpu.smt = Fact::Known("off".into());
+        assert!(found(&CHECK, &host).is_empty());
     }
 
     #[test]

@@ -27,19 +27,21 @@ fn of(host: &Host<'_>) -> Option<Finding> {
     let share = |cpu: &&SoftnetCpu| cpu.squeezed as f64 / cpu.processed.max(1) as f64;
     let busy = softnet.cpus.known()?.iter().filter(|cpu| cpu.processed >= LEAST_PACKETS);
     let worst = busy.max_by(|a, b| share(a).total_cmp(&share(b)))?;
-    let (budget, usecs) =
-        (u64::from(softnet.budget.get()?), u64::from(softnet.budget_usecs.get().unwrap_or(2000)));
+    let budget = u64::from(softnet.budget.get()?);
+    // Linux before 4.12 has no netdev_budget_usecs.
+    let usecs = softnet.budget_usecs.get().map(u64::from);
     if share(&worst) < OFTEN {
         return None;
     }
     let changes = [
         Remedy::sysctl("net.core.netdev_budget", budget, (budget * 2).clamp(BUDGET, MOST_INT)),
-        Remedy::sysctl("net.core.netdev_budget_usecs", usecs, (usecs * 2).min(MOST_INT)),
+        usecs.and_then(|now| Remedy::sysctl("net.core.netdev_budget_usecs", now, (now * 2).min(MOST_INT))),
     ];
+    let time = usecs.map_or(String::new(), |usecs| format!(", netdev_budget_usecs {usecs}"));
     let title = format!("processor {} postponed received packets {} times", worst.cpu, worst.squeezed);
     let finding = Finding::new(Severity::Minor, title)
         .evidence(format!("{} of {} packets {}", percent(share(&worst)), worst.processed, host.since()))
-        .evidence(format!("netdev_budget {budget}, netdev_budget_usecs {usecs}"))
+        .evidence(format!("netdev_budget {budget}{time}"))
         .remedied(changes.into_iter().flatten())
         .conflict("a larger budget keeps programs off the processor for longer; more queues avoid that");
     Some(finding)
@@ -63,6 +65,17 @@ mod tests {
         let now = host.softnet.budget_usecs.get().unwrap_or(2000);
         let fix = format!("netdev_budget=600 net.core.netdev_budget_usecs={}", 2 * now);
         assert!(found[0].fix.as_ref().is_some_and(|found| found.contains(&fix)), "{found:?}");
+    }
+
+    #[test]
+    fn an_older_kernel_has_no_limit_in_time() {
+        let mut host = fixture("stock-10g");
+        let Fact::Known(cpus) = &mut host.softnet.cpus else { panic!("no processors") };
+        cpus[2].squeezed = cpus[2].processed / 1000;
+        host.softnet.budget_usecs = Fact::NotApplicable;
+        let found = found(&CHECK, &host).remove(0);
+        assert_eq!(found.fix.as_deref(), Some("sysctl -w net.core.netdev_budget=600"));
+        assert_eq!(found.evidence[1], "netdev_budget 300");
     }
 
     #[test]

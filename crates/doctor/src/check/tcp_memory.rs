@@ -1,13 +1,11 @@
 //! The memory limit of all connections together, compared with the maximum of one.
 
-use super::{Check, CheckRun};
-use crate::formula::bytes;
+use super::{Check, CheckRun, work};
+use crate::formula::{bdp, bytes, trip};
 use crate::remedy::Remedy;
 use crate::source::{ESNET, IP_SYSCTL};
 use crate::{Finding, Host, Severity};
 
-/// Connections of a usual transfer.
-const STREAMS: f64 = 8.0;
 /// A limit that is nearly enough, or that could grow only a little, isn't worth a change.
 const NEARLY: f64 = 0.9;
 
@@ -22,7 +20,9 @@ fn of(host: &Host<'_>) -> Option<Finding> {
     let tcp = &host.facts.tcp;
     let ([low, pressure, most], one) = (tcp.mem.get()?, tcp.rmem.get()?[2] as f64);
     let page = host.facts.memory.page.get()? as f64;
-    let (all, wanted) = (pressure as f64 * page, one * STREAMS);
+    // Larger maxima than the one that the needed rate takes serve longer paths, and few connections reach them.
+    let (all, used) = (pressure as f64 * page, one.min(bdp::bytes(host.rate(), trip::REGION)));
+    let wanted = used * work::STREAMS;
     if all >= wanted * NEARLY {
         return None;
     }
@@ -32,12 +32,13 @@ fn of(host: &Host<'_>) -> Option<Finding> {
     let is_much = pressure as f64 <= pages * NEARLY;
     let finding = Finding::new(
         Severity::Note,
-        "TCP's memory limit stops the buffers' growth before eight connections reach their maximum",
+        "TCP's memory limit stops the buffers' growth before eight connections have what they can use",
     )
     .evidence(format!(
-        "tcp_mem stops growth at {} in all; each connection may grow to {}",
+        "tcp_mem stops growth at {} in all; each connection may grow to {}, and uses up to {} at a round trip of 10 ms",
         bytes(all),
-        bytes(one)
+        bytes(one),
+        bytes(used)
     ))
     .conflict("the kernel's default is a share of the memory; set no more than half of the free memory");
     let value = |pages: u64, most: u64| format!("{low} {pages} {most}");
@@ -52,7 +53,7 @@ fn of(host: &Host<'_>) -> Option<Finding> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{changed, fixture, found, lines};
+    use crate::testing::{changed, fixture, found, lines, port_of};
     use linerate_host::Fact;
 
     #[test]
@@ -66,11 +67,25 @@ mod tests {
         assert!(found(&CHECK, &large_pages).is_empty(), "16 times as much");
     }
 
+    /// ESnet's guide sets 2 GiB on hosts of 100 Gbit/s, with the kernel's own tcp_mem: a sixteenth of 192 GiB.
+    #[test]
+    fn maxima_beyond_the_needed_rate_take_no_more() {
+        let with = |pressure: u64| {
+            let host = changed("esnet-dtn-100g", |facts| {
+                facts.tcp.rmem = Fact::Known([4096, 87_380, i32::MAX as u64]);
+                facts.tcp.mem = Fact::Known([1, pressure, pressure * 2]);
+            });
+            found(&CHECK, &host).len()
+        };
+        assert_eq!((with(3 << 20), with(1 << 16)), (0, 1));
+    }
+
     #[test]
     fn no_more_is_proposed_than_the_memory_bears() {
         let small = changed("stock-10g", |facts| {
             (facts.tcp.mem, facts.memory.total) = (Fact::Known([1, 131_072, 200_000]), Fact::Known(1 << 30));
             facts.tcp.rmem = Fact::Known([4096, 131_072, 1 << 30]);
+            port_of(facts, "eno1").speed_mbps = Fact::Known(100_000);
         });
         let found = found(&CHECK, &small);
         assert!(found[0].undo.is_none() && !found[0].fix.as_ref().unwrap().contains("sysctl"), "{found:?}");
@@ -81,6 +96,7 @@ mod tests {
         let fix = |pressure: u64, one: u64| {
             let host = changed("stock-10g", |facts| {
                 facts.memory.total = Fact::Known(1 << 30);
+                port_of(facts, "eno1").speed_mbps = Fact::Known(100_000);
                 (facts.tcp.mem, facts.tcp.rmem) =
                     (Fact::Known([1, pressure, pressure + 1]), Fact::Known([4096, 131_072, one]));
             });

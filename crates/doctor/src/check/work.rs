@@ -7,6 +7,9 @@ use crate::formula::{cpu, gbit};
 use crate::remedy::{Remedy, Setting};
 use crate::{Finding, Host};
 
+/// Connections of a usual transfer.
+pub const STREAMS: f64 = 8.0;
+
 /// The least bits a second that `cores` cores receive from a port: interrupts, the protocol and copying. `None`
 /// if the port's MTU is unknown.
 pub fn received(port: &Port, cores: u32) -> Option<f64> {

@@ -5,7 +5,7 @@ use linerate_host::Facts;
 /// The most that the kernel takes for most numbers: an `int`.
 pub const MOST_INT: u64 = i32::MAX as u64;
 /// One buffer, queue or table may have this part of the memory.
-const OF_MEMORY: u64 = 8;
+pub const OF_MEMORY: u64 = 8;
 
 /// The largest number of objects of `each` bytes that the kernel accepts and the memory allows.
 pub fn most(facts: &Facts, each: u64) -> u64 {

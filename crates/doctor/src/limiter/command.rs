@@ -104,7 +104,8 @@ pub fn name(evidence: &CommandEvidence) -> Verdict {
     if evidence.seconds < TOO_SHORT || near.programs.is_empty() {
         return too_short();
     }
-    stopped(evidence)
+    full_port(near)
+        .or_else(|| stopped(evidence))
         .or_else(|| full_thread(evidence))
         .or_else(|| full_processors(near))
         .or_else(|| storage(evidence))
@@ -119,6 +120,11 @@ pub fn name(evidence: &CommandEvidence) -> Verdict {
 
 fn too_short() -> Verdict {
     Verdict::new(Limiter::TooShort, 0.0, String::new())
+}
+
+/// The network, if the command's port has no room for more payload.
+fn full_port(near: &HostLoad) -> Option<Verdict> {
+    near.flows.filter(|_| near.sends)?.full_port()
 }
 
 /// The verdict of a CPU quota that stopped a host's programs for most of the time.

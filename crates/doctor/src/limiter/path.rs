@@ -16,6 +16,11 @@ const CHANCE: f64 = 10.0;
 const BUFFERED: f64 = 0.5;
 /// Share of a port's rate from which payload fills the port: at an MTU of 1500, headers leave 94 %.
 const FULL_LINK: f64 = 0.9;
+/// Share of what headers leave for payload, from which a port has no more to give, whatever else is full: the start of a
+/// transfer, and linerate's own headers, take the rest.
+const NO_MORE: f64 = 0.97;
+/// Bytes that a full segment costs beside its payload: 38 on Ethernet, 20 for IPv4, 20 for TCP, 12 for timestamps.
+const HEADERS: f64 = 90.0;
 /// A round trip that is longer than the shortest one by this factor means a queue before the link: then the link is full,
 /// and the losses are the queue's.
 const QUEUED: f64 = 1.4;
@@ -102,6 +107,21 @@ impl Flows {
             .or_else(|| self.loss(share))
             .or_else(|| self.network(share))
             .unwrap_or_else(|| self.not_explained(share))
+    }
+
+    /// The network, if the flows carry all the payload that their port can: then nothing else limits them, even if it is full.
+    pub fn full_port(&self) -> Option<Verdict> {
+        let used = ratio(self.bits, self.link);
+        let payload = ratio(self.segment_size, self.segment_size + HEADERS);
+        if payload == 0.0 || used < NO_MORE * payload || used > 1.0 {
+            return None;
+        }
+        let evidence = format!(
+            "{}, {} of the sender's port, whose headers take the rest",
+            rate(self.bits),
+            percent(used)
+        );
+        Some(Verdict::new(Limiter::Network, used, evidence))
     }
 
     /// The other end's window, if it limits for most of the time without a queue.
@@ -393,6 +413,21 @@ mod tests {
         assert!(named.evidence.contains("94 % of the sender's port"), "{}", named.evidence);
         assert_eq!(Flows { bits: 8.5e9, ..full }.name(0.9).limiter, Limiter::NotExplained);
         assert_eq!(Flows { bits: 11e9, ..full }.name(0.9).limiter, Limiter::NotExplained, "a nominal rate");
+    }
+
+    #[test]
+    fn a_port_without_room_for_more_payload_limits_whatever_else_is_full() {
+        let full = |share: f64, segment_size| {
+            Flows { bits: share * 10e9, link: 10e9, segment_size, ..flows() }.full_port()
+        };
+        // An MTU of 1500 leaves 94.15 % for payload, one of 9000 leaves 99 %.
+        let named = full(0.94, 1448.0).expect("it is full");
+        assert_eq!((named.limiter, named.share), (Limiter::Network, 0.94));
+        assert!(named.evidence.starts_with("9.40 Gbit/s, 94 % of the sender's port"), "{}", named.evidence);
+        assert_eq!(full(0.90, 1448.0), None, "processors could give 4 % more");
+        assert_eq!((full(0.94, 8948.0), full(0.98, 8948.0).is_some()), (None, true));
+        assert_eq!(full(1.1, 1448.0), None, "a nominal rate");
+        assert_eq!((full(0.94, 0.0), Flows::default().full_port()), (None, None), "unknown");
     }
 
     #[test]

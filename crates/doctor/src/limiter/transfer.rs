@@ -89,6 +89,7 @@ pub fn name(evidence: &Evidence) -> Verdict {
     let from = EndTimes::of(sender, evidence.sender_usage, SENDER, *seconds);
     let to = EndTimes::of(receiver, evidence.receiver_usage, "receiver", *seconds);
     paced(&from)
+        .or_else(|| flows(evidence).full_port())
         .or_else(|| stopped(evidence))
         .or_else(|| settling(evidence, &to))
         .or_else(|| held(evidence, &from, &to))
@@ -401,7 +402,7 @@ impl EndTimes {
             let niced = if yielding { ", work at a lower priority included" } else { "" };
             figures += &format!("; the host was {} idle{niced}", percent(idle));
         }
-        figures
+        figures + &format!("; {}", rate(self.bits))
     }
 }
 

@@ -3,18 +3,14 @@
 use std::collections::BTreeSet;
 
 use super::Setting;
+use crate::formula::bounds::{MOST_INT, OF_MEMORY};
 
-/// The most that the kernel takes for most numbers: an `int`.
-const MOST_INT: u64 = i32::MAX as u64;
 /// The largest packets of usual switches.
 const LARGEST_MTU: u64 = 9216;
 /// The longest delay of interrupts that is proposed, in microseconds.
 const LONGEST_DELAY: u64 = 250;
 /// The most queues that an RSS table can name.
 const MOST_QUEUES: u64 = u16::MAX as u64;
-/// One buffer, queue or table may have this part of the memory.
-const OF_MEMORY: u64 = 8;
-
 /// A ring grows by this factor at most.
 pub const RING_STEP: u32 = 4;
 /// The buffers of a port's rings may have this part of the memory.

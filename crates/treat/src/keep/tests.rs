@@ -90,6 +90,24 @@ fn what_is_kept_goes_with_its_treatment() {
     assert_eq!((read(own).as_str(), third.kept().is_empty()), ("mine\n", true));
 }
 
+/// systemd-sysctl.service reads sysctl.d(5) before the module of connection tracking is loaded, and ignores its sysctls.
+#[test]
+fn sysctls_of_a_module_are_kept_by_the_unit() {
+    let directory = tempfile::tempdir().unwrap();
+    let (root, shelf) =
+        (directory.path().join("root"), Shelf::open(&directory.path().join("state")).unwrap());
+    fs::create_dir_all(root.join(UNITS)).unwrap();
+    let system = System::below(&root);
+    let (mut journal, _) =
+        confirmed(&shelf, vec![step(sysctl("net.netfilter.nf_conntrack_max"), "65536", "131072")]);
+    system.keep(&shelf, &mut journal, &PresentPorts::default()).unwrap();
+    let unit = fs::read_to_string(root.join(UNITS).join(UNIT)).unwrap();
+    let line = "modprobe -q nf_conntrack; sysctl -w net.netfilter.nf_conntrack_max=131072";
+    assert!(unit.contains(line) && !root.join(SYSCTLS).join(OWN_SYSCTLS).exists(), "{unit}");
+    system.forget(&shelf, &mut journal).unwrap();
+    assert!(!root.join(UNITS).join(UNIT).exists());
+}
+
 #[test]
 fn what_a_damaged_journal_forgot_goes_too() {
     let directory = tempfile::tempdir().unwrap();

@@ -37,6 +37,18 @@ fn one_full_thread_is_named_with_its_program() {
 }
 
 #[test]
+fn a_full_port_limits_although_a_thread_is_full() {
+    let at = |link, sends| {
+        let mut full = HostLoad { sends, ..host(0.98, 9.0) };
+        full.flows.as_mut().unwrap().link = link;
+        verdict(full).limiter
+    };
+    assert_eq!(at(1.06e9, true), Limiter::Network);
+    assert_eq!(at(1.25e9, true), Limiter::OneThread);
+    assert_eq!(at(1.06e9, false), Limiter::OneThread, "the port of the other end sends");
+}
+
+#[test]
 fn the_far_ends_thread_is_found_where_it_is_sampled() {
     let far = HostLoad {
         name: "b".into(),

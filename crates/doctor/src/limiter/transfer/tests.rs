@@ -43,6 +43,18 @@ fn named(sender: Stages, receiver: Stages) -> Limiter {
     verdict(sender, receiver).limiter
 }
 
+#[test]
+fn a_full_port_limits_although_the_workers_wait_for_processors() {
+    // Measured on two processors that carry both ends: a worker runs for half of its time, and waits for a processor else.
+    let at = |link| {
+        let busy = Stages { link, tcp_looks: 1, tcp_segment_size: 1448, ..sender(20, 40, 40, 53, 43) };
+        named(busy, receiver(80, 10, 10, 53, 43))
+    };
+    assert_eq!(at(8_500_000_000), Limiter::Network);
+    assert_eq!(at(10_000_000_000), Limiter::SenderCpu);
+    assert_eq!(at(0), Limiter::SenderCpu);
+}
+
 fn idle_sender() -> Stages {
     sender(5, 5, 90, 15, 1)
 }
@@ -114,7 +126,7 @@ fn who_gets_no_processor_is_named_so() {
     assert_eq!((starved.limiter, starved.share), (Limiter::SenderCpu, 0.95));
     assert!(starved.evidence.contains("ready without a processor for 75 %"), "{}", starved.evidence);
     assert!(
-        starved.evidence.ends_with("50 % idle, work at a lower priority included"),
+        starved.evidence.ends_with("50 % idle, work at a lower priority included; 8.00 Gbit/s"),
         "{}",
         starved.evidence
     );
