@@ -31,15 +31,15 @@ use std::process::{Command, ExitCode};
 
 const USAGE: &str = "\
 cargo xtask COMMAND
-  setup          install what the tests need: Debian's packages, as root; else say which
+  setup          install what the tests need: Debian's packages, as root; otherwise print which are missing
   test [ARGS]    setup, then cargo test --workspace --no-fail-fast [ARGS]; the few that fail are run once more, alone, and named
   docs           check the documentation: links, headings, and that every command and option it shows exists
-  rooms          print which folders of a crate know which; fail where one knows what it may not, or a file of Rust has more
-                 than 500 lines
+  rooms          print which folders of a crate know which; fail if a folder uses one that it may not use,
+                 or a file of Rust has more than 500 lines
   names          check that each type's name has one meaning, and list those defined more than once
   aa [N]         measure two equal cases, as root, and count how many of N comparisons (default 200) call them different
   fuzz TARGET [--seconds N]
-                 feed a decoder with what a fuzzer makes up, for ten minutes unless told otherwise
+                 feed a decoder with what a fuzzer makes up, for ten minutes by default
   chaos [OPTIONS]  hit transfers of every kind onto every file system, as root, run them again, compare: --kills N, --seed S,
                  --program FILE; --round N repeats one
   race [CASE...] [--blocks N] [--program FILE]
@@ -50,9 +50,9 @@ cargo xtask COMMAND
                  make each limit of a transfer on purpose, as root, and count how often it is named right
   grid [--program FILE] [--congestion NAME,NAME] [--rtt MS,MS]
                  compare the rates that the doctor predicts from windows with those of iperf3, as root, over buffers, round
-                 trips and congestion controls; fail where less than 95 % are within 15 %
-  hostile [OPTIONS]  let a hostile far end at the program, with modes, commands and options at random, each followed by honest
-                 runs of the same command: --seconds N, --seed S, --program FILE, --mode NAME; --all for the whole table
+                 trips and congestion controls; fail if less than 95 % are within 15 %
+  hostile [OPTIONS]  run the program against a hostile far end, with modes, commands and options at random,
+                 each followed by honest runs of the same command: --seconds N, --seed S, --program FILE, --mode NAME; --all for the whole table
   rsync-suite [--program FILE] [--only NAME,NAME] [--may-lack]
                  run rsync's own test suite, fetched from Debian, with linerate in rsync's place, and compare with the list
                  of its cases in crates/cli/tests/suites; --may-lack: a suite that can't be fetched fails nothing

@@ -24,7 +24,7 @@ enum Sized {
 const STATED: [(&str, &str, Sized); 7] = [
     ("CHANGELOG.md", "the ssh login, ", Sized::Brought),
     ("README.md", "So does the agent, ", Sized::Brought),
-    ("docs/architecture.md", "and clap, which take ", Sized::AtHome),
+    ("docs/architecture.md", "and clap: together these take ", Sized::AtHome),
     ("docs/architecture.md", "| in all | ", Sized::Agent),
     ("docs/guide/copying.md", "there and says so: ", Sized::Brought),
     ("docs/guide/installing.md", "On x86-64 it has ", Sized::Agent),

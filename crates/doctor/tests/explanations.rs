@@ -205,7 +205,7 @@ impl Constant {
         Some(Self { name: name.into(), numbers, version, words: vec![] })
     }
 
-    /// What of it isn't in a text.
+    /// The parts that aren't in a text.
     fn untold<'a>(&'a self, text: &'a str) -> impl Iterator<Item = String> + 'a {
         let has_version = self.version.as_ref().is_some_and(|version| has(text, version));
         let numbers = self.numbers.iter().filter(move |_| !has_version);

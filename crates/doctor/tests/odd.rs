@@ -82,7 +82,7 @@ fn hosts_without_some_of_their_files_are_survived() {
     }
 }
 
-/// What can't be read may hide a finding or make it another's size; it makes none that wasn't there.
+/// An unreadable fact may hide a finding or change its size, but creates none.
 #[test]
 fn what_is_found_on_a_part_was_found_on_the_whole() {
     let mut random = fastrand::Rng::with_seed(13);

@@ -150,7 +150,7 @@ impl Beds {
     }
 }
 
-/// What rsync says about the time: without `-t` it tells of the new one wherever something is written.
+/// How rsync prints a time: without `-t`, it prints the new time wherever something is written.
 fn time(changes: Changes, update: Update, kind: Kind, run: &Run) -> Option<Time> {
     if run.times {
         return changes.modified;

@@ -117,8 +117,8 @@ impl Attempt<'_> {
         Ok(measures)
     }
 
-    /// Waits, for at most four windows, until a window passes in which no other work is done. Returns the
-    /// number of processors of each host that were busy in the last window.
+    /// Waits, for at most four pauses, until other work takes hardly any processor time in one of them. Returns
+    /// the mean number of processors that were busy on each host in the last pause.
     fn wait_for_quiet(&mut self) -> Result<[f64; 2], Failure> {
         rustix::fs::sync();
         let mut foreign = [0.0; 2];

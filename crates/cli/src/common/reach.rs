@@ -61,8 +61,8 @@ pub struct Reach {
     pub keeps_agent: bool,
     /// Command that starts linerate at the far end: 'sudo linerate'
     ///
-    /// COMMAND is a line for the far shell. Its last word is a path of linerate on the far host, or just linerate, which stands
-    /// for the agent.
+    /// COMMAND is a line for the far shell. Its last word is the path of a program on the far host, or just linerate:
+    /// then the agent that linerate finds or copies there is used.
     #[arg(long, value_name = "COMMAND", value_parser = agent_command, help_heading = "ssh")]
     pub agent_command: Option<AgentCommand>,
     /// Never copy this program to a far host that lacks it

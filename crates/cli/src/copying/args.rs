@@ -25,7 +25,7 @@ pub struct CopyingArgs {
     pub verbose: bool,
     /// Number of data streams: 1 to 64, or auto
     ///
-    /// auto begins with one or two, and adds streams while they help.
+    /// auto begins with one or two, or with eight on a long path, and adds streams while they help.
     #[arg(long, value_name = "N", default_value = "auto", value_parser = parse_streams)]
     streams: Streams,
     /// TCP ports for the data, at the end that listens

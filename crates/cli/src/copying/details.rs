@@ -24,7 +24,7 @@ pub struct DetailArgs {
     groupmap: Option<Rules>,
     /// Treat a link to a directory at DST as that directory
     ///
-    /// Only links that belong to root or to the receiving user are followed.
+    /// Only links that stay below DST are followed, whoever made them.
     #[arg(short = 'K', long)]
     keep_dirlinks: bool,
     /// Keep and compare access times

@@ -43,7 +43,7 @@ Examples:
   linerate doctor web1 web2 --target 10gbit
       other hosts, compared with the rate that is needed
   linerate doctor --path local web1
-      both ends, and three seconds of measurements between them
+      both ends, and the path between them: about three seconds
   linerate doctor --path web1 web2
       the same for two other hosts: web1 measures, and reaches web2 by that name
   linerate doctor --root web1.txt

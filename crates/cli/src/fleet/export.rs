@@ -75,7 +75,7 @@ impl ExportArgs {
     /// The volumes that the user names, without repetitions.
     fn volumes(&self) -> Result<JobVolumes, Failure> {
         if !self.volume.is_empty() && !matches!(self.scheduler, Scheduler::KubernetesJob) {
-            return Err(Failure::usage("--volume is only for --for k8s-job: leave the option out".into()));
+            return Err(Failure::usage("--volume needs --for k8s-job".into()));
         }
         let volumes: JobVolumes = self.volume.iter().cloned().collect();
         match volumes.len() == self.volume.len() {

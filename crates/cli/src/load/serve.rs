@@ -102,7 +102,7 @@ impl ObjectArgs {
     fn run<S: Service>(&self, service: impl FnOnce(usize) -> S) -> Result<(), LoadError> {
         let size = usize::try_from(self.object).ok().filter(|_| (1..=LARGEST_OBJECT).contains(&self.object));
         let size =
-            size.ok_or_else(|| LoadError::Arguments("--object must be a byte to a gibibyte".to_owned()))?;
+            size.ok_or_else(|| LoadError::Arguments("--object: the size must be 1 B to 1 GiB".to_owned()))?;
         self.common.serve(service(size), &format!(", an object of {}", show_bytes(self.object)))
     }
 }

@@ -30,8 +30,7 @@ const LARGEST_MTU: u32 = 9216;
 /// connections of this host, and by ICMP to others (net/xfrm/xfrm_interface_core.c).
 const XFRM: &str = "xfrm";
 /// Tunnels of whole packets of IP. With path MTU discovery, which is their default, the kernel reports the size that fits to
-/// each connection
-/// (tnl_update_pmtu in net/ipv4/ip_tunnel.c).
+/// each connection (tnl_update_pmtu in net/ipv4/ip_tunnel.c).
 const TELLING: [&str; 5] = ["gre", "ip6gre", "ipip", "sit", "ip6tnl"];
 /// Kinds whose packets the kernel encrypts.
 const SEALED: [&str; 3] = ["wireguard", XFRM, "ovpn"];

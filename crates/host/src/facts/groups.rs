@@ -26,7 +26,7 @@ pub struct GroupFacts {
     pub throttling: Fact<Throttling>,
     /// The processors of the group's cpuset.
     pub cpuset: Fact<Vec<u32>>,
-    /// The processors on which linerate may run: cpuset and affinity together.
+    /// The processors on which linerate may run: those that both the cpuset and the affinity allow.
     pub allowed: Fact<Vec<u32>>,
     /// The smallest limit of memory. When the limit is reached, the group's caches are reduced; if that isn't
     /// enough, its processes are killed.

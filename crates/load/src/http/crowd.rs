@@ -74,7 +74,7 @@ impl Crowd {
     fn check(&self) -> Result<(), LoadError> {
         let within = |name: &str, value: u32, most: u32| match value {
             1.. if value <= most => Ok(()),
-            _ => Err(LoadError::Arguments(format!("{value} {name}; it must be 1 to {most}"))),
+            _ => Err(LoadError::Arguments(format!("--{name} {value}: it must be 1 to {most}"))),
         };
         within("users", self.users, MOST_USERS)?;
         within("threads", self.threads, MOST_THREADS)?;

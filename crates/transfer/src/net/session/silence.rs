@@ -16,8 +16,8 @@ use crate::net::pulse::Pulse;
 
 /// How often an end sends its counters, and checks whether the other end has sent any.
 const BEAT: Duration = Duration::from_secs(1);
-/// How long a client may be silent before its job has arrived, which states the user's limit. The client sends both of
-/// its first messages before the agent runs.
+/// How long a client may be silent until its job arrives; the job has the user's own limit. The client
+/// sends its first two messages without waiting for the agent.
 pub(super) const JOB_TIMEOUT: Duration = Duration::from_secs(30);
 /// The pause before an operation that another process prevents is tried again.
 const MOMENT: Duration = Duration::from_millis(1);

@@ -6,7 +6,7 @@
 //! | after | who may do what |
 //! | --- | --- |
 //! | creation, or [`MetadataWriter::close`] | new entry: its owner, this user. Existing entry: users who had the right before and will have it at the end |
-//! | group, owner | the same bits. New entry: only the owner's. Existing entry: those that the old group, the new group and others all have before and at the end |
+//! | group, owner | the same bits. New entry: only the owner's. Existing entry: the rights that all of these have both before and at the end: the old group, the new group, others |
 //! | attributes | the same |
 //! | default ACL | the same: it doesn't affect the directory itself |
 //! | ACL, limited to the mode | as at the end |
