@@ -48,7 +48,7 @@ fn check(to: &[SocketAddr], pairs: usize) -> Result<(), LoadError> {
         ));
     }
     if pairs == 0 || pairs > MOST_PAIRS {
-        return Err(LoadError::Arguments(format!("{pairs} pairs; it must be 1 to {MOST_PAIRS}")));
+        return Err(LoadError::Arguments(format!("--pairs {pairs}: it must be 1 to {MOST_PAIRS}")));
     }
     Ok(())
 }

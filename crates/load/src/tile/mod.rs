@@ -102,7 +102,7 @@ impl Tiles {
             );
         }
         if !(1..=MOST_TILES).contains(&tiles) {
-            return wrong(format!("{tiles} tiles; it must be 1 to {MOST_TILES}"));
+            return wrong(format!("--tiles {tiles}: it must be 1 to {MOST_TILES}"));
         }
         match score::is_usable(&self.targets) && score::is_usable(&self.reference) {
             true => Ok(()),
