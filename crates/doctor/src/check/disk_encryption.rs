@@ -4,7 +4,7 @@ use linerate_host::facts::{BlockDevice, FileSystem};
 
 use super::disk_slower_than_link::file_systems;
 use super::{Check, CheckRun, work};
-use crate::formula::buffer::version;
+use crate::formula::buffer::kernel;
 use crate::formula::gbit;
 use crate::{Citation, Finding, Host, Severity};
 
@@ -69,7 +69,7 @@ fn by_rate(host: &Host<'_>, fs: &FileSystem) -> Option<Finding> {
 
 /// True if the queues cost more than they gain. On rotating disks, the write queue sorts the requests.
 fn has_queues(host: &Host<'_>, device: &BlockDevice) -> bool {
-    let version = host.facts.kernel.known().and_then(|release| version(release));
+    let version = kernel(host.facts);
     device.rotational.get() == Some(false) && version.is_some_and(|version| version >= WITHOUT_QUEUES)
 }
 

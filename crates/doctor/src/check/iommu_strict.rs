@@ -1,7 +1,7 @@
 //! An IOMMU that removes the mapping of each buffer at once.
 
 use super::{Check, CheckRun};
-use crate::formula::buffer::version;
+use crate::formula::buffer::kernel;
 use crate::source::PARAMETERS;
 use crate::{Citation, Finding, Host, Severity};
 
@@ -29,7 +29,7 @@ fn of(host: &Host<'_>) -> Option<Finding> {
     if host.facts.machine.guest.get() == Some(true) {
         return None;
     }
-    host.facts.kernel.known().and_then(|release| version(release)).filter(|version| *version >= TOLD)?;
+    kernel(host.facts).filter(|version| *version >= TOLD)?;
     let is_strict = |iommu: &str| iommu == "DMA";
     let ports: Vec<&str> = host
         .hardware()

@@ -1,6 +1,7 @@
 //! Ports that wrap packets into others: overlays of containers, tunnels, VPNs.
 
 use super::{Check, CheckRun};
+use crate::formula::bounds::LARGEST_MTU;
 use crate::formula::goodput::Segments;
 use crate::formula::{gbit, percent};
 use crate::source::{IP_LINK, SEGMENTATION};
@@ -24,8 +25,6 @@ const TUNNELS: [(&str, u32); 11] = [
 ];
 /// Bytes by which a header of IPv6 is longer than one of IPv4.
 const LONGER_IPV6: u32 = 20;
-/// The largest MTU of usual networks.
-const LARGEST_MTU: u32 = 9216;
 /// An interface of IPsec. Its MTU doesn't count: the kernel knows the room that each cipher leaves, and reports it to the
 /// connections of this host, and by ICMP to others (net/xfrm/xfrm_interface_core.c).
 const XFRM: &str = "xfrm";

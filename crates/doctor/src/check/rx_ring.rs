@@ -4,7 +4,7 @@ use linerate_host::facts::{Port, Rings};
 
 use super::lost::{self, Lost, Place};
 use super::{Check, CheckRun, drops, ring, work};
-use crate::formula::buffer::version;
+use crate::formula::buffer::kernel;
 use crate::formula::goodput::Segments;
 use crate::remedy::{Remedy, RingWay, Setting};
 use crate::source::{ESNET_NIC, RED_HAT, STACK, STATISTICS};
@@ -93,11 +93,7 @@ fn short(host: &Host<'_>, port: &Port, rings: &Rings, felt: Option<Severity>) ->
 
 /// True if the kernel is one for which ESnet no longer enlarges rings without losses.
 fn enlarges_only_for_losses(host: &Host<'_>) -> bool {
-    host.facts
-        .kernel
-        .known()
-        .and_then(|release| version(release))
-        .is_some_and(|version| version >= SMALLER_RINGS)
+    kernel(host.facts).is_some_and(|version| version >= SMALLER_RINGS)
 }
 
 /// The losses in the ring, by the counters. Nothing was lost only if the counters are known and 0.

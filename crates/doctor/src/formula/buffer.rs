@@ -61,7 +61,7 @@ pub fn received_on(path: &Path<'_>) -> Option<f64> {
 
 /// True if a receive buffer's share of window isn't a setting of the host: only the announced window shows it.
 pub fn is_learned(facts: &Facts) -> bool {
-    facts.kernel.known().and_then(|release| version(release)).is_some_and(|version| version >= WITHOUT_SCALE)
+    kernel(facts).is_some_and(|version| version >= WITHOUT_SCALE)
 }
 
 /// The buffer for `flight` bytes in flight: not less than `now`; otherwise not more than the kernel takes, the memory allows, and the
@@ -83,6 +83,11 @@ fn share(facts: &Facts) -> u64 {
 
 fn scale(facts: &Facts) -> i32 {
     if is_learned(facts) { HALF } else { facts.tcp.adv_win_scale.get().unwrap_or(HALF) }
+}
+
+/// The version of the host's kernel; `None` if it is unknown.
+pub fn kernel(facts: &Facts) -> Option<(u32, u32)> {
+    facts.kernel.known().and_then(|release| version(release))
 }
 
 /// `6.1.0-30-amd64`.

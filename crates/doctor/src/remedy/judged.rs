@@ -3,10 +3,8 @@
 use std::collections::BTreeSet;
 
 use super::Setting;
-use crate::formula::bounds::{MOST_INT, OF_MEMORY};
+use crate::formula::bounds::{LARGEST_MTU, MOST_INT, OF_MEMORY};
 
-/// The largest packets of usual switches.
-const LARGEST_MTU: u64 = 9216;
 /// The longest delay of interrupts that is proposed, in microseconds.
 const LONGEST_DELAY: u64 = 250;
 /// The most queues that an RSS table can name.
@@ -84,7 +82,7 @@ impl Setting {
             Self::Sysctl { key } => sysctl(key, now, new, bounds.memory),
             Self::Ring { .. } => ring(now, new, bounds.memory),
             Self::Channels { .. } => number(new, MOST_INT).map(drop),
-            Self::Mtu { .. } => number(new, LARGEST_MTU).map(drop),
+            Self::Mtu { .. } => number(new, LARGEST_MTU.into()).map(drop),
             Self::Feature { feature, .. } => {
                 among(feature, &FEATURES, "features")?;
                 among(new, &["on"], "values")
