@@ -119,8 +119,28 @@ pub fn build(repository: &Path) -> anyhow::Result<Built> {
     build_in(repository, &target_directory(repository), &Machine::here())
 }
 
-/// Builds the static binaries in a target directory, for a kind of machine.
-fn build_in(repository: &Path, target_directory: &Path, machine: &Machine) -> anyhow::Result<Built> {
+/// Prints the environment of the static build as shell commands. With it, `cargo run --release` runs the binary that [`run`]
+/// has built, and builds nothing.
+///
+/// # Errors
+/// If cargo's directory can't be determined.
+pub fn print_environment(repository: &Path) -> anyhow::Result<()> {
+    let here = Machine::here();
+    println!("export CARGO_BUILD_TARGET={}", here.triple());
+    for (name, value) in command(repository, &target_directory(repository), &here)?.get_envs() {
+        let Some(value) = value else { continue };
+        let value = value.to_string_lossy();
+        println!(
+            "export {}={}",
+            name.display(),
+            shlex::try_quote(&value).context("a value has a null byte")?
+        );
+    }
+    Ok(())
+}
+
+/// The cargo command that builds the static binaries.
+fn command(repository: &Path, target_directory: &Path, machine: &Machine) -> anyhow::Result<Command> {
     let directories = directories(repository, target_directory)?;
     let renamed = |option: &str| {
         let rename = |(from, to): &(PathBuf, &str)| format!("{option}={}={to}", from.display());
@@ -135,6 +155,12 @@ fn build_in(repository: &Path, target_directory: &Path, machine: &Machine) -> an
         renamed("--remap-path-prefix"),
         &renamed("-ffile-prefix-map").join(" "),
     )?;
+    Ok(build)
+}
+
+/// Builds the static binaries in a target directory, for a kind of machine.
+fn build_in(repository: &Path, target_directory: &Path, machine: &Machine) -> anyhow::Result<Built> {
+    let mut build = command(repository, target_directory, machine)?;
     call(&mut build)?;
     let release = target_directory.join(machine.triple()).join("release");
     let built = |name: &str| {
@@ -180,7 +206,8 @@ fn directories(repository: &Path, target: &Path) -> anyhow::Result<[(PathBuf, &'
     Ok([(cargo, "cargo"), (repository.to_owned(), "linerate"), (target.to_owned(), "target")])
 }
 
-fn target_directory(repository: &Path) -> PathBuf {
+/// The directory in which cargo builds.
+pub fn target_directory(repository: &Path) -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| repository.join("target"), Into::into)
 }
 

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::chaos::tree;
-use crate::dist::Built;
+use crate::dist::{Built, target_directory};
 use crate::machine::Machine;
 use crate::{call, cargo, show};
 
@@ -46,7 +46,7 @@ pub fn run(repository: &Path, machine: &Machine) -> anyhow::Result<()> {
     let target = repository.join("target/foreign");
     test(machine, &target)?;
     let theirs = build(machine, &target)?;
-    let ours = build(&Machine::here(), &target)?;
+    let ours = build_here(repository)?;
     copy(machine, &ours, &theirs, false)?;
     copy(machine, &ours, &theirs, true)
 }
@@ -71,6 +71,13 @@ fn test(machine: &Machine, target: &Path) -> anyhow::Result<()> {
 fn build(machine: &Machine, target: &Path) -> anyhow::Result<Built> {
     call(cargo_for(machine, target, "build")?.args(["--package=linerate", "--package=linerate-agent"]))?;
     let built = target.join(machine.triple()).join("debug");
+    Ok(Built { program: built.join("linerate"), agent: built.join("linerate-agent") })
+}
+
+/// The binaries for this machine, as the tests build them.
+fn build_here(repository: &Path) -> anyhow::Result<Built> {
+    call(cargo().args(["build", "--quiet", "--locked", "--package=linerate", "--package=linerate-agent"]))?;
+    let built = target_directory(repository).join("debug");
     Ok(Built { program: built.join("linerate"), agent: built.join("linerate-agent") })
 }
 

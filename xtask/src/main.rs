@@ -63,6 +63,8 @@ cargo xtask COMMAND
                  make a site of the documentation and of the program's manual pages, with mdBook, and look up every link in it
   dist [--twice]  build the static binaries dist/linerate and dist/linerate-agent, the part that is brought to other hosts, and
                  check that they are static; --twice: build the same commit again at another path, and fail where a byte differs
+  dist --environment
+                 print the environment of that build as shell commands, with which cargo run --release runs the same binary
   dist [--twice] --for MACHINE
                  build them for another kind of machine (aarch64, riscv64, x86_64) as dist/linerate-MACHINE and
                  dist/linerate-agent-MACHINE
@@ -111,6 +113,7 @@ fn run(arguments: &[String]) -> anyhow::Result<()> {
         ("man", [directory]) => man(Path::new(directory)),
         ("site", rest) => site::run(repository(), rest),
         ("dist", []) => dist::run(repository()),
+        ("dist", [option]) if option == "--environment" => dist::print_environment(repository()),
         ("dist", [twice]) if twice == "--twice" => dist::twice(repository(), None),
         ("dist", [twice, option, name]) if twice == "--twice" && option == "--for" => {
             dist::twice(repository(), Some(&Machine::named(name)?))

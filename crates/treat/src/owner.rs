@@ -1,11 +1,15 @@
 //! The owners of settings: files of sysctl.d(5) and the active profile of tuned, which set values at each
-//! start of the host.
+//! start of the host, and the files from which ports are configured.
+
+mod ports;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use linerate_doctor::remedy::Setting;
+
+use self::ports::PortFile;
 
 /// The name of our own file of sysctls. Files are read in the order of their names, and the last one wins.
 pub const OWN_SYSCTLS: &str = "90-linerate.conf";
@@ -33,6 +37,8 @@ pub struct Owners {
     tuned: BTreeMap<String, String>,
     /// True if tuned's sysctls win over files of sysctl.d(5).
     is_tuned_last: bool,
+    /// The host's `/`.
+    root: PathBuf,
 }
 
 /// One file's assignment of a sysctl.
@@ -47,7 +53,7 @@ struct Assignment {
 impl Owners {
     /// Reads the files of the host whose `/` is `root`.
     pub fn read(root: &Path) -> Self {
-        let mut owners = Self::default();
+        let mut owners = Self { root: root.to_owned(), ..Self::default() };
         for (name, path) in files(root) {
             let text = fs::read_to_string(&path).unwrap_or_default();
             let shown = format!("/{}", path.strip_prefix(root).unwrap_or(&path).display());
@@ -72,7 +78,9 @@ impl Owners {
     fn take_profile(&mut self, root: &Path, profile: &str, waiting: &mut Vec<String>) {
         let file = |directory: &&str| root.join(directory).join(profile).join("tuned.conf");
         let text = PROFILES.iter().map(file).find_map(|path| fs::read_to_string(path).ok());
-        for (plugin, options) in sections(&text.unwrap_or_default()) {
+        for (name, options) in sections(&text.unwrap_or_default()) {
+            let kind = options.iter().rev().find(|(key, _)| key == "type");
+            let plugin = kind.map_or(name, |(_, kind)| kind.clone());
             for (key, value) in options {
                 let own = match (plugin.as_str(), key.as_str()) {
                     ("main", "include") => {
@@ -100,7 +108,12 @@ impl Owners {
                 let parts: Vec<String> = [tuned(key), file].into_iter().flatten().collect();
                 (!parts.is_empty()).then(|| parts.join(", "))
             }
-            other => tuned(tuned_option(other)?),
+            other => {
+                let file = PortFile::of(&self.root, other).map(|file| format!("{} sets it", file.file));
+                let parts: Vec<String> =
+                    [tuned_option(other).and_then(tuned), file].into_iter().flatten().collect();
+                (!parts.is_empty()).then(|| parts.join(", "))
+            }
         }
     }
 
@@ -111,10 +124,13 @@ impl Owners {
     pub fn allow(&self, setting: &Setting) -> Result<(), String> {
         let (key, is_after_tuned) = match setting {
             Setting::Sysctl { key } => (key.as_str(), !self.is_tuned_last),
-            other => match tuned_option(other) {
-                Some(option) => (option, false),
-                None => return Ok(()),
-            },
+            other => {
+                PortFile::of(&self.root, other).map_or(Ok(()), |file| file.allow())?;
+                match tuned_option(other) {
+                    Some(option) => (option, false),
+                    None => return Ok(()),
+                }
+            }
         };
         if let Some(profile) = self.tuned.get(key).filter(|_| !is_after_tuned) {
             return Err(format!(
@@ -152,19 +168,14 @@ fn tuned_option(setting: &Setting) -> Option<&'static str> {
     }
 }
 
-/// The sections of a profile: the plugin of each, which is its name or its `type`, and its options.
+/// The sections of a file, each with its name and its options.
 fn sections(text: &str) -> Vec<(String, Vec<(String, String)>)> {
     let mut sections: Vec<(String, Vec<(String, String)>)> = Vec::new();
     for line in text.lines().map(str::trim).filter(|line| !line.starts_with(['#', ';'])) {
         if let Some(name) = line.strip_prefix('[').and_then(|line| line.strip_suffix(']')) {
             sections.push((name.to_owned(), Vec::new()));
-        } else if let (Some((key, value)), Some((plugin, options))) =
-            (line.split_once('='), sections.last_mut())
-        {
-            match key.trim() {
-                "type" => value.trim().clone_into(plugin),
-                key => options.push((key.to_owned(), value.trim().to_owned())),
-            }
+        } else if let (Some((key, value)), Some((_, options))) = (line.split_once('='), sections.last_mut()) {
+            options.push((key.trim().to_owned(), value.trim().to_owned()));
         }
     }
     sections

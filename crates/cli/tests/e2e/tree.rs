@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs::{self, File};
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, symlink};
 use std::path::{Path, PathBuf};
@@ -111,16 +110,9 @@ pub fn write(path: PathBuf, contents: impl AsRef<[u8]>) {
 
 /// Pseudo-random bytes that depend on `seed`.
 pub fn noise(seed: u64, length: usize) -> Vec<u8> {
-    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
-    let mut bytes = Vec::with_capacity(length + 8);
-    while bytes.len() < length {
-        // xorshift64: quick, and no two chunks of a file are alike.
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        bytes.extend_from_slice(&state.to_le_bytes());
-    }
-    bytes.truncate(length);
+    // Quick without optimisation too, and no two chunks of a file are alike.
+    let mut bytes = vec![0; length];
+    blake3::Hasher::new().update(&seed.to_le_bytes()).finalize_xof().fill(&mut bytes);
     bytes
 }
 
@@ -151,7 +143,6 @@ pub fn set_time(path: &Path, since_epoch: Duration) {
 
 /// A hash of these bytes.
 pub fn hash(bytes: &[u8]) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    bytes.hash(&mut hasher);
-    hasher.finish()
+    let hash = *blake3::hash(bytes).as_bytes();
+    u64::from_le_bytes(hash[..8].try_into().expect("eight bytes"))
 }

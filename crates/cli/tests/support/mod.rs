@@ -196,16 +196,21 @@ pub fn processes_with(mark: &str) -> Vec<i32> {
     pids.filter(marked).collect()
 }
 
-/// Calls `done` repeatedly until it returns true or `patience` has passed; returns whether it became true.
+/// Calls `done` repeatedly until it returns true or `patience` has passed; returns whether it became true. Before
+/// the next call it waits as long as the last one took, so that a `done` that starts programs leaves processor
+/// time to what it waits for.
 pub fn within(patience: Duration, mut done: impl FnMut() -> bool) -> bool {
     let deadline = Instant::now() + patience;
-    while !done() {
+    loop {
+        let begun = Instant::now();
+        if done() {
+            return true;
+        }
         if Instant::now() > deadline {
             return false;
         }
-        std::thread::sleep(Duration::from_millis(5));
+        std::thread::sleep(begun.elapsed().max(Duration::from_millis(5)));
     }
-    true
 }
 
 /// Makes a directory that every user may enter, on a tmpfs if there is one.

@@ -49,6 +49,8 @@ impl Rolling {
 /// The number of sums that are computed in parallel, each over every `LANES`th byte. With this number, the
 /// multipliers of a processor that multiplies 8 or 16 numbers at once in 10 cycles are always busy.
 const LANES: usize = 128;
+/// The factor between a byte and the next one of its lane.
+const LANE_BASE: u32 = BASE.wrapping_pow(LANES as u32);
 
 /// The sum of rows of bytes. The function is compiled for several processor types, and the variant for this
 /// processor is called.
@@ -57,7 +59,7 @@ fn sum_of(rows: &[[u8; LANES]]) -> u32 {
     let mut sums = [0u32; LANES];
     for row in rows {
         for (sum, byte) in sums.iter_mut().zip(row) {
-            *sum = sum.wrapping_mul(BASE.wrapping_pow(LANES as u32)).wrapping_add(u32::from(*byte));
+            *sum = sum.wrapping_mul(LANE_BASE).wrapping_add(u32::from(*byte));
         }
     }
     sums.iter().fold(0, |whole, sum| whole.wrapping_mul(BASE).wrapping_add(*sum))
