@@ -35,8 +35,8 @@ const HOUSES: &[House] = &[
         rooms: &[
             ("exit", &[]),
             ("units", &[]),
-            ("say", &["exit", "units"]),
-            ("common", &["exit", "units", "say"]),
+            ("print", &["exit", "units"]),
+            ("common", &["exit", "units", "print"]),
         ],
     },
 ];

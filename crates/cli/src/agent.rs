@@ -60,7 +60,7 @@ impl AgentArgs {
 /// None: the client prints the failure, since this end's standard error is the client's terminal.
 pub fn run(args: AgentArgs) -> Result<Code, Failure> {
     if args.id {
-        say!("{}", linerate_wire::identity::IDENTITY);
+        output!("{}", linerate_wire::identity::IDENTITY);
         return Ok(Code::Done);
     }
     if args.background {

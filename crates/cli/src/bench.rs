@@ -27,7 +27,7 @@ use surroundings::{provide_packages, provide_path, stop_on_signals};
 
 use crate::common::failure::Failure;
 use crate::exit::{Code, INTERRUPTED, Meaning, USAGE, table};
-use crate::say::fit;
+use crate::print::fit;
 use crate::units::named_file;
 
 /// Arguments of `linerate bench`.
@@ -198,11 +198,11 @@ fn run_study(args: &StudyArgs) -> Result<Code, Failure> {
     let (tools, study) = read_input(args).map_err(|error| Failure(format!("{error:#}"), Code::Usage))?;
     let blocks = args.blocks.unwrap_or(if args.quick { 1 } else { study.blocks });
     if args.check {
-        say!("{}", checked(&study, &tools, blocks));
+        output!("{}", checked(&study, &tools, blocks));
         return Ok(Code::Done);
     }
     if args.dry_run {
-        say!("{}", plan(&study, &tools, blocks));
+        output!("{}", plan(&study, &tools, blocks));
         return Ok(Code::Done);
     }
     if args.hosts.is_none() {
@@ -215,8 +215,8 @@ fn run_study(args: &StudyArgs) -> Result<Code, Failure> {
     let (record, dir) = measure(args, &study, &tools, blocks, &stop)?;
     if stop.load(Ordering::Relaxed) {
         let (runs, dir) = (record.runs.len(), dir.display());
-        tell!("linerate: interrupted; {runs} runs are stored: linerate bench report {dir}");
-        tell!("linerate: to make the missing runs: linerate bench --resume {dir}");
+        message!("linerate: interrupted; {runs} runs are stored: linerate bench report {dir}");
+        message!("linerate: to make the missing runs: linerate bench --resume {dir}");
         return Ok(Code::Interrupted);
     }
     Ok(show(&record, &dir, args.json)?)

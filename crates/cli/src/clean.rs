@@ -37,7 +37,7 @@ const MEANINGS: [Meaning; 7] = [
     (Code::Done, "all remains were listed, or removed"),
     FAILED,
     USAGE,
-    (Code::Some, "something could not be removed"),
+    (Code::Partial, "something could not be removed"),
     FAR_END,
     VERSION,
     INTERRUPTED,
@@ -148,7 +148,7 @@ impl CleanArgs {
         match (self.json, self.quiet) {
             (true, _) => output.event(&Event::Leftover { path, kind, bytes }),
             (_, true) => {}
-            _ => say!("{kind:14} {:>10}  {path}", show_bytes(bytes)),
+            _ => output!("{kind:14} {:>10}  {path}", show_bytes(bytes)),
         }
     }
 

@@ -12,7 +12,7 @@ use serde::Serialize;
 
 use crate::common::failure::Failure;
 use crate::exit::{Code, Meaning, USAGE, table};
-use crate::say::json;
+use crate::print::json;
 
 /// The version of both JSON objects.
 const SCHEMA: u32 = 1;
@@ -85,7 +85,7 @@ fn two(args: &CompareArgs, base: &Path, new: &Path) -> anyhow::Result<Code> {
             ok,
         });
     } else {
-        say!("BASE {}\nNEW  {}\n\n{}", base.display(), new.display(), compare_table(&comparison));
+        output!("BASE {}\nNEW  {}\n\n{}", base.display(), new.display(), compare_table(&comparison));
         say_limit(args, &comparison);
     }
     Ok(if ok { Code::Done } else { Code::Failed })
@@ -95,12 +95,12 @@ fn say_limit(args: &CompareArgs, comparison: &Comparison) {
     let Some(limit) = args.fail_on else { return };
     let beyond = comparison.beyond(limit);
     if beyond.is_empty() {
-        say!("\nNo case is significantly worse by more than {limit} %, and no case newly fails.");
+        output!("\nNo case is significantly worse by more than {limit} %, and no case newly fails.");
         return;
     }
     let mut cases: Vec<&str> = beyond.iter().map(|row| row.case.as_str()).collect();
     cases.dedup();
-    say!("\nWORSE by more than {limit} %, or newly failing: {}", cases.join(", "));
+    output!("\nWORSE by more than {limit} %, or newly failing: {}", cases.join(", "));
 }
 
 /// The object that `--json` prints.
@@ -132,7 +132,7 @@ fn count_equal(args: &CompareArgs) -> anyhow::Result<Code> {
     if args.json {
         json(&EqualLine { schema: SCHEMA, r#type: "equal", base: &args.base, quantities: &found });
     } else {
-        say!("{}", equal_table(&found));
+        output!("{}", equal_table(&found));
     }
     Ok(Code::Done)
 }
@@ -140,7 +140,7 @@ fn count_equal(args: &CompareArgs) -> anyhow::Result<Code> {
 fn read(path: &Path) -> anyhow::Result<Record> {
     let loaded = store::load_any(path)?;
     if loaded.torn {
-        tell!(
+        message!(
             "linerate: {}: the record of the last run is incomplete, so that run is left out",
             path.display()
         );

@@ -38,7 +38,7 @@ pub enum Code {
     /// None of the sources exists. The exit code is that of `Usage`.
     NoSource,
     /// Some entries failed, or lost metadata.
-    Some,
+    Partial,
     /// Some sources changed.
     Changed,
     /// The far end could not be started, or was lost.
@@ -69,7 +69,7 @@ impl Code {
             Self::Done => 0,
             Self::Failed | Self::Busy => 1,
             Self::Usage | Self::NoSource => 2,
-            Self::Some => 3,
+            Self::Partial => 3,
             Self::Changed => 4,
             Self::FarEnd | Self::Shell(_) => 5,
             Self::Found => 6,
@@ -105,7 +105,7 @@ impl Code {
             (0, 0, 0) => Self::Done,
             (0, 0, _) => Self::NotDeleted,
             (0, _, _) => Self::Changed,
-            _ => Self::Some,
+            _ => Self::Partial,
         }
     }
 }

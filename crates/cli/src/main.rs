@@ -1,7 +1,7 @@
 //! `linerate`: arguments, output and exit codes.
 
 #[macro_use]
-mod say;
+mod print;
 
 mod agent;
 mod bench;
@@ -44,7 +44,7 @@ use common::log;
 use common::recording::not_begun;
 use common::refused_number::explained;
 use exit::Code;
-use say::{is_lost, note_loss};
+use print::{is_lost, note_loss};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -182,7 +182,7 @@ fn main() -> ExitCode {
         Ok(code) => code,
         Err(Failure(message, code)) => {
             if !log::tell_failure(&message, code) {
-                tell!("linerate: {message}");
+                message!("linerate: {message}");
             }
             code
         }

@@ -62,7 +62,7 @@ pub fn man(args: &ManArgs, whole: &clap::Command) -> Result<Code, Failure> {
     let shown = with_page(whole);
     match &args.out {
         Some(directory) => write_pages(&shown, directory)?,
-        None => say!("{}", page(below(&shown, &args.command)?).trim_end()),
+        None => output!("{}", page(below(&shown, &args.command)?).trim_end()),
     }
     Ok(Code::Done)
 }
@@ -72,7 +72,7 @@ pub fn man(args: &ManArgs, whole: &clap::Command) -> Result<Code, Failure> {
 /// # Errors
 /// None: if standard output can't be written, `main` notices that.
 pub fn completions(args: &CompletionsArgs, whole: &clap::Command) -> Result<Code, Failure> {
-    say!("{}", script(args.shell, without_hidden(whole)).trim_end());
+    output!("{}", script(args.shell, without_hidden(whole)).trim_end());
     Ok(Code::Done)
 }
 

@@ -51,7 +51,7 @@ pub const fn meanings(same: &'static str) -> [Meaning; 8] {
         (Code::Done, same),
         FAILED,
         USAGE,
-        (Code::Some, "something differs, or could not be read"),
+        (Code::Partial, "something differs, or could not be read"),
         (Code::Changed, "a file changed while it was read"),
         FAR_END,
         VERSION,
@@ -216,15 +216,15 @@ impl VerifyArgs {
             (true, _, Difference::Differs(_)) => output.event(&Event::Differs { path, aspects }),
             (_, true, _) => {}
             _ if log::to_journal_as_output(&event) => {}
-            _ if aspects.is_empty() => say!("{word:8} {path}"),
-            _ => say!("{word:8} {path} ({})", aspects.join(", ")),
+            _ if aspects.is_empty() => output!("{word:8} {path}"),
+            _ => output!("{word:8} {path} ({})", aspects.join(", ")),
         }
     }
 
     fn conclude(&self, output: &Output, compared: &Compared, meters: &Meters) -> Code {
         let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let (failed, changed) = (count(&meters.local.failed), count(&meters.local.changed));
-        let code = if compared.is_same() { Code::of_problems(failed, changed, 0) } else { Code::Some };
+        let code = if compared.is_same() { Code::of_problems(failed, changed, 0) } else { Code::Partial };
         let Compared { entries, bytes, differ, missing, extra, .. } = *compared;
         let text = format!(
             "{} at both ends, {} the same: {differ} differ, {missing} missing, {extra} extra",
@@ -239,7 +239,7 @@ impl VerifyArgs {
             let compared = entries;
             output.event(&Event::Compared { compared, bytes, differ, missing, extra, failed, changed, exit });
         } else if !self.quiet && !log::takes_result() {
-            tell!("{text}");
+            message!("{text}");
         }
         code
     }

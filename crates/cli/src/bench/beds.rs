@@ -24,7 +24,7 @@ pub(super) fn host_beds<'a>(
     let mut beds: Beds = BTreeMap::new();
     for link in &study.links {
         if study.cases.iter().any(|case| case.link == link.name) {
-            let bed = HostBed::up(hosts, linerate, stop, &|text| tell!("linerate: {text}"));
+            let bed = HostBed::up(hosts, linerate, stop, &|text| message!("linerate: {text}"));
             let bed = bed.context("making a test bed of these hosts")?;
             if beds.is_empty() {
                 prepare(&bed, work.path())?;

@@ -7,7 +7,7 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 
 use crate::exit::Code;
-use crate::say::json;
+use crate::print::json;
 
 /// Prints the built-in studies, by paper and figure, and the tools.
 ///
@@ -24,14 +24,14 @@ pub fn list(tools: &Toolbox, as_json: bool) -> anyhow::Result<Code> {
         json(&listing(&studies, &tools));
         return Ok(Code::Done);
     }
-    say!("studies:");
+    output!("studies:");
     for study in &studies {
-        say!("  {:<11} {}", study.name, study.title);
+        output!("  {:<11} {}", study.name, study.title);
     }
     by_paper(&studies);
-    say!("\ntools:");
+    output!("\ntools:");
     for tool in &tools {
-        say!("  {:<20} {}{}", tool.name, tool.label, variants(tool));
+        output!("  {:<20} {}{}", tool.name, tool.label, variants(tool));
     }
     Ok(Code::Done)
 }
@@ -39,11 +39,11 @@ pub fn list(tools: &Toolbox, as_json: bool) -> anyhow::Result<Code> {
 /// Prints the papers' experiments, each with the studies that repeat it.
 fn by_paper(studies: &[Study]) {
     for (number, title) in PAPERS.iter().enumerate() {
-        say!("\n{title}:");
+        output!("\n{title}:");
         for experiment in EXPERIMENTS.iter().filter(|experiment| experiment.paper == number) {
             let names = running(studies, experiment);
             let names = if names.is_empty() { "-".to_owned() } else { names.join(", ") };
-            say!("  {:>2}  {:<17} {}: {names}", experiment.row, experiment.place, experiment.what);
+            output!("  {:>2}  {:<17} {}: {names}", experiment.row, experiment.place, experiment.what);
         }
     }
 }

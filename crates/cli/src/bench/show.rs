@@ -15,13 +15,13 @@ use serde::Serialize;
 use super::ReportArgs;
 use crate::common::failure::Failure;
 use crate::exit::Code;
-use crate::say;
+use crate::print;
 
 pub(super) fn report_again(report: &ReportArgs) -> Result<Code, Failure> {
     check_results(&report.dir)?;
     let loaded = store::load(&report.dir).map_err(anyhow::Error::from)?;
     if loaded.torn {
-        tell!("linerate: the record of the last run is incomplete, so that run is left out");
+        message!("linerate: the record of the last run is incomplete, so that run is left out");
     }
     Ok(show(&loaded.record, &report.dir, report.json)?)
 }
@@ -53,7 +53,7 @@ pub(super) fn show(record: &Record, dir: &Path, json: bool) -> anyhow::Result<Co
     let fails = rows.iter().any(BoundRow::fails);
     if json {
         let cases = summaries(record, record.baseline.as_deref());
-        say::json(&StudyResult {
+        print::json(&StudyResult {
             schema: 1,
             r#type: "study",
             study: &record.study,
@@ -68,15 +68,15 @@ pub(super) fn show(record: &Record, dir: &Path, json: bool) -> anyhow::Result<Co
             drift: drifts(record),
         });
     } else {
-        say!("{}\n\n{}", headline(record), table(record));
+        output!("{}\n\n{}", headline(record), table(record));
         if let Some(printed) = printed_table(record) {
-            say!("\n{printed}");
+            output!("\n{printed}");
         }
-        say!("\n{}", drift_statement(&drifts(record)));
+        output!("\n{}", drift_statement(&drifts(record)));
         if !rows.is_empty() {
-            say!("\n{}", bounds_table(record, &rows));
+            output!("\n{}", bounds_table(record, &rows));
         }
-        say!("\nreport: {}", page.display());
+        output!("\nreport: {}", page.display());
     }
     let measured = record.runs.iter().any(|run| matches!(run.outcome, Outcome::Measured(_)));
     Ok(if measured && !fails { Code::Done } else { Code::Failed })

@@ -24,9 +24,9 @@ pub(super) fn provide_packages(args: &StudyArgs, study: &Study, tools: &Toolbox)
         return Ok(());
     }
     if args.install {
-        tell!("linerate: installing from the distribution: {}", all.join(" "));
+        message!("linerate: installing from the distribution: {}", all.join(" "));
         if all.iter().any(|package| package == "openssh-server") {
-            tell!("linerate: openssh-server may start an ssh server on this host; the lab uses its own");
+            message!("linerate: openssh-server may start an ssh server on this host; the lab uses its own");
         }
         return Ok(install(&all)?);
     }
@@ -34,7 +34,10 @@ pub(super) fn provide_packages(args: &StudyArgs, study: &Study, tools: &Toolbox)
     if !needed.is_empty() {
         bail!("a lab needs packages that are missing: {}; {advice}", needed.join(" "));
     }
-    tell!("linerate: some rows will be empty, because packages are missing: {}; {advice}", wanted.join(" "));
+    message!(
+        "linerate: some rows will be empty, because packages are missing: {}; {advice}",
+        wanted.join(" ")
+    );
     Ok(())
 }
 
@@ -50,7 +53,7 @@ pub(super) fn provide_path(
 ) -> anyhow::Result<()> {
     let failed = |reason: String| anyhow!(reason);
     if args.install {
-        install_at(bed, study, tools, &|text| tell!("linerate: {text}")).map_err(failed)?;
+        install_at(bed, study, tools, &|text| message!("linerate: {text}")).map_err(failed)?;
     }
     PathCheck { bed, study, tools, work, stop }.run().map_err(failed)
 }

@@ -1,5 +1,4 @@
-//! The lines that `--json` prints for commands with a far end. docs/guide/copying.md and docs/formats.md
-//! specify them.
+//! The lines that `--json` prints for commands with a far end. docs/formats.md specifies them.
 
 use linerate_doctor::limiter::Verdict;
 use linerate_load::window::CountedTime;

@@ -24,7 +24,7 @@ use super::member::MemberOutput;
 use super::metrics::RunMetrics;
 use super::summary::Summary;
 use crate::exit::Code;
-use crate::say;
+use crate::print;
 use crate::units::{show_bytes, show_count, show_counted, show_rate, show_time};
 
 /// How much a command prints, and in which form.
@@ -196,7 +196,7 @@ impl Output {
             return;
         }
         let place = self.member.as_ref().map_or_else(String::new, |member| format!("{}: ", member.name));
-        self.bar.suspend(|| say!("{place}{item} {}", shown(change)));
+        self.bar.suspend(|| output!("{place}{item} {}", shown(change)));
     }
 
     /// Called when the far end has been reached.
@@ -206,7 +206,7 @@ impl Output {
 
     /// Prints a line of text on standard error, above the progress bar.
     pub fn line(&self, text: &str) {
-        self.bar.suspend(|| say::inform(text));
+        self.bar.suspend(|| print::inform(text));
     }
 
     /// Prints a step, only with `-v`.
@@ -226,7 +226,7 @@ impl Output {
         let line = event.of_destination(self.destination());
         match &self.keeper {
             Some(keeper) => serde_json::to_string(&line).into_iter().for_each(|line| keeper.event(line)),
-            None => say::json(&line),
+            None => print::json(&line),
         }
     }
 
@@ -327,7 +327,7 @@ impl Output {
         match self.style {
             Style::Json => self.event(&Event::Entry { path, kind, bytes }),
             Style::Quiet => {}
-            Style::Plain | Style::Verbose => say!("{kind:9} {bytes:>14} {path}"),
+            Style::Plain | Style::Verbose => output!("{kind:9} {bytes:>14} {path}"),
         }
     }
 
@@ -391,7 +391,7 @@ impl Output {
             Style::Quiet => {}
             Style::Json => self.event(&summary.event(&limiter, code, meters)),
             Style::Plain | Style::Verbose if log::takes_result() => {}
-            Style::Plain | Style::Verbose => tell!("{}", summary.text(&limiter)),
+            Style::Plain | Style::Verbose => message!("{}", summary.text(&limiter)),
         }
         if let Some(count @ 1..) = summary.turned_away {
             let s = if count == 1 { "" } else { "s" };
@@ -406,7 +406,7 @@ impl Output {
         self.losses();
         if failed.saturating_add(changed) > 0 && self.style != Style::Json {
             let entries = if failed == 1 { "entry is" } else { "entries are" };
-            tell!(
+            message!(
                 "{}: {} {entries} missing or incomplete, {} changed during the transfer: see the messages above",
                 self.program(),
                 show_count(failed),

@@ -84,7 +84,7 @@ impl Reach {
         if let (None, Some(rsh), false) = (&self.rsh, &own.rsh, quiet) {
             // If another remote shell is used, that program determines the host.
             let rsh = printable(rsh.as_bytes());
-            crate::say::inform(&format!("linerate: the remote shell is '{rsh}', as configured"));
+            crate::print::inform(&format!("linerate: the remote shell is '{rsh}', as configured"));
         }
         Ok(FarEnd {
             rsh: own.shell(quiet).map_err(Failure::usage)?,
@@ -273,7 +273,7 @@ pub fn interrupted() -> Result<Arc<AtomicBool>, Failure> {
 }
 
 fn end_interrupted() {
-    tell!("linerate: interrupted, without waiting for the far end");
+    message!("linerate: interrupted, without waiting for the far end");
     let code = EXIT.load(Ordering::Relaxed);
     end_at_once(code);
     std::process::exit(code.into());

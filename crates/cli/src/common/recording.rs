@@ -12,7 +12,7 @@ use super::metrics::{self, METRICS, RunMetrics};
 use super::output::{Output, Style};
 use super::spared::{log_refusal, resolved};
 use crate::exit::Code;
-use crate::say::is_lost;
+use crate::print::is_lost;
 
 /// Runs `work`. Writes its events to the file `log` and its metrics to the file `figures`, if these are
 /// given, even if `work` fails.

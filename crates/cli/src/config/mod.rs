@@ -12,7 +12,7 @@ use crate::common::config::{Configuration, ConfiguredValue, OFF, is_off, paths, 
 use crate::common::failure::Failure;
 use crate::common::spec::host_of;
 use crate::exit::{Code, FAILED, Meaning, USAGE, table};
-use crate::say::json;
+use crate::print::json;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -106,12 +106,12 @@ pub fn run(args: ConfigArgs, cp: &clap::Command) -> Result<Code, Failure> {
 fn print(configuration: &Configuration, args: &ConfigShowArgs) {
     for path in paths() {
         let state = if is_read(configuration, &path) { "read" } else { "not there" };
-        say!("{}: {}", shown(&path), if is_off() { "not read" } else { state });
+        output!("{}: {}", shown(&path), if is_off() { "not read" } else { state });
     }
     if is_off() {
-        say!("{OFF} is set: no file is read");
+        output!("{OFF} is set: no file is read");
     }
-    say!("");
+    output!("");
     for key in &KEYS {
         let found = configuration.values(key, args.host.as_deref());
         let values: Vec<_> = found.iter().map(|found| found.value).collect();
@@ -123,7 +123,7 @@ fn print(configuration: &Configuration, args: &ConfigShowArgs) {
         if let Some(other) = configuration.instead_of(key, args.host.as_deref()) {
             from += &format!(" (not used: {} has precedence)", other.name);
         }
-        say!("{:14} {:26} {from}", key.name, value);
+        output!("{:14} {:26} {from}", key.name, value);
     }
 }
 

@@ -33,7 +33,7 @@ use task::Task;
 /// The meanings of exit codes that `cp` and `sync` share.
 pub const WHOLE: Meaning = (Code::Done, "everything is in place, complete and on stable storage");
 pub const SOME_FAILED: Meaning =
-    (Code::Some, "some entries failed, were skipped or lost something; the others are in place");
+    (Code::Partial, "some entries failed, were skipped or lost something; the others are in place");
 pub const SOME_CHANGED: Meaning =
     (Code::Changed, "some sources changed or vanished while they were read; the others are in place");
 

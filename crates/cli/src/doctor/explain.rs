@@ -27,7 +27,7 @@ pub struct ExplainArgs {
 /// If there is no such check.
 pub fn run(args: &ExplainArgs) -> Result<(), Failure> {
     let check = named(&args.check).ok_or_else(|| Failure::usage(no_check(&args.check)))?;
-    say!("{}", text(check));
+    output!("{}", text(check));
     Ok(())
 }
 

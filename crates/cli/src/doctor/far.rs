@@ -50,7 +50,7 @@ pub fn measure(
 pub fn bring(host: &OsStr, reach: &Reach) -> Result<(), Failure> {
     let interrupted = interrupted()?;
     let far_end = reach.far_end(host, false)?.with_program();
-    let started = far_end.start(&|note| tell!("linerate: {note}"), &interrupted);
+    let started = far_end.start(&|note| message!("linerate: {note}"), &interrupted);
     started.map(drop).map_err(|error| not_started(&error, &interrupted).at(host))
 }
 

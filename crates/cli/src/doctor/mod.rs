@@ -27,7 +27,7 @@ use crate::common::metrics::{MetricsArgs, recording};
 use crate::common::reach::Reach;
 use crate::exit::{Code, FAILED, FAR_END, INTERRUPTED, Meaning, USAGE, VERSION, table};
 use crate::facts::{HERE, ask, open};
-use crate::say::json;
+use crate::print::json;
 use crate::units::parse_rate;
 use explain::ExplainArgs;
 use table::Detail;
@@ -66,7 +66,7 @@ const MEANINGS: [Meaning; 8] = [
     (Code::Done, "examined; with --fail-on, no finding is that severe"),
     FAILED,
     USAGE,
-    (Code::Some, "--apply, --undo: some settings were refused, or not restored"),
+    (Code::Partial, "--apply, --undo: some settings were refused, or not restored"),
     FAR_END,
     (Code::Found, "--fail-on: a finding is that severe or worse"),
     VERSION,
@@ -201,7 +201,7 @@ pub fn run(mut args: DoctorArgs) -> Result<Code, Failure> {
         return explain::run(explain).map(|()| Code::Done);
     }
     if args.list {
-        CHECKS.iter().for_each(|check| say!("{:20} {}", check.name, check.about));
+        CHECKS.iter().for_each(|check| output!("{:20} {}", check.name, check.about));
         return Ok(Code::Done);
     }
     if args.treatment.is_wanted() {
@@ -210,7 +210,7 @@ pub fn run(mut args: DoctorArgs) -> Result<Code, Failure> {
     args.check_names()?;
     recording(args.metrics.metrics.as_deref(), "doctor", |metrics| {
         metrics.check()?;
-        metrics.note().into_iter().for_each(|note| tell!("linerate: {note}"));
+        metrics.note().into_iter().for_each(|note| message!("linerate: {note}"));
         let (report, failure) = args.examine()?;
         let report = args.wanted(report);
         metrics.examined(&report);
@@ -282,10 +282,10 @@ impl DoctorArgs {
             json(report);
         } else {
             let notes = !self.treatment.only.is_empty();
-            say!("{}", table::text(report, Detail { verbose: self.verbose, brief: self.brief, notes }));
+            output!("{}", table::text(report, Detail { verbose: self.verbose, brief: self.brief, notes }));
             // A snapshot may be of another host.
             let hint = treatment::hint(&report.findings, &self.hosts, &self.path, &self.reach);
-            hint.filter(|_| self.root.is_empty()).iter().for_each(|hint| say!("{hint}"));
+            hint.filter(|_| self.root.is_empty()).iter().for_each(|hint| output!("{hint}"));
         }
         let is_bad = |limit| report.findings.iter().any(|finding| finding.severity >= limit);
         if self.fail_on.is_some_and(is_bad) { Code::Found } else { Code::Done }
@@ -308,7 +308,7 @@ fn examined(all: Vec<Result<NamedHost, Failure>>) -> Result<(Vec<NamedHost>, Opt
         return Err(failures.swap_remove(0));
     }
     let last = failures.pop();
-    failures.iter().for_each(|Failure(message, _)| tell!("linerate: {message}"));
+    failures.iter().for_each(|Failure(message, _)| message!("linerate: {message}"));
     Ok((hosts, last))
 }
 

@@ -100,7 +100,7 @@ fn of_server(seen: ServerProbe) -> PathMeasurements {
 fn measure_there(from: &OsStr, to: &OsStr, reach: &Reach) -> (PathMeasurements, [Fact<TakenRoute>; 2]) {
     far::measure(from, to, reach).unwrap_or_else(|why| {
         let host = printable(from.as_bytes());
-        tell!("linerate: nothing was measured from {host}: {why}; {}", far::advice(from, to));
+        message!("linerate: nothing was measured from {host}: {why}; {}", far::advice(from, to));
         Default::default()
     })
 }
@@ -130,7 +130,7 @@ fn measure(host: &OsStr, seen: ServerProbe, reach: &Reach) -> PathMeasurements {
             PathMeasurements { rtt: seen.rtt, mtu: seen.mtu, window, ..measured }
         }
         Err(Failure(message, _)) => {
-            tell!("linerate: the rate can't be measured: {message}");
+            message!("linerate: the rate can't be measured: {message}");
             of_server(seen)
         }
     }

@@ -21,7 +21,7 @@ use crate::common::failure::Failure;
 use crate::common::reach::{Reach, interrupted, not_started, unanswered};
 use crate::common::spared::ReplacedKind;
 use crate::exit::{Code, FAILED, FAR_END, INTERRUPTED, Meaning, USAGE, VERSION, table};
-use crate::say::json;
+use crate::print::json;
 use crate::units::named_file;
 
 // No line is longer than 79 characters, so that the text isn't wrapped on a terminal with 80 columns.
@@ -91,7 +91,7 @@ impl FactsArgs {
         if self.json {
             json(&FactsOf { r#type: "facts", facts: &facts });
         } else if self.snapshot.is_none() {
-            say!("{}", table::text(&facts));
+            output!("{}", table::text(&facts));
         }
         Ok(())
     }
@@ -150,7 +150,7 @@ pub fn ask(host: &OsStr, paths: &[PathBuf], reach: &Reach) -> Result<Snapshot, F
     let far_end = reach.far_end(host, false)?;
     let name = printable(far_end.host.as_bytes());
     let interrupted = interrupted()?;
-    let agent = far_end.start(&|note| tell!("linerate: {note}"), &interrupted).map_err(|error| {
+    let agent = far_end.start(&|note| message!("linerate: {note}"), &interrupted).map_err(|error| {
         let Failure(message, code) = not_started(&error, &interrupted);
         Failure(format!("{name}: {message}"), code)
     })?;

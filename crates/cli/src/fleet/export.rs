@@ -67,7 +67,7 @@ pub fn run(args: &ExportArgs) -> Result<Code, Failure> {
             kubernetes_job(&task, &shape, &image, &directory.plan, &volumes)
         }
     };
-    say!("{}", text.map_err(Failure::from)?.trim_end());
+    output!("{}", text.map_err(Failure::from)?.trim_end());
     Ok(Code::Done)
 }
 

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 
 use crate::common::failure::Failure;
 use crate::exit::Code;
-use crate::say::note_loss;
+use crate::print::note_loss;
 use crate::units::show_counted;
 
 /// Arguments of `linerate fleet manifest`.
@@ -36,10 +36,10 @@ pub fn run(args: &ManifestArgs) -> Result<Code, Failure> {
     if missing == 0 {
         return Ok(Code::Done);
     }
-    tell!(
+    message!(
         "linerate: {}: not copied yet, or copied by a plan without --manifest; 'b3sum {}/FILE' computes a hash at the destination",
         show_counted(missing, "file has no hash", "files have no hash"),
         directory.plan.destination
     );
-    Ok(Code::Some)
+    Ok(Code::Partial)
 }

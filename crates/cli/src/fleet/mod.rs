@@ -43,28 +43,31 @@ const MANIFEST_MEANINGS: [Meaning; 4] = [
     (Code::Done, "it was printed"),
     FAILED,
     USAGE,
-    (Code::Some, "it was printed, but some files have no hash"),
+    (Code::Partial, "it was printed, but some files have no hash"),
 ];
 
 const SUBMIT_MEANINGS: [Meaning; 4] = [
     (Code::Done, "the job is submitted, or there is nothing to do"),
     FAILED,
     USAGE,
-    (Code::Some, "the job is submitted, but sbatch failed then: tasks failed, with --sbatch=--wait"),
+    (Code::Partial, "the job is submitted, but sbatch failed then: tasks failed, with --sbatch=--wait"),
 ];
 
 const STATUS_MEANINGS: [Meaning; 4] = [
     (Code::Done, "everything is done, is running, or hasn't been started"),
     FAILED,
     USAGE,
-    (Code::Some, "a part failed, was interrupted or is silent, or a job ended before its shards were done"),
+    (
+        Code::Partial,
+        "a part failed, was interrupted or is silent, or a job ended before its shards were done",
+    ),
 ];
 
 const PLAN_MEANINGS: [Meaning; 6] = [
     (Code::Done, "the plan is made, with everything in SRC"),
     FAILED,
     USAGE,
-    (Code::Some, "the plan is made, without entries that could not be read or aren't copied"),
+    (Code::Partial, "the plan is made, without entries that could not be read or aren't copied"),
     (Code::Changed, "the plan is made, without entries that vanished during the scan"),
     INTERRUPTED,
 ];

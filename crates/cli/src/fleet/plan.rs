@@ -191,10 +191,10 @@ impl PlanArgs {
 
     fn show(&self, made: &PlanDirectory, begun: Instant) {
         if self.json {
-            return crate::say::json(&show::plan_fields(made));
+            return crate::print::json(&show::plan_fields(made));
         }
         if !self.quiet {
-            show::plan_lines(made, begun.elapsed()).iter().for_each(|line| say!("{line}"));
+            show::plan_lines(made, begun.elapsed()).iter().for_each(|line| output!("{line}"));
         }
     }
 }

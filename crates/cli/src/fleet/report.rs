@@ -63,9 +63,14 @@ pub fn run(args: &FleetReportArgs) -> Result<Code, Failure> {
             .with_context(|| format!("writing the page {}", file.display()))?;
     }
     if args.json {
-        crate::say::json(&ReportFields { schema: 1, r#type: "report", round: directory.plan.round, report });
+        crate::print::json(&ReportFields {
+            schema: 1,
+            r#type: "report",
+            round: directory.plan.round,
+            report,
+        });
     } else {
-        lines(&report).iter().for_each(|line| say!("{line}"));
+        lines(&report).iter().for_each(|line| output!("{line}"));
     }
     Ok(Code::Done)
 }

@@ -168,7 +168,7 @@ impl ShardTask<'_> {
                 let event = event.at(&MemberOutput::of_part(part));
                 log::record(&event);
                 if !log::to_journal(&event) {
-                    tell!("linerate: {}", failure.0);
+                    message!("linerate: {}", failure.0);
                 }
                 Ok(PartEnd::Ended(failure.1))
             }

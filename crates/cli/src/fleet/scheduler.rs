@@ -56,7 +56,7 @@ pub fn queue(jobs: &[String]) -> Result<TasksOfJobs, String> {
 /// job's number.
 ///
 /// # Errors
-/// The reason why sbatch refused the script, or `note` failed; [`Code::Some`] if sbatch failed after it had
+/// The reason why sbatch refused the script, or `note` failed; [`Code::Partial`] if sbatch failed after it had
 /// printed the number.
 pub fn submit(script: &str, note: impl FnOnce(&str) -> Result<String, Failure>) -> Result<(), Failure> {
     let failed = |why: String| Failure::failed(format!("sbatch: {why}"));
@@ -80,7 +80,7 @@ pub fn submit(script: &str, note: impl FnOnce(&str) -> Result<String, Failure>) 
                 "job {job}: sbatch: {}; 'linerate fleet status' shows which tasks have failed",
                 said(&errors, ended)
             ),
-            Code::Some,
+            Code::Partial,
         )),
         None => Err(failed(with_advice(said(&errors, ended)))),
     }

@@ -99,7 +99,7 @@ pub fn run(args: &SimulateArgs) -> Result<Code, Failure> {
         let FleetModel { nodes, shards, files, bytes, .. } = model;
         let bytes_assumed = args.assumes_bytes();
         let r#type = "simulation";
-        crate::say::json(&SimulatedFields {
+        crate::print::json(&SimulatedFields {
             schema: 1,
             r#type,
             nodes,
@@ -111,7 +111,7 @@ pub fn run(args: &SimulateArgs) -> Result<Code, Failure> {
         });
     } else {
         let assumed = args.assumptions(&model, wanted);
-        assumed.iter().chain(&lines(&model, &run)).for_each(|line| say!("{line}"));
+        assumed.iter().chain(&lines(&model, &run)).for_each(|line| output!("{line}"));
     }
     Ok(Code::Done)
 }

@@ -30,7 +30,7 @@ pub fn run(args: &StatusArgs) -> Result<Code, Failure> {
     // already written its last state.
     let tasks = (!jobs.is_empty()).then(|| scheduler::tasks(&jobs)).transpose();
     if let Err(why) = &tasks {
-        tell!("linerate: reading the scheduler's states failed: {why}");
+        message!("linerate: reading the scheduler's states failed: {why}");
     }
     let tasks = tasks.ok().flatten();
     let status = FleetStatus::read(&directory)?;
@@ -40,12 +40,12 @@ pub fn run(args: &StatusArgs) -> Result<Code, Failure> {
     let (directory, status, job) = (&directory, &status, job.as_ref());
     let seen = SeenFleet { directory, status, job, others, tasks: &tasks, ended };
     match args.json {
-        true => crate::say::json(&status_fields(&seen)),
-        false => status_lines(&seen).iter().for_each(|line| say!("{line}")),
+        true => crate::print::json(&status_fields(&seen)),
+        false => status_lines(&seen).iter().for_each(|line| output!("{line}")),
     }
     let is_bad = |state| matches!(state, PartState::Failed | PartState::Interrupted | PartState::Silent);
     let is_bad = ended.is_some() || status.parts().any(|(_, state, ..)| is_bad(state));
-    Ok(if is_bad { Code::Some } else { Code::Done })
+    Ok(if is_bad { Code::Partial } else { Code::Done })
 }
 
 /// The plan's jobs, the newest first, that still have tasks in the queue, without the last job of the last

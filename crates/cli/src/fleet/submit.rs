@@ -48,7 +48,7 @@ pub fn run(args: &SubmitArgs) -> Result<Code, Failure> {
     refuse_twice(&directory)?;
     let left = left(&directory)?;
     if left.is_empty() {
-        say!("nothing to submit: every part of the plan is done");
+        output!("nothing to submit: every part of the plan is done");
         return Ok(Code::Done);
     }
     let plan = export::plan_path(&args.plan)?;
@@ -69,7 +69,7 @@ pub fn run(args: &SubmitArgs) -> Result<Code, Failure> {
         let submitted = SubmittedJob::note(&directory, line, &array)?;
         // The lock is released here, since sbatch may wait until the job ends.
         drop(held);
-        say!("job {}: shards {array}", submitted.job);
+        output!("job {}: shards {array}", submitted.job);
         Ok(submitted.job)
     };
     scheduler::submit(&script, note)?;

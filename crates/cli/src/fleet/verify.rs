@@ -66,8 +66,8 @@ impl VerifyShardArgs {
         }
         sums.record(output.metrics());
         if matches!(output.style(), Style::Plain | Style::Verbose) && !log::takes_result() {
-            tell!("{}", sums.text());
+            message!("{}", sums.text());
         }
-        Ok(if sums.is_same() { worst } else { worse(worst, Code::Some) })
+        Ok(if sums.is_same() { worst } else { worse(worst, Code::Partial) })
     }
 }

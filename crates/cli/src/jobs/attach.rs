@@ -38,7 +38,7 @@ const MEANINGS: [Meaning; 7] = [
     FAR_END,
     VERSION,
     (Code::Interrupted, "Ctrl-C, and the job continues; or the job was cancelled"),
-    (Code::Some, "some entries of the job failed"),
+    (Code::Partial, "some entries of the job failed"),
 ];
 
 /// The longest line of a job's events, in bytes.
@@ -210,7 +210,7 @@ impl JobView {
             self.lost = (number("failed"), number("changed"));
         }
         if self.output.style() == Style::Json {
-            return crate::say::json(event);
+            return crate::print::json(event);
         }
         match kind.as_str() {
             // The texts of events are already escaped. If a far end hasn't escaped them, this end does so
@@ -220,7 +220,7 @@ impl JobView {
             }
             "note" => self.output.note(&text("message")),
             "change" => {
-                self.output.bar().suspend(|| say!("{} {}", text("item"), text("path")));
+                self.output.bar().suspend(|| output!("{} {}", text("item"), text("path")));
             }
             _ => {}
         }
@@ -237,10 +237,10 @@ impl JobView {
             JobState::Finished => {
                 let is_shown = self.output.style() == Style::Plain;
                 let last = record.last.filter(|_| is_shown);
-                last.iter().for_each(|last| tell!("{}", printable(last.as_bytes())));
+                last.iter().for_each(|last| message!("{}", printable(last.as_bytes())));
                 if record.role == JobRole::Sends && is_shown {
                     let (id, to) = (printable(record.id.as_bytes()), printable(record.to.as_bytes()));
-                    tell!("linerate: everything was sent; linerate attach {to}:{id} shows the result");
+                    message!("linerate: everything was sent; linerate attach {to}:{id} shows the result");
                 }
                 self.output.lost(self.lost.0, self.lost.1);
                 Ok(Code::Command(exit))

@@ -18,7 +18,7 @@ use crate::common::output::{Output, Style};
 use crate::common::reach::{Reach, interrupted};
 use crate::common::spec::Spec;
 use crate::exit::{Code, FAILED, FAR_END, INTERRUPTED, Meaning, USAGE, VERSION, table};
-use crate::say;
+use crate::print;
 use crate::units::{show_bytes, show_count, show_rate};
 
 const EXAMPLES: &str = "\
@@ -59,7 +59,7 @@ pub fn run(args: JobStatusArgs) -> Result<Code, Failure> {
         Some(host) => far_records(&args.reach, &bare(host), false)?,
     };
     match args.json {
-        true => records.iter().for_each(say::json),
+        true => records.iter().for_each(print::json),
         false => show(&records),
     }
     Ok(Code::Done)
@@ -122,9 +122,9 @@ pub fn read(record: &[u8]) -> Result<JobRecord, TransferError> {
 
 fn show(records: &[JobRecord]) {
     if records.is_empty() {
-        say!("no detached jobs");
+        output!("no detached jobs");
     }
-    records.iter().for_each(|record| say!("{}", lines(record)));
+    records.iter().for_each(|record| output!("{}", lines(record)));
 }
 
 fn lines(record: &JobRecord) -> String {

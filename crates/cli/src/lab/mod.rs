@@ -190,18 +190,18 @@ fn up(shape: &LabShape) -> anyhow::Result<Code> {
         linerate_lab::LabError::Unprivileged => linerate_lab::LabError::KeptNeedsRoot,
         other => other,
     })?;
-    show::usage(&lab).iter().for_each(|line| say!("{line}"));
+    show::usage(&lab).iter().for_each(|line| output!("{line}"));
     Ok(Code::Done)
 }
 
 fn down(which: &Down) -> anyhow::Result<Code> {
     sweep_and_tell()?;
     if !which.all {
-        say!("lab {} is down", linerate_lab::down(which.name.as_ref())?);
+        output!("lab {} is down", linerate_lab::down(which.name.as_ref())?);
         return Ok(Code::Done);
     }
     for lab in linerate_lab::status()? {
-        say!("lab {} is down", linerate_lab::down(Some(&lab.description.name))?);
+        output!("lab {} is down", linerate_lab::down(Some(&lab.description.name))?);
     }
     Ok(Code::Done)
 }
@@ -210,9 +210,9 @@ fn status(how: &Show) -> anyhow::Result<Code> {
     sweep_and_tell()?;
     let labs = linerate_lab::status()?;
     match how.json {
-        true => say!("{}", serde_json::to_string_pretty(&labs)?),
-        false if labs.is_empty() => say!("no lab is up"),
-        false => labs.iter().for_each(|lab| say!("{}", show::describe(lab))),
+        true => output!("{}", serde_json::to_string_pretty(&labs)?),
+        false if labs.is_empty() => output!("no lab is up"),
+        false => labs.iter().for_each(|lab| output!("{}", show::describe(lab))),
     }
     Ok(Code::Done)
 }

@@ -113,7 +113,7 @@ impl HttpArgs {
             let tally = Crowd { users, window, ..crowd.clone() }.run(stop)?;
             let bits = per_second(tally.counts.payload as f64 * 8.0, window.measured.as_secs_f64());
             let mean = tally.latency.mean_seconds() * 1e3;
-            tell!("  {users:>6} users  {:>10.1} Mbit/s  mean response {mean:.2} ms", bits * 1e-6);
+            message!("  {users:>6} users  {:>10.1} Mbit/s  mean response {mean:.2} ms", bits * 1e-6);
             Ok(bits)
         })
     }

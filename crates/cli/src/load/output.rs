@@ -4,26 +4,26 @@ use linerate_load::latency::LatencySummary;
 use linerate_load::report::{DatagramCounts, Errors, LoadReport, Loads};
 use std::time::Duration;
 
-use crate::say;
+use crate::print;
 use crate::units::{show_bytes, show_count, show_rate, show_time};
 
 /// Prints the result of a load on standard output.
 pub fn print(report: &LoadReport, json: bool) {
     if json {
-        say::json(report);
+        print::json(report);
     } else {
-        lines(report).iter().for_each(|(name, text)| say!("{name:<12} {text}"));
+        lines(report).iter().for_each(|(name, text)| output!("{name:<12} {text}"));
     }
-    report.warnings.iter().for_each(|warning| tell!("linerate: warning: {warning}"));
+    report.warnings.iter().for_each(|warning| message!("linerate: warning: {warning}"));
 }
 
 /// Prints the result of a load on standard error, since standard output is used by a command.
 pub fn tell(report: &LoadReport, json: bool) {
     match serde_json::to_string(report) {
-        Ok(text) if json => tell!("{text}"),
-        _ => lines(report).iter().for_each(|(name, text)| tell!("{name:<12} {text}")),
+        Ok(text) if json => message!("{text}"),
+        _ => lines(report).iter().for_each(|(name, text)| message!("{name:<12} {text}")),
     }
-    report.warnings.iter().for_each(|warning| tell!("linerate: warning: {warning}"));
+    report.warnings.iter().for_each(|warning| message!("linerate: warning: {warning}"));
 }
 
 fn lines(report: &LoadReport) -> Vec<(&'static str, String)> {

@@ -116,11 +116,11 @@ impl ListenArgs {
         let stopped = set_by(vec![SIGINT, SIGTERM], 0)
             .map_err(|error| LoadError::System("watching for signals", error))?;
         let server = LoadServer::start(self.listen, self.workers, service)?;
-        say!("listening on {}{what}", server.address());
+        output!("listening on {}{what}", server.address());
         while !stopped.load(Ordering::Relaxed) && !self.is_done(&server) {
             thread::sleep(CHECK_INTERVAL);
         }
-        say!("served {} connections", show_count(server.accepted()));
+        output!("served {} connections", show_count(server.accepted()));
         Ok(())
     }
 

@@ -82,14 +82,14 @@ impl TileArgs {
             let result = match load.run(tiles, stop) {
                 // If one of the loads has no result, there are too many tiles.
                 Err(LoadError::Peer(to, why)) if tiles > 1 => {
-                    tell!("  {tiles:>4} tiles  {to}: {why}");
+                    message!("  {tiles:>4} tiles  {to}: {why}");
                     return Ok(false);
                 }
                 result => result?,
             };
             let good = result.is_good(&load.targets);
             let verdict = if good { "all on target" } else { "below target" };
-            tell!("  {tiles:>4} tiles  score {:.2}  {verdict}", result.score());
+            message!("  {tiles:>4} tiles  score {:.2}  {verdict}", result.score());
             steps.push(SearchStep { count: tiles, reached: result.score() });
             seen.insert(tiles, result);
             Ok(good)

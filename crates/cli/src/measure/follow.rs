@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use super::host::Host;
 use super::table::percent_of_steal;
-use crate::say::instead;
+use crate::print::instead;
 
 /// The columns for a host's name. Lines have less than 80 columns, since the table can't be redrawn over
 /// lines that the terminal wraps.
@@ -31,9 +31,9 @@ impl Follow {
         if self.redraws && self.lines > 0 {
             instead(self.lines, &table(&rows));
         } else if self.lines == 0 {
-            tell!("{}", table(&rows));
+            message!("{}", table(&rows));
         } else {
-            tell!("{}", rows.join("\n"));
+            message!("{}", rows.join("\n"));
         }
         self.lines = rows.len() + 1;
     }

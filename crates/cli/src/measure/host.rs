@@ -72,7 +72,7 @@ impl Host {
         interrupted: &AtomicBool,
     ) -> Result<Self, Failure> {
         let name = printable(far_end.host.as_bytes());
-        let agent = far_end.start(&|note| tell!("linerate: {note}"), interrupted).map_err(|error| {
+        let agent = far_end.start(&|note| message!("linerate: {note}"), interrupted).map_err(|error| {
             let Failure(message, code) = not_started(&error, interrupted);
             Failure(format!("{name}: {message}"), code)
         })?;
@@ -155,7 +155,7 @@ impl Host {
             Ok(())
         });
         if let Err(error) = added {
-            tell!("linerate: {}: {error}; its later samples are missing", self.name);
+            message!("linerate: {}: {error}; its later samples are missing", self.name);
             self.source = SampleSource::Gone;
         }
     }

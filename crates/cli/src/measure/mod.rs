@@ -21,7 +21,7 @@ use crate::common::failure::Failure;
 use crate::common::metrics::{MetricsArgs, RunMetrics, recording};
 use crate::common::reach::{Reach, ending_signals, set_by};
 use crate::exit::{Code, FAILED, FAR_END, Meaning, NOT_FOUND, NOT_RUN, USAGE, VERSION, table};
-use crate::say::note_loss;
+use crate::print::note_loss;
 use crate::units::{named_file, parse_time};
 use export::Measured;
 use follow::Follow;
@@ -120,7 +120,7 @@ pub fn run(args: MeasureArgs) -> Result<Code, Failure> {
     }
     recording(args.metrics.metrics.as_deref(), "measure", |metrics| {
         metrics.check()?;
-        metrics.note().into_iter().for_each(|note| tell!("linerate: {note}"));
+        metrics.note().into_iter().for_each(|note| message!("linerate: {note}"));
         measure(&args, metrics)
     })
 }
@@ -153,11 +153,11 @@ fn read(path: &Path, format: Option<Format>) -> Result<Code, Failure> {
 fn show(measured: &Measured<'_>, format: Option<Format>) {
     let text = table::text(measured);
     match format {
-        None if measured.ended.is_none() => say!("{text}"),
-        None => tell!("\n{text}"),
+        None if measured.ended.is_none() => output!("{text}"),
+        None => message!("\n{text}"),
         Some(format) => {
             if measured.ended.is_some() {
-                tell!("\n{text}");
+                message!("\n{text}");
             }
             note_loss(match format {
                 Format::Csv => export::csv(measured),

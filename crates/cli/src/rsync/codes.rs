@@ -66,7 +66,7 @@ pub fn of_failure(Failure(message, code): Failure) -> Failure {
 fn number(code: Code) -> u8 {
     match code {
         Code::Done => 0,
-        Code::Some | Code::NoSource => PARTIAL,
+        Code::Partial | Code::NoSource => PARTIAL,
         Code::Changed => VANISHED,
         Code::NotDeleted => DELETE_LIMIT,
         Code::Usage => FILE_SELECTION,

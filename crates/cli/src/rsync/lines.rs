@@ -45,7 +45,7 @@ impl StandardLines {
 
     fn write(&self, line: &[u8]) {
         let end: &[u8] = if self.is_open.swap(false, Ordering::Relaxed) { b"\n" } else { b"" };
-        crate::say::bytes(&[end, line].concat());
+        crate::print::bytes(&[end, line].concat());
     }
 
     /// Prints a progress line, which replaces the previous progress line.

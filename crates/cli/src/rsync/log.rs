@@ -10,7 +10,7 @@ use std::sync::Mutex;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::common::log::{LineFile, keep_own};
-use crate::say::fit_bytes;
+use crate::print::fit_bytes;
 
 /// An open log.
 pub struct LogFile(Mutex<LineFile>);
@@ -25,8 +25,8 @@ impl LogFile {
             }
             Err(error) => {
                 let shown = linerate_wire::path::printable(path.as_bytes());
-                tell!("rsync: [client] failed to open log-file {shown}: {}", reason(&error));
-                tell!("Ignoring \"log file\" setting.");
+                message!("rsync: [client] failed to open log-file {shown}: {}", reason(&error));
+                message!("Ignoring \"log file\" setting.");
                 None
             }
         }

@@ -93,7 +93,7 @@ pub fn run(args: RsyncArgs) -> Result<Code, Failure> {
         return Ok(Code::Done);
     }
     if line.checked.aside {
-        crate::say::all_aside();
+        crate::print::all_aside();
     }
     if let Some(why) = line.refusal() {
         return Err(Failure(why, UNSUPPORTED));
@@ -208,10 +208,10 @@ impl Line {
     /// Prints help or versions if the line asks only for these, and returns whether it does.
     fn answers(&self) -> bool {
         match (self.version, self.words_help) {
-            _ if self.help => say!("{}", help()),
-            (1, _) => say!("{}", version::shown()),
-            (2.., _) => say!("{:#}", version::as_json()),
-            (0, Some(words)) => say!("{words}"),
+            _ if self.help => output!("{}", help()),
+            (1, _) => output!("{}", version::shown()),
+            (2.., _) => output!("{:#}", version::as_json()),
+            (0, Some(words)) => output!("{words}"),
             (0, None) => return false,
         }
         true

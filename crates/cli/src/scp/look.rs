@@ -50,7 +50,7 @@ impl Look for ScpLook {
     fn change(&self, _: &Change) {}
 
     fn skip(&self, path: &str, _: &str) {
-        tell!("scp: {path}: {NO_FILE}");
+        message!("scp: {path}: {NO_FILE}");
     }
 
     fn progress(&self, done: &Done) {

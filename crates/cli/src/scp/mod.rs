@@ -60,7 +60,7 @@ linerate scp [-346ABCOpqRrsTv] [-c cipher] [-F ssh_config]
 pub fn run(args: ScpArgs) -> Result<Code, Failure> {
     let done = ScpLine::parse(&args.words).and_then(|line| line.copy());
     Ok(Code::Command(done.unwrap_or_else(|Wrong { message, code }| {
-        tell!("scp: {message}");
+        message!("scp: {message}");
         code
     })))
 }
@@ -85,7 +85,7 @@ impl ScpLine {
     fn copy(&self) -> Result<u8, Wrong> {
         if self.help || self.version {
             let version = format!("linerate {} as scp", env!("CARGO_PKG_VERSION"));
-            say!("{}", if self.help { help() } else { version });
+            output!("{}", if self.help { help() } else { version });
             return Ok(0);
         }
         let Some((destination, sources)) = self.paths.split_last().filter(|(_, rest)| !rest.is_empty())
@@ -116,7 +116,7 @@ impl ScpLine {
         let code = code.unwrap_or_else(|Failure(message, code)| {
             // If no source exists, an error line was already printed for each source.
             if code != Code::NoSource {
-                tell!("scp: {message}");
+                message!("scp: {message}");
             }
             code
         });
@@ -185,7 +185,7 @@ fn there(mut sources: Vec<SourcePlace>, destination: &SourcePlace) -> Result<(Ve
     let errno = rustix::io::Errno::from_io_error(&error);
     let why = errno.map_or_else(|| error.to_string(), |errno| errno.to_string());
     let why = why.split(" (os error").next().unwrap_or_default().to_owned();
-    tell!("scp: stat local \"{}\": {why}", printable(sources[at].written.as_bytes()));
+    message!("scp: stat local \"{}\": {why}", printable(sources[at].written.as_bytes()));
     sources.truncate(at);
     Ok((sources, FATAL))
 }

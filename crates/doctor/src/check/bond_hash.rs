@@ -2,7 +2,7 @@
 
 use linerate_host::facts::{Bond, Port};
 
-use super::{Check, CheckRun, work};
+use super::{Check, CheckRun, shell};
 use crate::finding::Way;
 use crate::formula::gbit;
 use crate::source::BONDING;
@@ -54,7 +54,7 @@ fn by_hash(host: &Host<'_>, port: &Port, bond: &Bond) -> Option<Finding> {
             "{}; this helps only several streams, and the switch chooses the ports of received packets",
             set("layer3+4")
         ))
-        .undo(set(&work::word(policy)))
+        .undo(set(&shell::word(policy)))
         .conflict(
             "layer3+4 isn't strictly 802.3ad: fragments of one packet may take two ports (bonding.rst)",
         );

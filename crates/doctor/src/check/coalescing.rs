@@ -2,7 +2,7 @@
 
 use linerate_host::facts::{Coalescing, Port};
 
-use super::{Check, CheckRun, work};
+use super::{Check, CheckRun, processors};
 use crate::formula::{bdp, bytes};
 use crate::remedy::{Remedy, Setting};
 use crate::source::{ESNET_NIC, ETHTOOL, RED_HAT};
@@ -90,7 +90,7 @@ fn remedy(finding: Finding, port: &Port, set: &Coalescing, why: &str) -> Finding
         if is_one_delay { format!(" tx-usecs {USUAL}") } else { String::new() }
     );
     // Octeon's drivers refuse (EINVAL) one without the other (otx2_set_coalesce()).
-    let (off, on) = match work::is_octeon(port) {
+    let (off, on) = match processors::is_octeon(port) {
         true => ("adaptive-rx off adaptive-tx off rx-usecs", "adaptive-rx on adaptive-tx on"),
         false => ("adaptive-rx off rx-usecs", "adaptive-rx on"),
     };

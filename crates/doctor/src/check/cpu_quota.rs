@@ -1,6 +1,6 @@
 //! A CPU quota of the control group in which linerate runs.
 
-use super::group::{leaves, lifted};
+use super::control_group::{leaves, lifted};
 use super::{Check, CheckRun};
 use crate::formula::percent;
 use crate::source::{BANDWIDTH, CGROUPS};

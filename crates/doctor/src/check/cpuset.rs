@@ -1,6 +1,6 @@
 //! Processors on which linerate may not run.
 
-use super::group::{leaves, lifted};
+use super::control_group::{leaves, lifted};
 use super::{Check, CheckRun};
 use crate::source::CGROUPS;
 use crate::{Citation, Finding, Host};

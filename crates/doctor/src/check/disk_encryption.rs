@@ -3,7 +3,7 @@
 use linerate_host::facts::{BlockDevice, FileSystem};
 
 use super::disk_slower_than_link::file_systems;
-use super::{Check, CheckRun, work};
+use super::{Check, CheckRun, shell};
 use crate::formula::buffer::kernel;
 use crate::formula::gbit;
 use crate::{Citation, Finding, Host, Severity};
@@ -40,7 +40,7 @@ fn of(host: &Host<'_>, fs: &FileSystem) -> Option<Finding> {
     if !has_queues(host, device) {
         return Some(finding);
     }
-    let mapping = work::word(&encrypted.mapping);
+    let mapping = shell::word(&encrypted.mapping);
     let finding = finding
         .fix(format!("cryptsetup refresh --perf-no_read_workqueue --perf-no_write_workqueue {mapping}"))
         .fix_words("then no request waits in dm-crypt's queues; --persistent stores this in the LUKS2 header")

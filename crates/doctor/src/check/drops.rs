@@ -3,7 +3,7 @@
 use linerate_host::Fact;
 use linerate_host::facts::Port;
 
-use super::lost::{self, Lost, Place};
+use super::lost_packets::{self, Lost, Place};
 use super::{Check, CheckRun};
 use crate::formula::percent;
 use crate::source::{RED_HAT, STATISTICS};
@@ -39,7 +39,7 @@ struct Cause {
 const CAUSES: [Cause; 5] = [
     Cause {
         name: "rx_fifo",
-        of: |port| lost::at(port, Place::Card),
+        of: |port| lost_packets::at(port, Place::Card),
         says: "found the card's buffer full: the slot or the ring was too slow",
         fix: "see pcie-width and rx-ring",
     },
@@ -51,7 +51,7 @@ const CAUSES: [Cause; 5] = [
     },
     Cause {
         name: "rx_dropped",
-        of: |port| counted("rx_dropped", &Fact::Known(lost::others(port))),
+        of: |port| counted("rx_dropped", &Fact::Known(lost_packets::others(port))),
         says: "were dropped by the kernel or its driver: memory was short, or no program receives such packets (announcements of neighbours)",
         fix: "perf trace -e skb:kfree_skb or dropwatch shows where the kernel drops packets; a larger vm.min_free_kbytes reserves more memory for the kernel",
     },

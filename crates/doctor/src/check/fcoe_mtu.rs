@@ -2,7 +2,7 @@
 
 use linerate_host::facts::{Facts, Port};
 
-use super::{Check, CheckRun, work};
+use super::{Check, CheckRun, processors};
 use crate::source::VMMARK;
 use crate::{Citation, Finding, Severity};
 
@@ -59,7 +59,7 @@ fn lossy(port: &Port) -> Option<Finding> {
             "priority flow control (DCB) would prevent losses better; the doctor can't see whether it is on",
         )
         .fix(format!("dcb pfc set dev {0} prio-pfc 3:on; or ethtool -A {0} rx on tx on", port.name))
-        .undo(work::pauses_as_now(port, &pause))
+        .undo(processors::pauses_as_now(port, &pause))
         .conflict("pause frames are a risk for other traffic: one slow host stops all the others");
     Some(finding)
 }

@@ -2,7 +2,7 @@
 
 use linerate_host::facts::{Fec, Port};
 
-use super::{Check, CheckRun, work};
+use super::{Check, CheckRun, shell};
 use crate::source::{ETHTOOL, MLX5_COUNTERS, STATISTICS};
 use crate::{Finding, Host, Severity};
 
@@ -74,7 +74,7 @@ fn mended(finding: Finding, port: &Port) -> Finding {
     if !is_uncorrected(port, fec) {
         return finding.fix(CABLE);
     }
-    let name = work::word(&port.name);
+    let name = shell::word(&port.name);
     finding
         .fix(format!("at both ends: ethtool --set-fec {name} encoding rs; if the counters still grow, {CABLE}"))
         .undo(format!("ethtool --set-fec {name} encoding {}", configured(fec)))

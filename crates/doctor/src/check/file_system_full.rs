@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use linerate_host::facts::FileSystem;
 
 use super::disk_slower_than_link::file_systems;
-use super::{Check, CheckRun, work};
+use super::{Check, CheckRun, shell};
 use crate::formula::{bytes, gbit, percent};
 use crate::{Citation, Finding, Host, Severity};
 
@@ -49,7 +49,7 @@ fn of(host: &Host<'_>, fs: &FileSystem) -> Option<Finding> {
             .evidence(format!("{} of {} are free ({})", bytes(free), bytes(total), percent(free / total)))
             .fix(format!(
                 "free space: du -xh {0} | sort -h | tail; or write elsewhere",
-                work::word(fs.mount_point.known().unwrap_or(&fs.path))
+                shell::word(fs.mount_point.known().unwrap_or(&fs.path))
             ));
     Some(finding)
 }

@@ -2,7 +2,7 @@
 
 use linerate_host::facts::{Pause, Port};
 
-use super::{Check, CheckRun, work};
+use super::{Check, CheckRun, processors};
 use crate::source::{ESNET_NIC, RED_HAT};
 use crate::{Finding, Host, Severity};
 
@@ -64,7 +64,7 @@ fn loses(port: &Port, missed: u64, pause: &Pause) -> Finding {
         .at(&port.name)
         .evidence(format!("rx_missed_errors: {missed}; pause frames are not sent"))
         .fix(format!("ethtool -A {} rx on tx on; and the same at the switch", port.name))
-        .undo(work::pauses_as_now(port, pause))
+        .undo(processors::pauses_as_now(port, pause))
         .conflict(
             "a pause stops all flows of the port; a larger ring or more queues avoid that; \
             the command resets the link",

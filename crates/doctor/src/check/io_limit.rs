@@ -2,8 +2,8 @@
 
 use linerate_host::facts::{BlockDevice, FileSystem, IoLimit};
 
+use super::control_group::lifted;
 use super::disk_slower_than_link::file_systems;
-use super::group::lifted;
 use super::{Check, CheckRun};
 use crate::formula::gbit;
 use crate::source::CGROUPS;

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use linerate_host::facts::{BlockDevice, FileSystem};
 
 use super::disk_slower_than_link::file_systems;
-use super::{Check, CheckRun, work};
+use super::{Check, CheckRun, shell};
 use crate::source::{BLOCK, ESNET_DISK, SCHEDULERS};
 use crate::{Finding, Host, Severity};
 
@@ -50,8 +50,8 @@ fn of(device: &BlockDevice, is_guest: bool) -> Option<Finding> {
             "scheduler {now}; the disk {}",
             if turns { "reports that it rotates" } else { "doesn't rotate" }
         ))
-        .fix(format!("echo {better} > {}", work::word(&file)))
-        .undo(format!("echo {} > {}", work::word(now), work::word(&file)))
+        .fix(format!("echo {better} > {}", shell::word(&file)))
+        .undo(format!("echo {} > {}", shell::word(now), shell::word(&file)))
         .conflict(
             "bfq is fairer if several programs use one slow disk; ESnet sets deadline or none; \
              distributions differ",

@@ -2,7 +2,7 @@
 
 use linerate_host::facts::Port;
 
-use super::{Check, CheckRun, work};
+use super::{Check, CheckRun, processors};
 use crate::formula::{cpu, gbit, percent};
 use crate::source::{ESNET_NIC, FEDEX, STACK};
 use crate::{Finding, Host};
@@ -37,7 +37,7 @@ fn of(host: &Host<'_>, port: &Port) -> Option<Finding> {
     let (need, one) =
         (host.rate_of(port)?, cpu::connection(port.mtu.get()?, true).low * (1.0 - cpu::FAR_LOSS));
     let list: Vec<String> = cpus.iter().map(u32::to_string).collect();
-    let near = port.interrupts.known().into_iter().flatten().filter_map(|irq| work::bind(irq, &cpus));
+    let near = port.interrupts.known().into_iter().flatten().filter_map(|irq| processors::bind(irq, &cpus));
     // Several queues share the port's rate: a far core costs a fifth of its queues' part.
     let ceiling = one.max(need * (1.0 - cpu::FAR_LOSS * share));
     let finding = Finding::leaves(ceiling, need, title)

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use linerate_host::facts::{Irq, Port};
 
-use super::{Check, CheckRun, work};
+use super::{Check, CheckRun, processors};
 use crate::formula::percent;
 use crate::source::{ESNET_NIC, SCALING, WEB};
 use crate::{Finding, Host};
@@ -29,14 +29,14 @@ fn run(host: &Host<'_>) -> Vec<Finding> {
 
 fn of(host: &Host<'_>, port: &Port) -> Option<Finding> {
     let queues = port.rx_count().get().filter(|queues| *queues > 1)?;
-    let cpus = work::housekeepers(host)?;
+    let cpus = processors::housekeepers(host)?;
     let (irqs, (cpu, share)) = (port.interrupts.known()?, busiest(port)?);
     if share < ALL {
         return None;
     }
     let title = format!("processor {cpu} serves {} of {}'s interrupts", percent(share), port.name);
-    let (one, need) = (work::received(port, 1)?, host.rate_of(port)?);
-    let finding = work::short_of(port, 1, need, &title)
+    let (one, need) = (processors::received(port, 1)?, host.rate_of(port)?);
+    let finding = processors::short_of(port, 1, need, &title)
         .unwrap_or_else(|| Finding::leaves(one, need, title).at(&port.name));
     let finding = finding.evidence(format!("{queues} queues, {} processors", cpus.len()));
     Some(spread(finding, irqs, port, &cpus))
@@ -72,7 +72,7 @@ fn spread(finding: Finding, irqs: &[Irq], port: &Port, cpus: &[u32]) -> Finding 
     let local: Vec<u32> = local.filter(|cpu| cpus.contains(cpu)).copied().collect();
     let cpus = if local.is_empty() { cpus } else { local.as_slice() };
     let some = irqs.iter().filter(|irq| irq.name.known().is_some()).take(NAMED);
-    let new = some.zip(cpus.iter().cycle()).filter_map(|(irq, cpu)| work::bind(irq, &[*cpu]));
+    let new = some.zip(cpus.iter().cycle()).filter_map(|(irq, cpu)| processors::bind(irq, &[*cpu]));
     finding.remedied_or(new, "bind each interrupt to another processor").conflict(
         "interrupts that the kernel manages refuse this (EIO); irqbalance undoes it unless irqbalance is stopped; \
          if irqbalance isn't running, starting it may be all that is needed",

@@ -3,7 +3,7 @@
 use linerate_host::facts::{Irq, Port};
 use std::collections::BTreeSet;
 
-use super::{Check, CheckRun, work};
+use super::{Check, CheckRun, processors};
 use crate::source::{ESNET_NIC, SCALING};
 use crate::{Finding, Host};
 
@@ -24,13 +24,13 @@ fn run(host: &Host<'_>) -> Vec<Finding> {
 fn of(host: &Host<'_>, port: &Port) -> Option<Finding> {
     let (cpu, irqs) = (&host.facts.cpu, port.interrupts.known()?);
     let threads = serving(irqs)?;
-    let free = work::housekeepers(host)?;
+    let free = processors::housekeepers(host)?;
     let (used, all) = (cpu.cores_of(&threads)?, cpu.cores_of(&free)?);
     if used as usize >= threads.len() || used >= all {
         return None;
     }
     let title = format!("{} threads of only {used} cores serve {}", threads.len(), port.name);
-    let finding = work::short_of(port, used, host.rate_of(port)?, &title)?
+    let finding = processors::short_of(port, used, host.rate_of(port)?, &title)?
         .evidence(format!("processors {threads:?} are threads of {used} cores; {all} cores could serve them"))
         .evidence("a core's second thread brings no benefit for interrupts (scaling.rst)");
     Some(spread(finding, irqs, cpu.siblings.known()?, &free))
@@ -52,7 +52,7 @@ fn serving(irqs: &[Irq]) -> Option<Vec<u32>> {
 fn spread(finding: Finding, irqs: &[Irq], cores: &[Vec<u32>], free: &[u32]) -> Finding {
     let firsts = cores.iter().filter_map(|threads| threads.iter().find(|cpu| free.contains(cpu)));
     let some = irqs.iter().filter(|irq| irq.name.known().is_some()).take(NAMED);
-    let new = some.zip(firsts.cycle()).filter_map(|(irq, cpu)| work::bind(irq, &[*cpu]));
+    let new = some.zip(firsts.cycle()).filter_map(|(irq, cpu)| processors::bind(irq, &[*cpu]));
     finding.remedied_or(new, "bind each interrupt to another core").conflict(
         "drivers create a queue for each thread; with more queues than cores, some share a core in any case; \
          interrupts that the kernel manages refuse another processor (EIO)",

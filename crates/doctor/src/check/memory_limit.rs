@@ -1,6 +1,6 @@
 //! A memory limit of the control group in which linerate runs.
 
-use super::group::lifted;
+use super::control_group::lifted;
 use super::{Check, CheckRun};
 use crate::formula::{bytes, gbit};
 use crate::source::{CGROUPS, VM_SYSCTL};

@@ -3,14 +3,13 @@
 //! A check looks only at known facts. If a fact is unknown, the check finds nothing: no finding comes from a
 //! guess.
 
-mod group;
-mod lost;
-mod ring;
-mod work;
+mod shared;
 
 use crate::{Citation, Finding, Host, Path};
 
-pub(crate) use work::word;
+use shared::{control_group, lost_packets, processors, ring, shell};
+
+pub(crate) use shell::word;
 
 /// One check.
 pub struct Check {

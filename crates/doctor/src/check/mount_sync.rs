@@ -3,7 +3,7 @@
 use linerate_host::facts::FileSystem;
 
 use super::disk_slower_than_link::file_systems;
-use super::{Check, CheckRun, work};
+use super::{Check, CheckRun, shell};
 use crate::{Citation, Finding, Host, Severity};
 
 pub(super) const CHECK: Check = Check {
@@ -25,7 +25,7 @@ fn of(fs: &FileSystem) -> Option<Finding> {
         () if has("strictatime") => ("strictatime", Severity::Note, "relatime"),
         () => return None,
     };
-    let point = work::word(fs.mount_point.known().unwrap_or(&fs.path));
+    let point = shell::word(fs.mount_point.known().unwrap_or(&fs.path));
     let finding = Finding::new(severity, format!("{} is mounted with {option}", fs.path))
         .at(&fs.path)
         .evidence(format!("options: {}", options.join(",")))

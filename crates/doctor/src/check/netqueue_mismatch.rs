@@ -2,7 +2,7 @@
 
 use linerate_host::facts::Port;
 
-use super::{Check, CheckRun, work};
+use super::{Check, CheckRun, processors};
 use crate::remedy::{Queues, Remedy, Setting};
 use crate::source::{SCALING, VMMARK};
 use crate::{Finding, Host, Severity};
@@ -49,7 +49,7 @@ fn of(host: &Host<'_>, port: &Port) -> Option<Finding> {
             .conflict(format!(
                 "NetQueue and VMDq sort packets by guest, RSS by connection: \
                  for a single guest, only RSS gains from more queues; {}",
-                work::kept_table(port)
+                processors::kept_table(port)
             )),
     )
 }

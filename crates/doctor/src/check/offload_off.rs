@@ -2,7 +2,7 @@
 
 use linerate_host::facts::Port;
 
-use super::{Check, CheckRun, work};
+use super::{Check, CheckRun, processors};
 use crate::finding::Way;
 use crate::formula::{cpu, gbit};
 use crate::remedy::{Remedy, Setting};
@@ -56,7 +56,7 @@ fn sending(host: &Host<'_>, port: &Port) -> Option<Finding> {
 }
 
 fn segmented_by_kernel(host: &Host<'_>, port: &Port) -> Option<Finding> {
-    let is_felt = work::received(port, 1)? < host.rate_of(port)? * 2.0;
+    let is_felt = processors::received(port, 1)? < host.rate_of(port)? * 2.0;
     let finding = Finding::new(
         Severity::Minor,
         format!("{}: the kernel, not the card, cuts TCP's data into packets (no TSO)", port.name),

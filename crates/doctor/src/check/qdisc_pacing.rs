@@ -2,7 +2,7 @@
 
 use linerate_host::facts::Port;
 
-use super::{Check, CheckRun, work};
+use super::{Check, CheckRun, shell};
 use crate::remedy::{Remedy, Setting, handle};
 use crate::source::{BBR, ESNET_PACING, RED_HAT};
 use crate::{Finding, Host, Severity};
@@ -112,7 +112,7 @@ fn below_mq(port: &Port, kind: &str) -> String {
 /// The command that restores the default discipline, if the undo command changes it.
 fn default_as_now(host: &Host<'_>, kind: &str) -> String {
     match host.facts.tcp.default_qdisc.known() {
-        Some(now) if now != kind => format!("; sysctl -w net.core.default_qdisc={}", work::word(now)),
+        Some(now) if now != kind => format!("; sysctl -w net.core.default_qdisc={}", shell::word(now)),
         None => "; then restore the previous default: note it first (sysctl net.core.default_qdisc)".into(),
         Some(_) => String::new(),
     }

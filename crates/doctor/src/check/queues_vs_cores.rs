@@ -5,7 +5,7 @@ use std::slice;
 use linerate_host::facts::{Channels, Port, PortKind, Rss};
 
 use super::rss_indirection::as_now;
-use super::{Check, CheckRun, work};
+use super::{Check, CheckRun, processors};
 use crate::remedy::{Queues, Remedy, Setting, commands, undo_commands};
 use crate::source::{CORES, FEDEX, SCALING};
 use crate::{Finding, Host};
@@ -39,7 +39,7 @@ fn of(host: &Host<'_>, port: &Port) -> Option<Finding> {
         return None;
     }
     let title = format!("{} receives with only {queues} of {cores} processors", port.name);
-    let finding = work::short_of(port, queues, host.rate_of(port)?, &title)?;
+    let finding = processors::short_of(port, queues, host.rate_of(port)?, &title)?;
     Some(remedy(finding, port, queues, cores))
 }
 
@@ -77,7 +77,7 @@ fn remedy(finding: Finding, port: &Port, queues: u32, cores: u32) -> Finding {
     finding.conflict(format!(
         "{rdma}the kernel's guide advises no more queues than physical cores, other guides advise one for each thread; \
          the command takes the link down for a moment with most drivers; {}",
-        work::kept_table(port)
+        processors::kept_table(port)
     ))
 }
 

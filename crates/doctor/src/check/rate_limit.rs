@@ -1,6 +1,6 @@
 //! Limits of the rate that somebody has set: shapers and policers on the ports, and rules of the packet filter.
 
-use super::{Check, CheckRun, work};
+use super::{Check, CheckRun, processors, shell};
 use crate::finding::Way;
 use crate::formula::gbit;
 use crate::source::ESNET_PACING;
@@ -82,7 +82,7 @@ fn shaped(host: &Host<'_>, port: &Port, qdisc: &Qdisc) -> Option<Finding> {
     ));
     Some(set_on_purpose(
         finding,
-        &format!("tc qdisc show dev {0}; tc class show dev {0}", work::word(&port.name)),
+        &format!("tc qdisc show dev {0}; tc class show dev {0}", shell::word(&port.name)),
         "raise or remove it",
     ))
 }
@@ -90,7 +90,7 @@ fn shaped(host: &Host<'_>, port: &Port, qdisc: &Qdisc) -> Option<Finding> {
 /// A limit of each connection, if the connections of a usual transfer don't reach the need together: else it is pacing, as
 /// ESnet advises it.
 fn paced(host: &Host<'_>, port: &Port, qdisc: &Qdisc, each: f64) -> Option<Finding> {
-    let (need, together) = (host.need_of(port), each * work::STREAMS);
+    let (need, together) = (host.need_of(port), each * processors::STREAMS);
     if together >= need {
         return None;
     }
@@ -102,12 +102,12 @@ fn paced(host: &Host<'_>, port: &Port, qdisc: &Qdisc, each: f64) -> Option<Findi
     );
     let finding = Finding::leaves(together, need, title).only(Way::Sends).at(&port.name).evidence(format!(
         "{} connections together send at most {}; {:.0} would reach {}",
-        work::STREAMS,
+        processors::STREAMS,
         gbit(together),
         (need / each.max(1.0)).ceil(),
         gbit(need)
     ));
-    let show = format!("tc qdisc show dev {}", work::word(&port.name));
+    let show = format!("tc qdisc show dev {}", shell::word(&port.name));
     Some(set_on_purpose(finding, &show, "use more connections, or raise it"))
 }
 
@@ -147,7 +147,7 @@ fn queues(host: &Host<'_>, port: &Port) -> Option<Finding> {
         // Only the connections that get such a queue.
         finding.at_most(Severity::Minor)
     };
-    let show = format!("grep . /sys/class/net/{}/queues/tx-*/tx_maxrate", work::word(&port.name));
+    let show = format!("grep . /sys/class/net/{}/queues/tx-*/tx_maxrate", shell::word(&port.name));
     Some(set_on_purpose(finding, &show, "raise or remove it (0: no limit)"))
 }
 
@@ -168,7 +168,7 @@ fn policed(host: &Host<'_>, port: &Port) -> Vec<Finding> {
             .at(&port.name)
             .evidence(format!("a filter on its {hook} has a policer of {}", gbit(rate)))
             .evidence("dropped packets are retransmitted, and each drop slows its connection: TCP stays well below the limit");
-        let show = format!("tc -s filter show dev {} {hook}", work::word(&port.name));
+        let show = format!("tc -s filter show dev {} {hook}", shell::word(&port.name));
         Some(set_on_purpose(
             finding,
             &show,

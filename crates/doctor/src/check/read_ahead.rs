@@ -3,7 +3,7 @@
 use linerate_host::facts::FileSystem;
 
 use super::disk_slower_than_link::file_systems;
-use super::{Check, CheckRun, work};
+use super::{Check, CheckRun, shell};
 use crate::formula::bytes;
 use crate::source::{BLOCK, ESNET_DISK};
 use crate::{Finding, Host, Severity};
@@ -38,8 +38,8 @@ fn of(host: &Host<'_>, fs: &FileSystem) -> Option<Finding> {
         if turns { "rotating " } else { "" },
         bytes(wanted as f64)
     ))
-    .fix(format!("blockdev --setra {} /dev/{}", wanted / 512, work::word(&device.name)))
-    .undo(format!("blockdev --setra {} /dev/{}", ahead / 512, work::word(&device.name)))
+    .fix(format!("blockdev --setra {} /dev/{}", wanted / 512, shell::word(&device.name)))
+    .undo(format!("blockdev --setra {} /dev/{}", ahead / 512, shell::word(&device.name)))
     .conflict("with many files at once, or small ones, much of the data read ahead is discarded");
     Some(finding)
 }

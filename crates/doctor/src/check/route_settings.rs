@@ -2,7 +2,7 @@
 
 use linerate_host::facts::RouteFacts;
 
-use super::{Check, CheckRun, work};
+use super::{Check, CheckRun, shell};
 use crate::formula::{bdp, gbit, trip};
 use crate::{Citation, Finding, Host, Severity};
 
@@ -45,7 +45,7 @@ fn of(host: &Host<'_>, route: &RouteFacts) -> Option<Finding> {
             .at(&route.destination)
             .fix(format!(
                 "ip route show {0}, and note the line; then ip route change {0} ... without these settings",
-                work::word(&route.destination)
+                shell::word(&route.destination)
             ))
             .undo(format!("ip route change with the noted line, which has {}", settings(route))),
     )
@@ -59,7 +59,7 @@ fn settings(route: &RouteFacts) -> String {
         number("window", route.window),
         number("initcwnd", route.initcwnd),
         route.rto_min.map(|time| format!("rto_min {time}ms")),
-        route.congestion_control.as_deref().map(|name| format!("congctl {}", work::word(name))),
+        route.congestion_control.as_deref().map(|name| format!("congctl {}", shell::word(name))),
     ];
     parts.into_iter().flatten().collect::<Vec<_>>().join(" ")
 }

@@ -2,7 +2,7 @@
 
 use linerate_host::facts::{Port, RxQueue};
 
-use super::{Check, CheckRun, work};
+use super::{Check, CheckRun, processors};
 use crate::remedy::{Remedy, Setting};
 use crate::source::{RED_HAT, SCALING, WEB};
 use crate::{Finding, Host};
@@ -22,12 +22,12 @@ fn of(host: &Host<'_>, port: &Port) -> Option<Finding> {
     // If more queues are possible, they are better: virtio-one-queue, vmxnet3-one-queue and queues-vs-cores report that.
     let is_told = port.channels.known().is_some_and(|channels| channels.max_receiving() > 1);
     let [queue] = port.rx_queues.known()?.as_slice() else { return None };
-    let cpus = work::housekeepers(host)?;
+    let cpus = processors::housekeepers(host)?;
     if is_told || !queue.rps_cpus.known()?.is_empty() {
         return None;
     }
     let title = format!("{} has one receive queue, which one processor serves", port.name);
-    let finding = work::short_of(port, 1, host.rate_of(port)?, &title)?;
+    let finding = processors::short_of(port, 1, host.rate_of(port)?, &title)?;
     Some(remedy(finding, port, queue, &cpus))
 }
 
@@ -36,7 +36,7 @@ fn remedy(finding: Finding, port: &Port, queue: &RxQueue, cpus: &[u32]) -> Findi
     let rps = Setting::Rps { port: port.name.clone(), queue: queue.number };
     finding
         .evidence(format!("rps_cpus is empty; {} processors", cpus.len()))
-        .remedied(Remedy::of(rps, 0, work::mask(cpus)))
+        .remedied(Remedy::of(rps, 0, processors::mask(cpus)))
         .conflict(
             "more queues are better if they are possible: \
             with a queue for each processor, RPS is redundant (scaling.rst)",
@@ -84,6 +84,6 @@ mod tests {
 
     #[test]
     fn masks_are_the_kernels() {
-        assert_eq!((work::mask(&[0, 1, 2, 3]), work::mask(&[0, 33])), ("f".into(), "2,1".into()));
+        assert_eq!((processors::mask(&[0, 1, 2, 3]), processors::mask(&[0, 33])), ("f".into(), "2,1".into()));
     }
 }

@@ -2,7 +2,7 @@
 
 use linerate_host::facts::{Port, Rss};
 
-use super::{Check, CheckRun, work};
+use super::{Check, CheckRun, processors};
 use crate::formula::percent;
 use crate::source::{RED_HAT, SCALING};
 use crate::{Finding, Host, Severity};
@@ -38,7 +38,7 @@ fn of(port: &Port, need: f64) -> Option<Finding> {
         format!("{} gives one of its {} receive queues more packets than others", port.name, rss.rings)
     };
     let finding =
-        work::short_of(port, used, need, &title).unwrap_or_else(|| Finding::new(Severity::Note, title));
+        processors::short_of(port, used, need, &title).unwrap_or_else(|| Finding::new(Severity::Note, title));
     let finding = finding
         .at(&port.name)
         .evidence(format!("the busiest queue has {} of the table's {total} entries", percent(share)))

@@ -2,8 +2,8 @@
 
 use linerate_host::facts::{Port, Rings};
 
-use super::lost::{self, Lost, Place};
-use super::{Check, CheckRun, drops, ring, work};
+use super::lost_packets::{self, Lost, Place};
+use super::{Check, CheckRun, drops, ring, shell};
 use crate::formula::buffer::kernel;
 use crate::formula::goodput::Segments;
 use crate::remedy::{Remedy, RingWay, Setting};
@@ -48,7 +48,7 @@ fn extensible(port: &Port) -> Option<&Rings> {
 
 /// Packets that found the ring full, and the severity of the loss; `None` if the packets are too few to matter.
 fn felt(port: &Port) -> Option<(Lost, Severity)> {
-    let lost = lost::at(port, Place::Ring)?;
+    let lost = lost_packets::at(port, Place::Ring)?;
     let severity = drops::severity(lost.packets, port.counters.rx_packets.get())?;
     Some((lost, severity))
 }
@@ -99,17 +99,17 @@ fn enlarges_only_for_losses(host: &Host<'_>) -> bool {
 /// The losses in the ring, by the counters. Nothing was lost only if the counters are known and 0.
 fn losses(port: &Port, since: &str) -> String {
     let is_counted = port.counters.rx_missed.get().is_some() || port.statistics.known().is_some();
-    if let Some(lost) = lost::at(port, Place::Ring) {
+    if let Some(lost) = lost_packets::at(port, Place::Ring) {
         let share = drops::share(lost.packets, port.counters.rx_packets.get());
         return format!("{} packets found the ring full {since} ({}){share}", lost.packets, lost.counter);
     }
-    if let Some(lost) = lost::at(port, Place::Card) {
+    if let Some(lost) = lost_packets::at(port, Place::Card) {
         return format!(
             "no packets are counted at the ring, but {} found the card's own buffer full ({}): see drops-by-cause",
             lost.packets, lost.counter
         );
     }
-    match lost::unknown(port) {
+    match lost_packets::unknown(port) {
         Some((counter, count)) => format!(
             "{counter} counts {count} packets that were dropped {since} for an unknown reason: the ring may have been full"
         ),
@@ -123,7 +123,7 @@ fn words(finding: Finding, port: &Port, rings: &Rings) -> Finding {
     let more = rings.rx.saturating_mul(2).max(SOME_BUFFERS).min(rings.max_rx);
     let fix = format!(
         "as soon as the driver is loaded, before any port of the card is up: ethtool -G {} rx {more}; see whether the port still loses packets",
-        work::word(&port.name)
+        shell::word(&port.name)
     );
     let memory = format!(
         "buffers of 64 KiB: {} MiB for each queue; a port that has been up refuses the command",

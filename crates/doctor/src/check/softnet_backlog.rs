@@ -2,7 +2,7 @@
 
 use linerate_host::facts::SoftnetFacts;
 
-use super::{Check, CheckRun, work};
+use super::{Check, CheckRun, shell};
 use crate::formula::bounds;
 use crate::remedy::Remedy;
 use crate::source::{ESNET, NET_SYSCTL, RED_HAT};
@@ -59,7 +59,7 @@ fn flow(softnet: &SoftnetFacts) -> Option<Finding> {
     )
     .fix(format!("sysctl -w {FLOW_LIMIT}=0"))
     .undo(match softnet.flow_limit_cpus.known() {
-        Some(mask) => format!("sysctl -w {FLOW_LIMIT}={}", work::word(mask)),
+        Some(mask) => format!("sysctl -w {FLOW_LIMIT}={}", shell::word(mask)),
         None => format!("sysctl -w {FLOW_LIMIT}=MASK: note the mask first (sysctl {FLOW_LIMIT})"),
     });
     (dropped > 0).then_some(finding)

@@ -1,6 +1,6 @@
 //! The memory limit of all connections together, compared with the maximum of one.
 
-use super::{Check, CheckRun, work};
+use super::{Check, CheckRun, processors};
 use crate::formula::{bdp, bytes, trip};
 use crate::remedy::Remedy;
 use crate::source::{ESNET, IP_SYSCTL};
@@ -22,7 +22,7 @@ fn of(host: &Host<'_>) -> Option<Finding> {
     let page = host.facts.memory.page.get()? as f64;
     // Larger maxima than the one that the needed rate takes serve longer paths, and few connections reach them.
     let (all, used) = (pressure as f64 * page, one.min(bdp::bytes(host.rate(), trip::REGION)));
-    let wanted = used * work::STREAMS;
+    let wanted = used * processors::STREAMS;
     if all >= wanted * NEARLY {
         return None;
     }

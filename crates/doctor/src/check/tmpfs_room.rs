@@ -3,7 +3,7 @@
 use linerate_host::facts::FileSystem;
 
 use super::disk_slower_than_link::file_systems;
-use super::{Check, CheckRun, work};
+use super::{Check, CheckRun, shell};
 use crate::formula::bytes;
 use crate::{Citation, Finding, Host, Severity};
 
@@ -34,12 +34,12 @@ fn of(host: &Host<'_>, fs: &FileSystem) -> Option<Finding> {
             .fix(format!(
                 "mount -o remount,size={}M {}",
                 (available / 2) >> 20,
-                work::word(fs.mount_point.known().unwrap_or(&fs.path))
+                shell::word(fs.mount_point.known().unwrap_or(&fs.path))
             ))
             .undo(format!(
                 "mount -o remount,size={}M {}",
                 fs.total.get()? >> 20,
-                work::word(fs.mount_point.known().unwrap_or(&fs.path))
+                shell::word(fs.mount_point.known().unwrap_or(&fs.path))
             ));
     Some(finding)
 }

@@ -2,7 +2,7 @@
 
 use linerate_host::facts::{FunctionRate, Port, PortKind};
 
-use super::{Check, CheckRun, work};
+use super::{Check, CheckRun, shell};
 use crate::finding::Way;
 use crate::formula::gbit;
 use crate::source::{IOV, IP_LINK};
@@ -57,7 +57,7 @@ fn others(port: &Port, need: f64, lent: &[(&FunctionRate, f64)]) -> Option<Findi
 }
 
 fn written(finding: Finding, port: &Port, limited: &[(&FunctionRate, f64)]) -> Finding {
-    let name = work::word(&port.name);
+    let name = shell::word(&port.name);
     let each =
         limited.iter().map(|(function, most)| format!("vf {}: at most {}", function.number, gbit(*most)));
     let command = |rate: u64, function: &FunctionRate| {

@@ -2,7 +2,7 @@
 
 use linerate_host::facts::{Facts, Port};
 
-use super::{Check, CheckRun, work};
+use super::{Check, CheckRun, processors};
 use crate::finding::Way;
 use crate::formula::{cpu, gbit};
 use crate::remedy::{Queues, Remedy, Setting};
@@ -49,13 +49,13 @@ fn of(host: &Host<'_>, port: &Port) -> Option<Finding> {
     Some(finding.conflict(format!(
         "with few connections, several queues can be slower than one; \
          if the hypervisor supports only one, set RPS instead; {}",
-        work::kept_table(port)
+        processors::kept_table(port)
     )))
 }
 
 /// The processors that may receive; isolated ones don't.
 pub(super) fn cores(host: &Host<'_>) -> Option<u32> {
-    work::housekeepers(host).and_then(|cpus| u32::try_from(cpus.len()).ok())
+    processors::housekeepers(host).and_then(|cpus| u32::try_from(cpus.len()).ok())
 }
 
 /// The finding for a port of this driver with one receive queue, in a guest with several processors.

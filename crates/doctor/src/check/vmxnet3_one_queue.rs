@@ -3,7 +3,7 @@
 use linerate_host::facts::Port;
 
 use super::virtio_one_queue::{cores, one_queue};
-use super::{Check, CheckRun, work};
+use super::{Check, CheckRun, processors};
 use crate::source::{SCALING, VMWARE_NIC};
 use crate::{Finding, Host};
 
@@ -28,7 +28,7 @@ fn of(host: &Host<'_>, port: &Port) -> Option<Finding> {
                 possible.min(cores)
             ))
             .undo(format!("ethtool -L {} rx 1; remove the line from the .vmx", port.name))
-            .conflict(work::kept_table(port)),
+            .conflict(processors::kept_table(port)),
     )
 }
 

@@ -2,7 +2,7 @@
 
 use linerate_host::facts::{Port, TxQueue};
 
-use super::{Check, CheckRun, work};
+use super::{Check, CheckRun, processors};
 use crate::remedy::{Remedy, Setting};
 use crate::source::{RED_HAT, SCALING};
 use crate::{Finding, Host, Severity};
@@ -45,7 +45,7 @@ fn of(host: &Host<'_>, port: &Port) -> Option<Finding> {
     let cpus = cpus.known().map(Vec::as_slice).unwrap_or_default();
     let one = |(queue, cpu): (&TxQueue, &u32)| {
         let setting = Setting::Xps { port: port.name.clone(), queue: queue.number };
-        Remedy::of(setting, 0, work::mask(&[*cpu]))
+        Remedy::of(setting, 0, processors::mask(&[*cpu]))
     };
     let finding = Finding::new(
         Severity::Note,

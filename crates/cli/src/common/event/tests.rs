@@ -4,7 +4,6 @@ use linerate_doctor::limiter::{Evidence, transfer};
 use serde_json::Value;
 use std::collections::BTreeSet;
 
-const COPYING: &str = include_str!("../../../../../docs/guide/copying.md");
 const FORMATS: &str = include_str!("../../../../../docs/formats.md");
 
 fn limiter() -> LimiterFields {
@@ -39,7 +38,7 @@ fn copied(synced: Option<SyncFields>) -> Event {
     }))
 }
 
-/// One event of each kind. For a new kind, `page` doesn't compile until the kind is documented.
+/// One event of each kind. For a new kind, `section` doesn't compile until the kind is documented.
 fn events() -> Vec<Event> {
     let text = String::new;
     let synced =
@@ -98,23 +97,25 @@ fn events() -> Vec<Event> {
     ]
 }
 
-/// The page that documents an event.
-fn page(event: &Event) -> &'static str {
-    let (page, heading) = match event {
-        Event::Progress(_) | Event::Problem { .. } | Event::Note { .. } | Event::Entry { .. } => {
-            (COPYING, "\n## JSON events\n")
-        }
-        Event::Change { .. } | Event::Summary(_) | Event::Surveyed { .. } | Event::Failed { .. } => {
-            (COPYING, "\n## JSON events\n")
-        }
-        Event::Detached { .. } => (FORMATS, "\n## Detached jobs\n"),
-        Event::Destination(_) | Event::FanOut { .. } => (FORMATS, "\n## JSON of several destinations\n"),
-        Event::Leftover { .. } | Event::Cleaned { .. } => (FORMATS, "\n## JSON of a cleaning\n"),
+/// The section of docs/formats.md that documents an event.
+fn section(event: &Event) -> &'static str {
+    let heading = match event {
+        Event::Progress(_)
+        | Event::Problem { .. }
+        | Event::Note { .. }
+        | Event::Entry { .. }
+        | Event::Change { .. }
+        | Event::Summary(_)
+        | Event::Surveyed { .. }
+        | Event::Failed { .. } => "\n## JSON of a copy\n",
+        Event::Detached { .. } => "\n## Detached jobs\n",
+        Event::Destination(_) | Event::FanOut { .. } => "\n## JSON of several destinations\n",
+        Event::Leftover { .. } | Event::Cleaned { .. } => "\n## JSON of a cleaning\n",
         Event::Missing { .. } | Event::Extra { .. } | Event::Differs { .. } | Event::Compared { .. } => {
-            (FORMATS, "\n## JSON of a comparison\n")
+            "\n## JSON of a comparison\n"
         }
     };
-    let (_, section) = page.split_once(heading).expect("the heading is there");
+    let (_, section) = FORMATS.split_once(heading).expect("the heading is there");
     section.split("\n## ").next().unwrap_or(section)
 }
 
@@ -136,7 +137,7 @@ fn fields(event: &Event) -> (String, BTreeSet<String>) {
 fn every_event_has_a_row_with_its_fields_and_no_others() {
     for event in events() {
         let (name, fields) = fields(&event);
-        let page = page(&event);
+        let page = section(&event);
         let row = |line: &&str| {
             let first = line.strip_prefix("| ").and_then(|rest| rest.split(" | ").next());
             first.is_some_and(|names| quoted(names).contains(name.as_str()))
@@ -155,7 +156,7 @@ fn every_event_has_a_row_with_its_fields_and_no_others() {
 
 #[test]
 fn every_field_of_a_summary_is_in_the_table() {
-    let rows = COPYING.split("Fields of `summary`").nth(1).unwrap().lines().skip(4);
+    let rows = FORMATS.split("Fields of `summary`").nth(1).unwrap().lines().skip(4);
     let rows: Vec<&str> = rows.take_while(|line| line.starts_with('|')).collect();
     let documented: BTreeSet<&str> =
         rows.iter().flat_map(|row| quoted(row.split(" | ").next().unwrap_or(row))).collect();
@@ -191,7 +192,7 @@ fn every_kind_is_documented() {
         ("`entry`", entries.iter().map(entry_name).collect()),
     ];
     for (row, kinds) in events {
-        let row = COPYING.lines().find(|line| line.starts_with(&format!("| {row}"))).unwrap();
+        let row = FORMATS.lines().find(|line| line.starts_with(&format!("| {row}"))).unwrap();
         let documented = quoted(row.split("`kind` (").nth(1).unwrap().split(')').next().unwrap());
         assert_eq!(documented, kinds.into_iter().collect(), "{row}");
     }

@@ -101,7 +101,7 @@ impl LoggedPriority {
     pub fn of_code(code: Code) -> Self {
         match code {
             Code::Done | Code::Command(0) => Self::Info,
-            Code::Some | Code::Changed | Code::NotDeleted => Self::Warning,
+            Code::Partial | Code::Changed | Code::NotDeleted => Self::Warning,
             _ => Self::Error,
         }
     }

@@ -23,7 +23,7 @@ use crate::common::failure::Failure;
 use crate::common::output::Style;
 use crate::common::spared::ADVICE;
 use crate::exit::Code;
-use crate::say::{LineWeight, aside_to};
+use crate::print::{LineWeight, aside_to};
 use crate::units::named_file;
 pub use event::{LoggedEvent, LoggedKind, LoggedPriority, quoted};
 pub use file::LineFile;
@@ -259,7 +259,7 @@ impl RunLog {
     fn print_result(&self) {
         let text = lock(&self.figures).text.clone();
         if self.journal.is_some() && !self.names.is_quiet() && !text.is_empty() {
-            tell!("{text}");
+            message!("{text}");
         }
     }
 
@@ -313,7 +313,7 @@ impl LoggedFile {
         if let Err(error) = written
             && !self.is_faulty.swap(true, Ordering::Relaxed)
         {
-            tell!(
+            message!(
                 "linerate: --log-file {} can't be written, so the log lacks at least this event: {error}; the run continues",
                 self.shown
             );

@@ -21,7 +21,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use crate::common::failure::Failure;
 use crate::common::spared::{ReplacedKind, taken};
 use crate::exit::Code;
-use crate::say::is_lost;
+use crate::print::is_lost;
 use crate::units::named_file;
 use exposition::{ExposedSample, earlier_value, has_metrics, text};
 pub use gauge::Gauge;
@@ -81,7 +81,7 @@ pub fn recording(
     let written = metrics.write(code);
     if let (Err(_), Err(Failure(message, _))) = (&outcome, &written) {
         // The run has already failed for another reason, which the caller reports.
-        tell!("linerate: {message}");
+        message!("linerate: {message}");
     }
     outcome.and_then(|code| written.map(|()| code))
 }
@@ -229,7 +229,7 @@ mod tests {
         );
         let done = run(&file, Code::Done);
         assert_eq!(value(&done, Gauge::RunLastSuccess), value(&done, Gauge::RunEnd));
-        let failed = run(&file, Code::Some);
+        let failed = run(&file, Code::Partial);
         assert_eq!(value(&failed, Gauge::RunLastSuccess), value(&done, Gauge::RunLastSuccess));
         assert_eq!(value(&failed, Gauge::RunExitCode), 3.0);
         for code in [Code::Changed, Code::Command(0)] {

@@ -106,7 +106,7 @@ impl EndedCopy {
     fn show_row(&self, width: usize) {
         let is_taken = log::takes_result() && (self.message.is_some() || log::to_journal(&self.logged()));
         if !is_taken {
-            tell!("{:width$}  {}", self.name, self.text());
+            message!("{:width$}  {}", self.name, self.text());
         }
     }
 
@@ -170,7 +170,7 @@ pub fn show_all(output: &Output, ended: &[EndedCopy], end: &FanEnd) -> Code {
             let width = ended.iter().map(|one| one.name.chars().count()).max().unwrap_or(0);
             ended.iter().for_each(|one| one.show_row(width));
             if !log::takes_result() {
-                tell!("{last}");
+                message!("{last}");
             }
         }
     }

@@ -79,7 +79,7 @@ pub fn confirm(args: &DoctorArgs, host: &OsStr, id: &str) -> Result<Code, Failur
     // Run from here, the same command needs the options that lead to that host.
     let (there, here) =
         (args.treatment.command("--undo", id), super::command(args, "--undo", id, &name(host)));
-    say!("{}: {}", name(host), text.trim_end().replace(&there, &here));
+    output!("{}: {}", name(host), text.trim_end().replace(&there, &here));
     Ok(Code::Done)
 }
 

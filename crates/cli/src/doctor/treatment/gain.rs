@@ -73,14 +73,14 @@ pub fn run(args: &DoctorArgs, from: &OsStr, to: &OsStr) -> Result<Code, Failure>
     }
     let count = plans.iter().map(|plan| plan.steps.len()).sum();
     if !args.json {
-        plans.iter().for_each(|plan| say!("{}\n", show::plan(plan)));
+        plans.iter().for_each(|plan| output!("{}\n", show::plan(plan)));
     }
     if count == 0 {
-        say!("nothing was changed");
+        output!("nothing was changed");
         return Ok(Code::Done);
     }
     if !args.treatment.yes && !show::agrees(count)? {
-        say!("nothing was changed");
+        output!("nothing was changed");
         return Ok(Code::Done);
     }
     let gain = TreatedPath { args, other }.treat(plans)?;
@@ -184,7 +184,7 @@ impl TreatedPath<'_> {
             }
             let shown: Vec<String> =
                 rates.iter().filter_map(|rates| rates.last()).map(|rate| gbit(*rate)).collect();
-            tell!("linerate: block {block} of {BLOCKS}: {}", shown.join(", "));
+            message!("linerate: block {block} of {BLOCKS}: {}", shown.join(", "));
         }
         Ok(rates)
     }

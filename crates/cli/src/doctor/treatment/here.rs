@@ -231,7 +231,7 @@ pub fn confirm(wanted: &TreatmentArgs, id: &str) -> Result<Code, Failure> {
     // At its deadline the undo timer waits for the lock.
     drop(lock);
     await_switch(&shelf, id)?;
-    say!(
+    output!(
         "{id} is confirmed: the changes last until the host restarts; {} undoes them",
         wanted.command("--undo", id)
     );
@@ -341,7 +341,7 @@ pub fn undo(wanted: &TreatmentArgs, id: &str) -> Result<UndoReport, Failure> {
 /// Finishes the undoing of earlier treatments that had to leave settings to this treatment, and reports their names.
 pub fn tell_others(shelf: &Shelf, journal: &TreatmentJournal) {
     for id in course::catch_up(shelf, journal, &mut LiveControls) {
-        tell!("linerate: the rest of {id} is undone now, too");
+        message!("linerate: the rest of {id} is undone now, too");
     }
 }
 
@@ -366,7 +366,7 @@ pub fn tell_damage(journal: &TreatmentJournal) {
     let is_past =
         journal.standing() == TreatmentStanding::TakenBack && course::outstanding(journal).is_empty();
     if journal.is_damaged() && !is_past {
-        tell!(
+        message!(
             "linerate: the journal of {} is damaged; the plan in its first line replaces the lost lines",
             journal.id
         );
@@ -384,7 +384,7 @@ fn undo_report(journal: &TreatmentJournal, ends: Vec<(usize, WayBack)>) -> UndoR
     };
     let ports = PresentPorts::of(journal, &mut LiveControls);
     for (was, is) in ports.renamed().filter(|_| !ends.is_empty()) {
-        tell!("linerate: the port {was} is named {is} now");
+        message!("linerate: the port {was} is named {is} now");
     }
     for (step, end) in ends {
         let step = &journal.head.steps[step];

@@ -24,7 +24,7 @@ use crate::common::failure::Failure;
 use crate::common::reach::{Reach, shell_word};
 use crate::exit::Code;
 use crate::facts::HERE;
-use crate::say::json;
+use crate::print::json;
 
 /// The least and the most seconds for a confirmation.
 const LEAST_CONFIRM_SECONDS: u64 = 1;
@@ -277,20 +277,20 @@ fn on(args: &DoctorArgs, host: &OsStr) -> Result<Code, Failure> {
     if let Some(id) = &wanted.persist {
         let report = if is_here { here::persist(wanted, id) } else { far::persist(args, host, id) }?;
         print(args, &report, show::persist);
-        return Ok(if report.left.is_empty() { Code::Done } else { Code::Some });
+        return Ok(if report.left.is_empty() { Code::Done } else { Code::Partial });
     }
     if let Some(id) = &wanted.undo {
         let report = if is_here { here::undo(wanted, id) } else { far::undo(args, host, id) }?;
         print(args, &report, show::undo);
-        return Ok(if report.left.is_empty() { Code::Done } else { Code::Some });
+        return Ok(if report.left.is_empty() { Code::Done } else { Code::Partial });
     }
     if wanted.applied {
         let report = if is_here { here::applied(wanted) } else { far::applied(args, host) }?;
         if is_here {
-            report.unread.iter().for_each(|why| tell!("linerate: {why}"));
+            report.unread.iter().for_each(|why| message!("linerate: {why}"));
         }
         print(args, &report, show::applied);
-        return Ok(if report.unread.is_empty() { Code::Done } else { Code::Some });
+        return Ok(if report.unread.is_empty() { Code::Done } else { Code::Partial });
     }
     let plan = if is_here { here::plan(args) } else { far::plan(args, host) }?;
     if wanted.plan {
@@ -303,10 +303,10 @@ fn on(args: &DoctorArgs, host: &OsStr) -> Result<Code, Failure> {
 fn apply(args: &DoctorArgs, host: &OsStr, plan: PlanReport) -> Result<Code, Failure> {
     let wanted = &args.treatment;
     if !args.json {
-        say!("{}", show::plan(&plan));
+        output!("{}", show::plan(&plan));
     }
     if !plan.steps.is_empty() && !wanted.yes && !show::agrees(plan.steps.len())? {
-        say!("nothing was changed");
+        output!("nothing was changed");
         return Ok(Code::Done);
     }
     let shown = plan.steps.clone();
@@ -316,7 +316,7 @@ fn apply(args: &DoctorArgs, host: &OsStr, plan: PlanReport) -> Result<Code, Fail
     // A file asks for all of its steps.
     let is_left = wanted.from_plan.is_some() && !report.left.is_empty();
     let is_whole = dropped.is_empty() && !is_left && report.steps.iter().all(|step| step.holds.is_some());
-    Ok(if is_whole { Code::Done } else { Code::Some })
+    Ok(if is_whole { Code::Done } else { Code::Partial })
 }
 
 /// The command that confirms a treatment.
@@ -346,7 +346,7 @@ fn print<T: Serialize>(args: &DoctorArgs, report: &T, text: impl Fn(&T) -> Strin
     if args.json {
         json(report);
     } else {
-        say!("{}", text(report));
+        output!("{}", text(report));
     }
 }
 

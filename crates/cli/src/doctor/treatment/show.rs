@@ -194,7 +194,7 @@ pub fn agrees(count: usize) -> Result<bool, Failure> {
         let message = "there is no terminal to ask on: --yes applies the changes, --plan shows them";
         return Err(Failure::usage(message.into()));
     }
-    tell!("Make {}? [y/N]", counted(count, "change"));
+    message!("Make {}? [y/N]", counted(count, "change"));
     let mut answer = String::new();
     let read = io::stdin().read_line(&mut answer);
     Ok(read.is_ok() && ["y", "yes"].contains(&answer.trim().to_lowercase().as_str()))

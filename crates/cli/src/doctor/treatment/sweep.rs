@@ -21,7 +21,7 @@ pub fn sweep(wanted: &TreatmentArgs) -> Vec<String> {
     let due: Vec<String> = shelf.all().0.into_iter().filter(is_due).map(|journal| journal.id).collect();
     for id in &due {
         if let Err(why) = sweep_one(wanted, &shelf, id) {
-            tell!("linerate: {id} wasn't confirmed, and can't be undone: {why}");
+            message!("linerate: {id} wasn't confirmed, and can't be undone: {why}");
         }
     }
     due
@@ -55,10 +55,10 @@ fn sweep_one(wanted: &TreatmentArgs, shelf: &Shelf, id: &str) -> Result<(), Stri
     tell_others(shelf, &journal);
     let restored = ends.iter().filter(|(_, end)| *end == WayBack::Restored).count();
     let restored = show::counted(restored, "setting");
-    tell!("linerate: {id} {why}, and was undone now: {restored}");
+    message!("linerate: {id} {why}, and was undone now: {restored}");
     for (step, end) in ends {
         if let Some(why) = end.why() {
-            tell!("linerate: {} couldn't be restored: {why}", journal.head.steps[step].setting);
+            message!("linerate: {} couldn't be restored: {why}", journal.head.steps[step].setting);
         }
     }
     Ok(())

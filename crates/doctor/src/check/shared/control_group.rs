@@ -6,7 +6,7 @@ use crate::{Finding, Host, Severity};
 
 /// A finding on a host where linerate may use only some processors. Every byte is encrypted once and hashed once; if
 /// the rate of that isn't known, the ceiling isn't known either.
-pub(super) fn leaves(host: &Host<'_>, processors: f64, title: String) -> Finding {
+pub fn leaves(host: &Host<'_>, processors: f64, title: String) -> Finding {
     let cpu = &host.facts.cpu;
     let one = cpu.aes_128_gcm.get().zip(cpu.blake3.get()).map(|(aes, blake)| sealing(aes, blake));
     match one.filter(|one| *one > 0.0) {
@@ -22,14 +22,7 @@ pub(super) fn leaves(host: &Host<'_>, processors: f64, title: String) -> Finding
 
 /// Adds the command that sets a property of a group's systemd unit until the next boot, and the command that sets it back.
 /// A container's group, and a group that isn't a systemd unit's, gets the fix in words.
-pub(super) fn lifted(
-    finding: Finding,
-    group: &str,
-    property: &str,
-    none: &str,
-    now: &str,
-    words: &str,
-) -> Finding {
+pub fn lifted(finding: Finding, group: &str, property: &str, none: &str, now: &str, words: &str) -> Finding {
     match unit(group) {
         Some(unit) => finding
             .fix(format!("systemctl set-property --runtime {unit} {property}={none}"))

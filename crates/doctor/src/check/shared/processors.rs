@@ -1,7 +1,8 @@
-//! The rate at which processors receive from a port, and parts of commands, for several checks.
+//! The rate at which processors receive from a port, and commands for ports and their interrupts.
 
 use linerate_host::facts::{Irq, Pause, Port};
 
+use super::shell;
 use crate::finding::Way;
 use crate::formula::{cpu, gbit};
 use crate::remedy::{Remedy, Setting};
@@ -54,7 +55,7 @@ pub fn kept_table(port: &Port) -> String {
     format!(
         "the indirection table then names the new queues too, unless ethtool -X has set the table: if ethtool -x doesn't show them, \
          ethtool -X {} default",
-        word(&port.name)
+        shell::word(&port.name)
     )
 }
 
@@ -79,15 +80,6 @@ pub fn pauses_as_now(port: &Port, pause: &Pause) -> String {
     format!("ethtool -A {} rx {} tx {}", port.name, word(pause.rx), word(pause.tx))
 }
 
-/// A name from a host, quoted as one word of a shell command.
-pub fn word(name: &str) -> String {
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || "_./:@%+,=-".contains(c);
-    if !name.is_empty() && name.chars().all(is_plain) {
-        return name.to_owned();
-    }
-    format!("'{}'", name.replace('\'', "'\\''"))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -97,12 +89,5 @@ mod tests {
     fn masks_of_many_processors_are_words_with_commas() {
         assert_eq!((mask(&[0]), mask(&[31]), mask(&[0, 1])), ("1".into(), "80000000".into(), "3".into()));
         assert_eq!((mask(&[32]), mask(&[70])), ("1,0".into(), "40,0,0".into()));
-    }
-
-    #[test]
-    fn a_name_stays_one_word() {
-        assert_eq!((word("/data").as_str(), word("layer2+3").as_str()), ("/data", "layer2+3"));
-        assert_eq!((word("/my data").as_str(), word("x;reboot").as_str()), ("'/my data'", "'x;reboot'"));
-        assert_eq!((word("it's").as_str(), word("").as_str()), ("'it'\\''s'", "''"));
     }
 }

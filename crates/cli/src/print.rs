@@ -12,13 +12,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 static LOST: AtomicBool = AtomicBool::new(false);
 
 /// Prints a line on standard output.
-macro_rules! say {
-    ($($word:tt)*) => { $crate::say::line(format_args!($($word)*)) };
+macro_rules! output {
+    ($($word:tt)*) => { $crate::print::line(format_args!($($word)*)) };
 }
 
 /// Prints a line on standard error.
-macro_rules! tell {
-    ($($word:tt)*) => { $crate::say::aside(format_args!($($word)*)) };
+macro_rules! message {
+    ($($word:tt)*) => { $crate::print::aside(format_args!($($word)*)) };
 }
 
 /// Makes a text safe for a terminal and for a line of JSON: characters that move the cursor, change the

@@ -2,7 +2,7 @@
 
 use linerate_host::facts::Port;
 
-use super::work;
+use super::processors;
 use crate::Host;
 use crate::formula::goodput::Segments;
 use crate::remedy::{RING_PART, RING_STEP};
@@ -21,7 +21,7 @@ pub fn next(host: &Host<'_>, port: &Port, now: u32, most: u32) -> Option<u32> {
     let packets = || Some(Segments::usual(port.mtu.get()?).packets(host.rate_of(port)?) * TICK);
     let is_short = packets().is_some_and(|needed| f64::from(now) * 2.0 < needed);
     // Octeon's rings have 16, 64, 256 entries and so on (Q_SIZE in otx2_common.h): twice as many become four times.
-    let steps: &[u32] = match (work::is_octeon(port), is_short) {
+    let steps: &[u32] = match (processors::is_octeon(port), is_short) {
         (true, _) => &[RING_STEP],
         (false, true) => &[RING_STEP, 2],
         (false, false) => &[2],
