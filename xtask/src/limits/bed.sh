@@ -21,6 +21,14 @@ listen() {
     done
 }
 
+# full RATE: passes on the result of a transfer that fills a link of RATE Gbit/s. If it is slower, this machine's processors
+# limited it, and no limit was made.
+full() {
+    awk -v rate="$1" '
+        match($0, /"gbit_per_second":[0-9.]+/) { reached = substr($0, RSTART + 18, RLENGTH - 18); last = $0 }
+        END { if (reached + 0 >= rate) print last; else print "NOT MADE: " reached " Gbit/s of " rate }'
+}
+
 # Four connections of another program, until this shell ends.
 others() {
     listen
