@@ -10,6 +10,7 @@ mod proposed;
 use std::collections::BTreeSet;
 use std::fmt;
 
+use linerate_host::facts::{cpus_of_list, cpus_of_mask};
 use serde::{Deserialize, Serialize};
 
 pub use command::{commands, undo_commands};
@@ -258,8 +259,8 @@ impl Setting {
     /// The processors that a value names; `None` if the setting isn't about processors.
     pub fn processors(&self, value: &str) -> Option<BTreeSet<u32>> {
         match self {
-            Self::Rps { .. } | Self::Xps { .. } => mask(value),
-            Self::IrqAffinity { .. } => processors(value),
+            Self::Rps { .. } | Self::Xps { .. } => cpus_of_mask(value).map(BTreeSet::from_iter),
+            Self::IrqAffinity { .. } => cpus_of_list(value).map(BTreeSet::from_iter),
             _ => None,
         }
     }
@@ -370,27 +371,6 @@ fn is_port(name: &str) -> bool {
         && name != ".."
         && !name.starts_with('-')
         && name.bytes().all(is_fit)
-}
-
-/// The processors of a mask such as `00000001,ffffffff`.
-fn mask(text: &str) -> Option<BTreeSet<u32>> {
-    let mut set = BTreeSet::new();
-    for (at, part) in text.trim().rsplit(',').enumerate() {
-        let bits = u32::from_str_radix(part, 16).ok()?;
-        set.extend((0..32).filter(|bit| bits >> bit & 1 == 1).map(|bit| at as u32 * 32 + bit));
-    }
-    Some(set)
-}
-
-/// The processors of a list such as `0-3,8`.
-fn processors(text: &str) -> Option<BTreeSet<u32>> {
-    let mut set = BTreeSet::new();
-    for part in text.trim().split(',').filter(|part| !part.is_empty()) {
-        let (first, last) = part.split_once('-').unwrap_or((part, part));
-        let (first, last) = (first.parse().ok()?, last.parse::<u32>().ok()?);
-        set.extend((first..=last).take(1 << 16));
-    }
-    Some(set)
 }
 
 /// Pairs of a name and a value.

@@ -60,7 +60,7 @@ impl System {
             return Err("the settings of a container or a network namespace are lost when it ends".into());
         }
         match setting {
-            Setting::Sysctl { key } if !is_of_module(key) => Ok(format!("/{SYSCTLS}/{OWN_SYSCTLS}")),
+            Setting::Sysctl { key } if exists_early(key) => Ok(format!("/{SYSCTLS}/{OWN_SYSCTLS}")),
             Setting::IrqAffinity { .. } => Err("interrupts have other numbers after a restart".into()),
             _ if !self.0.join(UNITS).is_dir() => Err("this host has no systemd".into()),
             _ => Ok(format!("/{UNITS}/{UNIT}")),
@@ -205,7 +205,7 @@ impl System {
             for step in journal.kept() {
                 let Some(line) = kept_line(journal, *step, journal.goes_by_address()) else { continue };
                 match &journal.head.steps[*step].setting {
-                    Setting::Sysctl { key } if !is_of_module(key) => sysctls += &line,
+                    Setting::Sysctl { key } if exists_early(key) => sysctls += &line,
                     setting => {
                         commands += &line;
                         ports.extend(setting.port().map(device));
@@ -276,9 +276,9 @@ impl System {
 /// The module with the sysctls of connection tracking.
 const MODULE: &str = "nf_conntrack";
 
-/// True for a sysctl of this module: systemd-sysctl.service, which reads sysctl.d(5) before the module is loaded, ignores it.
-fn is_of_module(key: &str) -> bool {
-    key.starts_with("net.netfilter.nf_conntrack")
+/// True for a sysctl that exists when systemd-sysctl.service reads sysctl.d(5). Those of [`MODULE`] don't: it is loaded later.
+fn exists_early(key: &str) -> bool {
+    !key.starts_with("net.netfilter.nf_conntrack")
 }
 
 /// The lines of our files that keep a step: the treatment's name, and the text that sets the value.
@@ -287,15 +287,15 @@ fn kept_line(journal: &TreatmentJournal, step: usize, by_address: bool) -> Optio
     // In a damaged journal, only the plan may be left.
     let value = journal.holds(step).unwrap_or(&planned.new);
     let line = match &planned.setting {
-        Setting::Sysctl { key } if !is_of_module(key) => format!("{key} = {value}"),
+        Setting::Sysctl { key } if exists_early(key) => format!("{key} = {value}"),
         setting => {
             let address = address(journal, setting).filter(|_| by_address);
             let command = match address {
                 Some(mac) => of_address(mac, &setting.clone().of_port("\"$p\"").command(value)),
                 None => setting.command(value),
             };
-            let is_of_module = matches!(setting, Setting::Sysctl { key } if is_of_module(key));
-            let command = if is_of_module { format!("modprobe -q {MODULE}; {command}") } else { command };
+            let needs_module = matches!(setting, Setting::Sysctl { .. });
+            let command = if needs_module { format!("modprobe -q {MODULE}; {command}") } else { command };
             format!("ExecStart=-/bin/sh -c {}", quoted(&command))
         }
     };

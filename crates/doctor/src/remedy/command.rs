@@ -1,12 +1,9 @@
 //! The commands with which people make the changes of remedies, and undo them.
 
-use std::collections::BTreeSet;
+use linerate_host::facts::cpus_of_list;
 
-use super::{Queues, Remedy, RingWay, Setting, governor_file, processors};
+use super::{Queues, Remedy, RingWay, Setting, governor_file};
 use crate::check::word;
-
-/// The most processors that the kernel can have (NR_CPUS).
-const MOST_PROCESSORS: usize = 8192;
 
 /// The commands that make these changes, in their order, in one line of a shell, with the names of their hosts if they have any.
 pub fn commands(remedies: &[Remedy]) -> String {
@@ -151,14 +148,11 @@ fn words(value: &str) -> String {
 /// The command that sets one governor for all processors, or the governor of each group.
 fn governors(value: &str) -> String {
     let words: Vec<_> = value.split_whitespace().collect();
-    let group = |pair: &[&str]| {
-        let set = processors(pair.get(1)?).filter(|set| set.len() <= MOST_PROCESSORS)?;
-        Some((pair.first()?.to_string(), set))
-    };
+    let group = |pair: &[&str]| Some((pair.first()?.to_string(), cpus_of_list(pair.get(1)?)?));
     let groups: Option<Vec<_>> = words.chunks(2).map(group).collect();
     match groups.filter(|groups| !groups.is_empty()) {
         Some(groups) => {
-            let files = |set: &BTreeSet<u32>| {
+            let files = |set: &[u32]| {
                 set.iter().map(|cpu| governor_file(&cpu.to_string())).collect::<Vec<_>>().join(" ")
             };
             let loops: Vec<_> = groups.iter().map(|(name, set)| loop_over(&files(set), name)).collect();

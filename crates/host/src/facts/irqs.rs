@@ -5,11 +5,8 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::Fact;
-use super::read::{cpu_list, or_odd};
+use super::read::{MOST_CPUS, cpu_list, or_odd};
 use crate::root::Root;
-
-/// An upper limit for the number of processors of a host.
-const MOST_CPUS: u32 = 8192;
 
 /// One interrupt of a device.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

@@ -62,6 +62,7 @@ pub use pci::{Bridge, Pci, PciLink};
 pub use port::{Port, PortCounters, Vlan, VlanAbove};
 pub(crate) use qdisc::shaper_of;
 pub use qdisc::{Policers, Qdisc};
+pub use read::{cpus_of_list, cpus_of_mask};
 pub use route::{BesidePort, TakenRoute};
 pub use softnet::{SoftnetCpu, SoftnetFacts};
 pub use ssh::Ssh;

@@ -6,8 +6,8 @@ use std::str::FromStr;
 use super::Fact;
 use crate::root::Root;
 
-/// An upper limit for the number of processors of a host.
-const MOST_CPUS: u32 = 8192;
+/// An upper limit for the number of processors of a host: the most that a kernel for x86 can have (NR_CPUS).
+pub(super) const MOST_CPUS: u32 = 8192;
 
 /// Reads a file that contains one number.
 pub(super) fn number<T: FromStr>(root: &Root, path: &str) -> Fact<T> {
@@ -42,12 +42,12 @@ pub(super) fn cpu_list(root: &Root, path: &str) -> Fact<Vec<u32>> {
 
 /// Parses a list of processors ("0-3,8"); `path` is named in an error.
 pub(super) fn cpu_list_of(path: &str, text: &str) -> Fact<Vec<u32>> {
-    or_odd(path, text, list(text))
+    or_odd(path, text, cpus_of_list(text))
 }
 
 /// Reads a file that contains a mask of processors ("00000000,0000000f").
 pub(super) fn cpu_mask(root: &Root, path: &str) -> Fact<Vec<u32>> {
-    root.text(path).and_then(|text| or_odd(path, &text, mask(&text)))
+    root.text(path).and_then(|text| or_odd(path, &text, cpus_of_mask(&text)))
 }
 
 /// Parses a number; `path` is named in an error.
@@ -98,12 +98,13 @@ pub(super) fn unless_down<T>(fact: Fact<T>) -> Fact<T> {
     }
 }
 
-fn list(text: &str) -> Option<Vec<u32>> {
+/// The processors of a list such as `0-3,8`.
+pub fn cpus_of_list(text: &str) -> Option<Vec<u32>> {
     let mut cpus = Vec::new();
     for range in text.split(',').map(str::trim).filter(|range| !range.is_empty()) {
         let (first, last) = range.split_once('-').unwrap_or((range, range));
         let (first, last) = (first.parse::<u32>().ok()?, last.parse::<u32>().ok()?);
-        if last < first || last >= MOST_CPUS {
+        if last < first || last >= MOST_CPUS || cpus.len() > MOST_CPUS as usize {
             return None;
         }
         cpus.extend(first..=last);
@@ -111,7 +112,8 @@ fn list(text: &str) -> Option<Vec<u32>> {
     Some(cpus)
 }
 
-fn mask(text: &str) -> Option<Vec<u32>> {
+/// The processors of a mask such as `00000001,ffffffff`, whose last word has the first 32.
+pub fn cpus_of_mask(text: &str) -> Option<Vec<u32>> {
     let mut cpus = Vec::new();
     for (at, digits) in text.rsplit(',').enumerate() {
         let (word, base) = (u32::from_str_radix(digits.trim(), 16).ok()?, u32::try_from(at).ok()? * 32);
@@ -126,11 +128,17 @@ mod tests {
 
     #[test]
     fn lists_and_masks_name_processors() {
-        assert_eq!(list("0-2,8"), Some(vec![0, 1, 2, 8]));
-        assert_eq!(list(""), Some(vec![]));
-        assert_eq!((list("3-0"), list("0-4294967295"), list("x")), (None, None, None));
-        assert_eq!(mask("00000001,8000000f"), Some(vec![0, 1, 2, 3, 31, 32]));
-        assert_eq!((mask("0"), mask("00"), mask("g")), (Some(vec![]), Some(vec![]), None));
+        assert_eq!(cpus_of_list("0-2,8"), Some(vec![0, 1, 2, 8]));
+        assert_eq!(cpus_of_list(""), Some(vec![]));
+        assert_eq!(
+            (cpus_of_list("3-0"), cpus_of_list("0-4294967295"), cpus_of_list("x")),
+            (None, None, None)
+        );
+        assert_eq!(cpus_of_mask("00000001,8000000f"), Some(vec![0, 1, 2, 3, 31, 32]));
+        assert_eq!(
+            (cpus_of_mask("0"), cpus_of_mask("00"), cpus_of_mask("g")),
+            (Some(vec![]), Some(vec![]), None)
+        );
     }
 
     #[test]

@@ -6,17 +6,16 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use linerate_doctor::remedy::Setting;
+use linerate_host::facts::cpus_of_list;
 
 use crate::surroundings::is_apart;
 
 const CPUS: &str = "/sys/devices/system/cpu";
 const AVAILABLE: &str = "/proc/sys/net/ipv4/tcp_available_congestion_control";
+
 /// The processors that the kernel keeps its own work away from. Without any, a file is empty or holds `(null)`.
 pub fn isolated() -> BTreeSet<u32> {
-    let of = |name: &str| {
-        let text = read(&format!("/sys/devices/system/cpu/{name}")).ok()?;
-        Setting::IrqAffinity { irq: 0 }.processors(&text)
-    };
+    let of = |name: &str| cpus_of_list(&read(&format!("{CPUS}/{name}")).ok()?);
     ["isolated", "nohz_full"].into_iter().filter_map(of).flatten().collect()
 }
 
