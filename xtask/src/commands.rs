@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_program_does_not_know_is_told() {
+    fn what_a_program_does_not_know_is_reported() {
         let mut programs = programs();
         let mut unknown = |shell: &str| programs.unknown(&words(shell)[0]).is_some();
         for right in [

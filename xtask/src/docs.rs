@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn dead_links_are_told() {
+    fn dead_links_are_reported() {
         let directory = std::env::temp_dir().canonicalize().unwrap();
         let here = directory.join("page.md");
         let pages = BTreeMap::from([(here.clone(), Page::parse("# One"))]);

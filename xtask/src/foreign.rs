@@ -183,9 +183,9 @@ fn same(one: &str, other: &str) -> anyhow::Result<()> {
     let mut rsync = Command::new("rsync");
     rsync.args(["-aHAX", "--dry-run", "--checksum", "--delete", "--itemize-changes", one, other]);
     let output = rsync.output().with_context(|| format!("running {}", show(&rsync)))?;
-    let told = [output.stdout, output.stderr].concat();
-    if !told.is_empty() || !output.status.success() {
-        bail!("{one} and {other} differ:\n{}", String::from_utf8_lossy(&told));
+    let reported = [output.stdout, output.stderr].concat();
+    if !reported.is_empty() || !output.status.success() {
+        bail!("{one} and {other} differ:\n{}", String::from_utf8_lossy(&reported));
     }
     Ok(())
 }

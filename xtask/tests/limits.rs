@@ -19,10 +19,11 @@ fn limits_made_on_purpose_are_named() {
     let mut limits = Command::new(xtask);
     limits.args(["limits", "--tries", "1", "--only", kinds, "--program"]).arg(program);
     let output = limits.output().expect("xtask is there");
-    let (told, error) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    let (reported, error) =
+        (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     if error.contains("limits can't be made here") {
         return skip("limits", error);
     }
-    assert!(output.status.success(), "{told}{error}");
-    assert!(told.contains("8 of 8 named right"), "{told}");
+    assert!(output.status.success(), "{reported}{error}");
+    assert!(reported.contains("8 of 8 named right"), "{reported}");
 }

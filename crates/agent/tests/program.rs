@@ -4,7 +4,7 @@ use linerate_host::{CpuTimes, Snapshot, sample::Recording};
 use linerate_remote::host_agent::{HostAgent, Sampling};
 use linerate_remote::place::Place;
 use linerate_wire::PROTOCOL;
-use linerate_wire::identity::{IDENTITY, told_by};
+use linerate_wire::identity::{IDENTITY, reported_by};
 use std::io::Write;
 use std::process::{Command, Stdio};
 
@@ -23,7 +23,7 @@ fn it_answers_questions_about_its_host() {
 }
 
 #[test]
-fn a_client_of_another_protocol_is_told_on_standard_error() {
+fn a_client_of_another_protocol_is_reported_on_standard_error() {
     let hello = [b"\x1a\0\0\0\0\xff\x01\x059.9.9\0".as_slice(), &[0; 16]].concat();
     let mut command = Command::new(PROGRAM);
     command.arg("agent").stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped());
@@ -46,7 +46,7 @@ fn it_has_no_other_command() {
 
 #[test]
 fn its_file_tells_what_it_speaks() {
-    assert_eq!(told_by(&std::fs::read(PROGRAM).unwrap()), Some(IDENTITY));
+    assert_eq!(reported_by(&std::fs::read(PROGRAM).unwrap()), Some(IDENTITY));
     let output = Command::new(PROGRAM).output().unwrap();
-    assert_eq!(told_by(&output.stderr), Some(IDENTITY), "{output:?}");
+    assert_eq!(reported_by(&output.stderr), Some(IDENTITY), "{output:?}");
 }

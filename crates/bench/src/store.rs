@@ -300,8 +300,8 @@ fn load_head(path: &Path) -> Result<Record, StoreError> {
     }
     let record: Record = serde_json::from_value(probe).map_err(damaged)?;
     if record.blocks > MOST_BLOCKS {
-        let told = format!("it has {} blocks, but a study has at most {MOST_BLOCKS}", record.blocks);
-        return Err(damaged(serde::de::Error::custom(told)));
+        let reported = format!("it has {} blocks, but a study has at most {MOST_BLOCKS}", record.blocks);
+        return Err(damaged(serde::de::Error::custom(reported)));
     }
     Ok(record)
 }

@@ -483,7 +483,7 @@ fn a_generator_is_tested_alone_and_runs_near_its_limit_are_marked() {
     let rate = |part: usize| record.capacity[part].gbit_per_second;
     assert!((rate(0) - 10.0).abs() < 0.01 && (rate(1) - 3.76).abs() < 0.01, "{:?}", record.capacity);
     let Outcome::Measured(measures) = &record.runs[0].outcome else { panic!("{:?}", record.runs) };
-    let told = measures.limited_by_bed.as_deref().unwrap();
-    assert!(told.starts_with("generator asks: 3.76 Gbit/s alone"), "{told}");
+    let reported = measures.limited_by_bed.as_deref().unwrap();
+    assert!(reported.starts_with("generator asks: 3.76 Gbit/s alone"), "{reported}");
     assert_eq!(store::load(&dir).unwrap().record.capacity, record.capacity);
 }

@@ -68,8 +68,8 @@ fn the_backlog_is_set_and_ports_without_interrupts_say_so() {
     namespace.run(&backlog.write, &before);
     assert_eq!(namespace.run(&backlog.read, ""), before);
     let done = namespace.output(&setting("irqs").read, "");
-    let told = String::from_utf8_lossy(&done.stderr).into_owned();
-    assert!(!done.status.success() && told.contains("no port here has interrupts"), "{done:?}");
+    let reported = String::from_utf8_lossy(&done.stderr).into_owned();
+    assert!(!done.status.success() && reported.contains("no port here has interrupts"), "{done:?}");
 }
 
 #[test]

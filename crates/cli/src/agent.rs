@@ -95,15 +95,19 @@ impl HostObserver for HostWithJobs {
 
     fn jobs(&self, forget: bool) -> Result<Vec<Vec<u8>>, String> {
         let records = if forget { crate::jobs::forget() } else { crate::jobs::records() };
-        records.map(told)
+        records.map(reported)
     }
 
-    fn attend(&self, attention: &JobAttention, tell: &mut dyn FnMut(Message) -> bool) -> Result<(), String> {
-        crate::jobs::attend(attention, tell)
+    fn attend(
+        &self,
+        attention: &JobAttention,
+        report: &mut dyn FnMut(Message) -> bool,
+    ) -> Result<(), String> {
+        crate::jobs::attend(attention, report)
     }
 }
 
 /// The records of all jobs of this account, each as JSON.
-fn told(records: Vec<crate::jobs::JobRecord>) -> Vec<Vec<u8>> {
+fn reported(records: Vec<crate::jobs::JobRecord>) -> Vec<Vec<u8>> {
     records.iter().map(crate::jobs::JobRecord::json).collect()
 }

@@ -210,7 +210,7 @@ fn run_study(args: &StudyArgs) -> Result<Code, Failure> {
         linerate_lab::ensure_privileges().map_err(anyhow::Error::from)?;
     }
     // If a killed study has left changed settings, they are restored before this study reads them.
-    linerate_lab::sweep_and_tell().map_err(anyhow::Error::from)?;
+    linerate_lab::sweep_and_report().map_err(anyhow::Error::from)?;
     let stop = stop_on_signals()?;
     let (record, dir) = measure(args, &study, &tools, blocks, &stop)?;
     if stop.load(Ordering::Relaxed) {
@@ -250,7 +250,7 @@ fn measure(
         stop: Arc::clone(stop),
     };
     let mut progress = Progress::default();
-    let mut watch = |event: Event| tell(&progress.line(&event));
+    let mut watch = |event: Event| report(&progress.line(&event));
     let runner = match &args.resume {
         Some(dir) => Runner::resume(setup, beds, dir, &mut watch)?,
         None => Runner::new(setup, beds, &mut watch)?,
@@ -261,7 +261,7 @@ fn measure(
 
 /// Prints a progress line on standard error. On a terminal, each line replaces a temporary one before it;
 /// elsewhere, only lasting lines are written.
-fn tell(line: &Line) {
+fn report(line: &Line) {
     let mut err = std::io::stderr().lock();
     // If progress can't be written, the study continues.
     let _ = match (line, err.is_terminal()) {

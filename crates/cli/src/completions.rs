@@ -41,8 +41,8 @@ pub fn script(shell: CompletedShell, shown: clap::Command) -> String {
         CompletedShell::Fish => Shell::Fish,
     };
     let mut bytes = Vec::new();
-    let mut told = with_hints(shown);
-    clap_complete::generate(shell, &mut told, "linerate", &mut bytes);
+    let mut reported = with_hints(shown);
+    clap_complete::generate(shell, &mut reported, "linerate", &mut bytes);
     let script = String::from_utf8_lossy(&bytes);
     match shell {
         Shell::Zsh => {
@@ -50,7 +50,7 @@ pub fn script(shell: CompletedShell, shown: clap::Command) -> String {
             script.replace(ZSH_PATHS.0, ZSH_PATHS.1).replacen(ZSH_BEGINS, &begins, 1)
         }
         Shell::Fish => {
-            format!("{script}{}{}", fish_arguments(&told), include_str!("completions/far.fish"))
+            format!("{script}{}{}", fish_arguments(&reported), include_str!("completions/far.fish"))
         }
         _ => script.replace(BASH_FILES.0, BASH_FILES.1) + include_str!("completions/far.bash"),
     }
@@ -80,11 +80,11 @@ fn with_hint(arg: Arg) -> Arg {
 }
 
 /// The lines of the fish script for commands whose arguments aren't paths; clap writes no such lines.
-fn fish_arguments(told: &clap::Command) -> String {
+fn fish_arguments(reported: &clap::Command) -> String {
     let mut lines = String::new();
-    for command in told.get_subcommands().filter(|command| command.get_name() != "help") {
+    for command in reported.get_subcommands().filter(|command| command.get_name() != "help") {
         if command.get_name() == "man" {
-            let named: Vec<_> = told.get_subcommands().map(clap::Command::get_name).collect();
+            let named: Vec<_> = reported.get_subcommands().map(clap::Command::get_name).collect();
             lines +=
                 &fish_line("__fish_linerate_using_subcommand man", &format!(" -a \"{}\"", named.join(" ")));
             continue;

@@ -133,8 +133,10 @@ mod tests {
     #[test]
     fn the_first_example_tells_the_rule_of_the_slash_and_no_line_is_wrapped() {
         let first = EXAMPLES.split("\n  linerate").nth(1).unwrap();
-        let told = first.split_whitespace().collect::<Vec<_>>().join(" ");
-        assert!(told.contains("A slash at the end of DST") && told.contains("A slash at the end of SRC"));
+        let reported = first.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(
+            reported.contains("A slash at the end of DST") && reported.contains("A slash at the end of SRC")
+        );
         assert!(EXAMPLES.lines().all(|line| line.chars().count() <= 79), "{EXAMPLES}");
     }
 }

@@ -190,7 +190,7 @@ fn a_signal_ends_a_study_and_its_lab() {
 }
 
 #[test]
-fn an_unknown_study_is_told_what_was_meant() {
+fn an_unknown_study_is_reported_what_was_meant() {
     let desk = Desk::new();
     desk.bench(&["quik", "--out", "out"]).exits(2).says(&["quik", "did you mean quick?"]);
     desk.bench(&["no/such.toml", "--out", "out"]).exits(2).says(&["no/such.toml", "No such file"]);
@@ -307,7 +307,7 @@ fn the_best_number_of_users_is_looked_for() {
 }
 
 #[test]
-fn a_level_that_is_none_is_told_with_its_line() {
+fn a_level_that_is_none_is_reported_with_its_line() {
     let desk = Desk::new();
     let check = |from: &str, to: &str| {
         fs::write(desk.at("users.toml"), USERS.replace(from, to)).expect("a new file");

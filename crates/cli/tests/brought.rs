@@ -10,7 +10,7 @@ use std::process::Command;
 
 use linerate_remote::packed;
 use linerate_testing::{copy_program, has, is_root, write_script};
-use linerate_wire::identity::{IDENTITY, told_by};
+use linerate_wire::identity::{IDENTITY, reported_by};
 use support::{Run, Running, directory};
 use tempfile::TempDir;
 
@@ -162,7 +162,7 @@ fn an_agent_that_can_not_be_run_any_more_is_brought_again() {
 }
 
 #[test]
-fn a_cache_on_a_file_system_without_programs_or_room_is_told_and_nothing_is_sent_in_vain() {
+fn a_cache_on_a_file_system_without_programs_or_room_is_reported_and_nothing_is_sent_in_vain() {
     if !is_root("only root mounts") || !has("unshare") || !has("mount") {
         return;
     }
@@ -256,7 +256,7 @@ fn what_an_agent_can_not_do_is_done_by_the_whole_program() {
 
 #[test]
 fn the_program_s_file_tells_what_it_speaks() {
-    assert_eq!(told_by(&fs::read(PROGRAM).unwrap()), Some(IDENTITY));
+    assert_eq!(reported_by(&fs::read(PROGRAM).unwrap()), Some(IDENTITY));
     let asked = Command::new(PROGRAM).args(["agent", "--id"]).output().unwrap();
     assert_eq!(String::from_utf8_lossy(&asked.stdout), format!("{IDENTITY}\n"));
 }

@@ -67,9 +67,9 @@ fn what_can_not_be_compared_is_a_usage_error() {
         (&["--equal", "base.json"], "an A/A study has two"),
     ] {
         let (code, output) = compare(desk.path(), arguments);
-        let told = String::from_utf8_lossy(&output.stderr);
-        assert_eq!(code, 2, "{arguments:?}: {told}");
-        assert!(told.contains(words), "{arguments:?}: {told}");
+        let reported = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(code, 2, "{arguments:?}: {reported}");
+        assert!(reported.contains(words), "{arguments:?}: {reported}");
     }
 }
 
@@ -155,7 +155,7 @@ fn nothing_that_a_record_says_moves_the_terminal() {
     // A damaged one is quoted in the error.
     let damaged = lines.concat().replace("\"measured\"", &serde_json::to_string(NASTY).expect("JSON"));
     fs::write(results.join("runs.jsonl"), damaged).expect("writable");
-    let told = report();
-    assert!(String::from_utf8_lossy(&told.stderr).contains("runs.jsonl"), "{told:?}");
-    assert_fit(&told);
+    let reported = report();
+    assert!(String::from_utf8_lossy(&reported.stderr).contains("runs.jsonl"), "{reported:?}");
+    assert_fit(&reported);
 }

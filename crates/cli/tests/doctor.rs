@@ -54,8 +54,8 @@ fn many_interrupts_are_one_row_and_in_json_each_is_a_change() {
     let run = doctor(&arguments).exits(0);
     let fix = run.out.lines().find(|line| line.starts_with("   fix ")).unwrap_or_else(|| panic!("{run}"));
     assert!(fix.contains("7 interrupts of eth0 -> processors 1-7") && fix.len() < 100, "{run}");
-    let told = json(&doctor(&[&["--json"], &arguments[..]].concat()).exits(0));
-    let finding = &told["findings"][0];
+    let reported = json(&doctor(&[&["--json"], &arguments[..]].concat()).exits(0));
+    let finding = &reported["findings"][0];
     assert_eq!(finding["remedies"].as_array().unwrap().len(), 7, "{finding}");
     assert!(finding["fix"].as_str().unwrap().contains("/proc/irq/61/smp_affinity_list"), "{finding}");
 }
@@ -71,15 +71,15 @@ fn a_snapshot_tells_what_it_costs_and_what_helps() {
         "{run}"
     );
     assert!(part("fix ") < part("see ") && run.out.contains("[pcie-width]"), "{run}");
-    let told = json(&doctor(&["--json", "--root", &fixture("bare-gen1-x4.txt")]).exits(0));
-    let findings = told["findings"].as_array().unwrap();
+    let reported = json(&doctor(&["--json", "--root", &fixture("bare-gen1-x4.txt")]).exits(0));
+    let findings = reported["findings"].as_array().unwrap();
     let slot = findings.iter().find(|finding| finding["check"] == "pcie-width").unwrap();
     assert_eq!(slot["severity"], "major");
     assert!(slot["ceiling"].as_f64().unwrap() < 7e9 && slot["sources"][0]["url"].is_string(), "{slot}");
     let rank = |finding: &Value| {
         ["critical", "major", "minor", "note"].iter().position(|name| finding["severity"] == *name)
     };
-    assert!(findings.iter().is_sorted_by_key(rank), "the costliest first: {told}");
+    assert!(findings.iter().is_sorted_by_key(rank), "the costliest first: {reported}");
 }
 
 #[test]
@@ -152,27 +152,27 @@ fn a_host_takes_at_most_a_screen() {
 
 /// The complete output for a host without findings, which is configured as ESnet's guide recommends.
 #[test]
-fn a_tuned_host_is_told_nothing() {
+fn a_tuned_host_is_reported_nothing() {
     let run = doctor(&["--root", &fixture("esnet-dtn-100g.txt")]).exits(0);
     let last = run.out.lines().last().unwrap_or_default();
     assert!(last.ends_with("checks: nothing found") && run.out.lines().count() == 3, "{run}");
 }
 
 #[test]
-fn the_same_of_two_hosts_is_told_once() {
+fn the_same_of_two_hosts_is_reported_once() {
     let directory = support::directory("linerate-doctor-");
     for name in ["a", "b"] {
         fs::copy(fixture("stock-10g.txt"), directory.path().join(name)).unwrap();
     }
     // By short names: long ones take more rows, and then minor findings get shorter.
-    let told = |arguments: &[&str]| doctor_in(directory.path(), arguments).exits(0);
-    let (one, two) = (told(&["--root", "a"]), told(&["--root", "a", "--root", "b"]));
+    let reported = |arguments: &[&str]| doctor_in(directory.path(), arguments).exits(0);
+    let (one, two) = (reported(&["--root", "a"]), reported(&["--root", "a", "--root", "b"]));
     assert_eq!(
         two.out.lines().count(),
         one.out.lines().count() + 1,
         "another line with what is needed: {two}"
     );
-    assert_eq!(told(&["--root", "a", "--root", "a"]).out, one.out, "one host");
+    assert_eq!(reported(&["--root", "a", "--root", "a"]).out, one.out, "one host");
 }
 
 /// Checks that the doctor judges the file system of a given directory, not only that of the system.
@@ -185,10 +185,13 @@ fn the_file_system_of_the_data_is_looked_at() {
     let line = "mount -t tmpfs -o size=64k none \"$1\"; head -c 64k /dev/zero > \"$1/full\"; exec \"$2\" doctor --json --at \"$1\"";
     let mut command = Command::new("unshare");
     command.args(["--mount", "sh", "-c", line, "sh"]).arg(directory.path()).arg(PROGRAM);
-    let told = json(&Running::start(command).end().exits(0));
-    let full =
-        told["findings"].as_array().unwrap().iter().find(|finding| finding["check"] == "file-system-full");
-    let full = full.unwrap_or_else(|| panic!("{told}"));
+    let reported = json(&Running::start(command).end().exits(0));
+    let full = reported["findings"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|finding| finding["check"] == "file-system-full");
+    let full = full.unwrap_or_else(|| panic!("{reported}"));
     assert_eq!(
         (&full["severity"], full["place"].as_str()),
         (&"critical".into(), directory.path().to_str()),
@@ -198,7 +201,7 @@ fn the_file_system_of_the_data_is_looked_at() {
 
 /// For a missing directory there are no findings, and the doctor must not report that it is in order.
 #[test]
-fn a_directory_of_the_data_that_is_missing_is_told() {
+fn a_directory_of_the_data_that_is_missing_is_reported() {
     let directory = support::directory("linerate-doctor-");
     let missing = directory.path().join("missing");
     let missing = missing.to_str().unwrap();
@@ -224,8 +227,14 @@ fn every_listed_check_is_explained_in_full() {
     for check in CHECKS {
         let run = doctor(&["explain", check.name]).exits(0);
         let out = run.out.split_whitespace().collect::<Vec<_>>().join(" ");
-        let told = Explanation::of(check).expect("an explanation");
-        let parts = [told.looks_at.as_str(), told.decision.text(), &told.wrong, &told.misses, &told.by_hand];
+        let reported = Explanation::of(check).expect("an explanation");
+        let parts = [
+            reported.looks_at.as_str(),
+            reported.decision.text(),
+            &reported.wrong,
+            &reported.misses,
+            &reported.by_hand,
+        ];
         let sources = check.sources.iter().flat_map(|source| [source.name, source.url]);
         for part in parts.into_iter().chain(sources) {
             assert!(names.contains(&check.name) && out.contains(part), "{part}: {run}");
@@ -255,8 +264,8 @@ fn nothing_of_a_host_is_no_host() {
     fs::write(empty.join("proc/sys/kernel/osrelease"), "6.1.0\n").unwrap();
     let run = doctor(&["--root", empty.to_str().unwrap()]).exits(0);
     assert!(run.out.contains("of its facts can't be read"), "{run}");
-    let told = json(&doctor(&["--json", "--root", empty.to_str().unwrap()]).exits(0));
-    assert!(told["hosts"][0]["unreadable"].as_u64().unwrap() > 5, "{told}");
+    let reported = json(&doctor(&["--json", "--root", empty.to_str().unwrap()]).exits(0));
+    assert!(reported["hosts"][0]["unreadable"].as_u64().unwrap() > 5, "{reported}");
 }
 
 /// A snapshot may come from an untrusted source, so names in it must not move the cursor or add words to
@@ -289,18 +298,18 @@ fn a_host_that_cannot_be_read_leaves_the_others() {
     let good = fixture("stock-10g.txt");
     for roots in [["--root", &good, "--root", "/nonexistent"], ["--root", "/nonexistent", "--root", &good]] {
         let run = doctor(&[&["--json"], &roots[..]].concat()).exits(1).says(&["/nonexistent"]);
-        let told = json(&run);
-        assert_eq!(told["hosts"].as_array().map(Vec::len), Some(1), "{run}");
-        assert!(!told["findings"].as_array().unwrap().is_empty(), "{run}");
+        let reported = json(&run);
+        assert_eq!(reported["hosts"].as_array().map(Vec::len), Some(1), "{run}");
+        assert!(!reported["findings"].as_array().unwrap().is_empty(), "{run}");
     }
 }
 
 #[test]
-fn several_hosts_are_told_apart() {
+fn several_hosts_are_reported_apart() {
     let (first, second) = (fixture("stock-10g.txt"), fixture("narrow-bridge.txt"));
-    let told = json(&doctor(&["--json", "--root", &first, "--root", &second]).exits(0));
-    assert_eq!(told["hosts"].as_array().map(Vec::len), Some(2));
-    assert_eq!(told["findings"][0]["host"], second.as_str(), "the costliest of both is first");
+    let reported = json(&doctor(&["--json", "--root", &first, "--root", &second]).exits(0));
+    assert_eq!(reported["hosts"].as_array().map(Vec::len), Some(2));
+    assert_eq!(reported["findings"][0]["host"], second.as_str(), "the costliest of both is first");
 }
 
 #[test]
@@ -313,10 +322,11 @@ fn another_host_and_the_path_to_it_are_looked_at() {
         json(&Running::start(command).end().exits(0))
     };
     assert_eq!(ask(&["elsewhere"])["hosts"][0]["host"], "elsewhere");
-    let told = ask(&["--path", "local", "elsewhere", "--target", "1000gbit"]);
-    assert!(told["measured"]["rate"].as_f64().unwrap() > 1e6, "{told}");
+    let reported = ask(&["--path", "local", "elsewhere", "--target", "1000gbit"]);
+    assert!(reported["measured"]["rate"].as_f64().unwrap() > 1e6, "{reported}");
     let slow = |finding: &&Value| finding["check"] == "path-rate";
-    let found = told["findings"].as_array().unwrap().iter().find(slow).unwrap_or_else(|| panic!("{told}"));
+    let found =
+        reported["findings"].as_array().unwrap().iter().find(slow).unwrap_or_else(|| panic!("{reported}"));
     assert_eq!((&found["severity"], &found["host"]), (&"critical".into(), &"local -> elsewhere".into()));
 }
 
@@ -330,16 +340,19 @@ fn a_path_between_two_other_hosts_is_measured_by_the_first() {
         command.args(["doctor", "--json", "--rsh", &shell]).args(arguments).env("XDG_CACHE_HOME", &cache);
         Running::start(command).end()
     };
-    let told = json(&ask(&["--path", "one", "two", "--target", "1000gbit"]).exits(0));
-    assert!(told["measured"]["rate"].as_f64().unwrap() > 1e6, "{told}");
-    assert_eq!((&told["hosts"][0]["host"], &told["hosts"][1]["host"]), (&"one".into(), &"two".into()));
-    let findings = told["findings"].as_array().unwrap();
+    let reported = json(&ask(&["--path", "one", "two", "--target", "1000gbit"]).exits(0));
+    assert!(reported["measured"]["rate"].as_f64().unwrap() > 1e6, "{reported}");
+    assert_eq!(
+        (&reported["hosts"][0]["host"], &reported["hosts"][1]["host"]),
+        (&"one".into(), &"two".into())
+    );
+    let findings = reported["findings"].as_array().unwrap();
     let slow = findings.iter().find(|finding| finding["check"] == "path-rate").unwrap();
     assert_eq!(slow["host"], "one -> two");
 }
 
 #[test]
-fn what_the_first_host_cannot_measure_is_told_with_what_to_run() {
+fn what_the_first_host_cannot_measure_is_reported_with_what_to_run() {
     let directory = support::directory("linerate-doctor-");
     let cache = directory.path().join("cache");
     // This remote shell refuses every login from host one to host two.

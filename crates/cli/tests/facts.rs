@@ -33,7 +33,7 @@ fn fixture(name: &str) -> PathBuf {
 }
 
 #[test]
-fn this_host_is_told_in_no_time() {
+fn this_host_is_reported_in_no_time() {
     let begun = Instant::now();
     let run = facts(&[]).exits(0);
     // The command takes half a second on an idle host; other tests run at the same time.
@@ -41,14 +41,14 @@ fn this_host_is_told_in_no_time() {
     for part in ["kernel", "processors", "AES-128-GCM", "memory", "TCP", "path /", "ssh", "strain"] {
         assert!(run.out.contains(part), "{part}: {run}");
     }
-    let told = json(&["--path", "/proc"]);
-    assert_eq!((&told["schema"], &told["type"]), (&1.into(), &"facts".into()));
-    assert!(told["cpu"]["blake3"]["known"].as_f64().unwrap() > 1e6, "{told}");
-    assert_eq!(told["storage"]["file_systems"]["known"][0]["kind"]["known"], "proc");
+    let reported = json(&["--path", "/proc"]);
+    assert_eq!((&reported["schema"], &reported["type"]), (&1.into(), &"facts".into()));
+    assert!(reported["cpu"]["blake3"]["known"].as_f64().unwrap() > 1e6, "{reported}");
+    assert_eq!(reported["storage"]["file_systems"]["known"][0]["kind"]["known"], "proc");
 }
 
 #[test]
-fn a_far_end_of_another_protocol_is_told_with_both_versions() {
+fn a_far_end_of_another_protocol_is_reported_with_both_versions() {
     let directory = support::directory("linerate-facts-");
     let (rsh, reads) =
         (directory.path().join("rsh"), r"'\nlinerate-agent ready\n\032\0\0\0\0\377\001\0059.9.9\0");
@@ -81,7 +81,7 @@ fn a_snapshot_tells_the_same_elsewhere() {
             assert_eq!(first[part], live[part], "{part}");
         }
         assert_eq!(first["cpu"]["features"], live["cpu"]["features"]);
-        let ports = |told: &Value| told["ports"]["known"].as_array().map(Vec::len);
+        let ports = |reported: &Value| reported["ports"]["known"].as_array().map(Vec::len);
         assert_eq!(ports(&first), ports(&live));
     }
 }
@@ -100,8 +100,8 @@ fn another_host_is_asked_by_its_agent() {
         Running::start(command).end()
     };
     let run = ask(&["--json", "--path", "/sys"]).exits(0);
-    let told: Value = serde_json::from_str(&run.out).unwrap();
-    assert_eq!(told["storage"]["file_systems"]["known"][0]["path"], "/sys", "{run}");
+    let reported: Value = serde_json::from_str(&run.out).unwrap();
+    assert_eq!(reported["storage"]["file_systems"]["known"][0]["path"], "/sys", "{run}");
     // A link of that name is somebody's way to another file.
     let other = directory.path().join("other");
     fs::write(&other, "as it was").unwrap();
@@ -112,7 +112,7 @@ fn another_host_is_asked_by_its_agent() {
 }
 
 #[test]
-fn fixtures_are_told_for_people() {
+fn fixtures_are_reported_for_people() {
     let path = fixture("bare-gen1-x4.txt");
     let run = facts(&["--root", path.to_str().unwrap()]).exits(0);
     for part in ["xfer-old", "2.5 GT/s x4 of 2.5 GT/s x8", "below bridge", "ixgbe", "rx 4096 of 4096"] {
@@ -134,23 +134,23 @@ fn what_is_no_snapshot_is_refused() {
 
 /// Facts that an ordinary user can't read must be unknown, and never have a wrong value.
 #[test]
-fn an_ordinary_user_is_told_less_and_nothing_else() {
+fn an_ordinary_user_is_reported_less_and_nothing_else() {
     if !is_root("only root can become another user") {
         return;
     }
     let directory = support::directory("linerate-facts-");
     let all = json(&[]);
-    let told: Value = serde_json::from_str(&as_nobody(&directory, &["facts", "--json"]).out).unwrap();
+    let reported: Value = serde_json::from_str(&as_nobody(&directory, &["facts", "--json"]).out).unwrap();
     for part in ["hostname", "kernel", "distribution", "machine"] {
-        assert_eq!(differs(&all[part], &told[part]), None, "{part}");
+        assert_eq!(differs(&all[part], &reported[part]), None, "{part}");
     }
     for part in
         ["model", "online", "cores", "sockets", "nodes", "features", "governors", "smt", "mitigations"]
     {
-        assert_eq!(differs(&all["cpu"][part], &told["cpu"][part]), None, "{part}");
+        assert_eq!(differs(&all["cpu"][part], &reported["cpu"][part]), None, "{part}");
     }
     let ports = |facts: &Value| facts["ports"]["known"].as_array().cloned().unwrap_or_default();
-    for (port, told) in ports(&all).iter().zip(&ports(&told)) {
+    for (port, reported) in ports(&all).iter().zip(&ports(&reported)) {
         for part in [
             "name",
             "driver",
@@ -163,7 +163,7 @@ fn an_ordinary_user_is_told_less_and_nothing_else() {
             "offloads",
             "pci",
         ] {
-            assert_eq!(differs(&port[part], &told[part]), None, "{part} of {port}");
+            assert_eq!(differs(&port[part], &reported[part]), None, "{part} of {port}");
         }
     }
     for arguments in [&["facts"][..], &["doctor"], &["doctor", "--json", "--target", "100gbit"]] {
@@ -184,15 +184,15 @@ fn as_nobody(directory: &tempfile::TempDir, arguments: &[&str]) -> Run {
 }
 
 /// The first place at which the two values differ, unless the value in `told` is unknown.
-fn differs(all: &Value, told: &Value) -> Option<String> {
-    match (all, told) {
-        _ if all == told || told.get("unreadable").is_some() => None,
+fn differs(all: &Value, reported: &Value) -> Option<String> {
+    match (all, reported) {
+        _ if all == reported || reported.get("unreadable").is_some() => None,
         (Value::Object(old), Value::Object(new)) if old.keys().eq(new.keys()) => {
             old.iter().find_map(|(key, old)| differs(old, &new[key]).map(|place| format!("{key}.{place}")))
         }
         (Value::Array(old), Value::Array(new)) if old.len() == new.len() => {
             old.iter().zip(new).find_map(|(old, new)| differs(old, new))
         }
-        _ => Some(format!(" {all} became {told}")),
+        _ => Some(format!(" {all} became {reported}")),
     }
 }

@@ -430,7 +430,7 @@ fn settings_of_ports_are_set_and_restored() {
 /// A firewall, a login that asks a question and a full disk are reported at once, with the tools that they
 /// affect.
 #[test]
-fn a_path_that_does_not_carry_the_study_is_told_before_it() {
+fn a_path_that_does_not_carry_the_study_is_reported_before_it() {
     let Some(desk) = desk() else { return };
     let _alone = ALONE.lock();
     let hosts = "--hosts a=local,b=ssh:b --rsh \"ssh -F $LINERATE_LAB_SSH_CONFIG\"";

@@ -54,9 +54,9 @@ fn a_tree_of_processes_is_counted_whole() {
     let busy = "i=0; while [ $i -lt 150000 ]; do i=$((i+1)); done";
     let script = format!("({busy}) & ({busy}) & wait; {busy}");
     let run = measure(&["--export", "json", "--", "sh", "-c", &script]).exits(0);
-    let told: Value = serde_json::from_str(&run.out).unwrap();
-    let spent = told["cpu_seconds"].as_f64().unwrap();
-    let host = &told["hosts"][0]["cost"]["cpu"];
+    let reported: Value = serde_json::from_str(&run.out).unwrap();
+    let spent = reported["cpu_seconds"].as_f64().unwrap();
+    let host = &reported["hosts"][0]["cost"]["cpu"];
     let of_host = ["user", "nice", "system"].map(|state| host[state].as_f64().unwrap()).iter().sum::<f64>();
     assert!(spent > 0.05, "{spent}");
     // The kernel counts the host's time by ticks.
@@ -88,8 +88,8 @@ fn read_all(mut from: TcpStream) {
 }
 
 fn limiter_of(run: &Run) -> String {
-    let told: Value = serde_json::from_str(&run.out).unwrap();
-    told["limiter"].as_str().unwrap_or_default().to_owned()
+    let reported: Value = serde_json::from_str(&run.out).unwrap();
+    reported["limiter"].as_str().unwrap_or_default().to_owned()
 }
 
 #[test]
@@ -109,9 +109,9 @@ fn connections_of_other_programs_limit_no_command() {
     end.shutdown(std::net::Shutdown::Both).unwrap();
     sends.join().unwrap();
     reads.join().unwrap();
-    let told: Value = serde_json::from_str(&run.out).unwrap();
-    assert!(told["hosts"][0]["flows"].as_array().is_some_and(|flows| !flows.is_empty()), "it was seen");
-    assert_eq!(limiter_of(&run), "unknown", "{}", told["limiter_evidence"]);
+    let reported: Value = serde_json::from_str(&run.out).unwrap();
+    assert!(reported["hosts"][0]["flows"].as_array().is_some_and(|flows| !flows.is_empty()), "it was seen");
+    assert_eq!(limiter_of(&run), "unknown", "{}", reported["limiter_evidence"]);
 }
 
 #[test]
@@ -127,8 +127,8 @@ fn a_connection_of_the_command_may_limit_it() {
     // The process sleeps, which no counter explains; neither the far end nor the network may be named as the
     // cause.
     assert_eq!(limiter_of(&run), "not-explained", "{}", run.out);
-    let told: Value = serde_json::from_str(&run.out).unwrap();
-    let evidence = told["limiter_evidence"].as_str().unwrap();
+    let reported: Value = serde_json::from_str(&run.out).unwrap();
+    let evidence = reported["limiter_evidence"].as_str().unwrap();
     assert!(
         evidence.starts_with("not explained (this end ") && evidence.contains("no program waits"),
         "{evidence}"
@@ -136,7 +136,7 @@ fn a_connection_of_the_command_may_limit_it() {
 }
 
 #[test]
-fn a_recording_that_cannot_be_kept_is_told_before_the_command_runs() {
+fn a_recording_that_cannot_be_kept_is_reported_before_the_command_runs() {
     let directory = support::directory("linerate-measure-");
     let (file, mark) = (directory.path().join("none/kept"), directory.path().join("mark"));
     let run = measure(&["--out", file.to_str().unwrap(), "--", "touch", mark.to_str().unwrap()]).exits(1);

@@ -82,8 +82,10 @@ fn a_file_whose_name_is_empty_is_refused_with_its_option() {
         &["man", "--out", ""],
     ] {
         let option = words.iter().find(|word| word.starts_with("--")).unwrap().trim_end_matches('=');
-        let told = format!("'{option} <");
-        run(here.path(), words).exits(2).says(&[&told, "it is empty, perhaps because a variable isn't set"]);
+        let reported = format!("'{option} <");
+        run(here.path(), words)
+            .exits(2)
+            .says(&[&reported, "it is empty, perhaps because a variable isn't set"]);
     }
     assert_eq!((names(here.path()).len(), names(&here.path().join("dst"))), (2, vec!["extra".into()]));
 }
@@ -397,7 +399,7 @@ fn rsyncs_words_keep_their_log_too() {
 }
 
 #[test]
-fn a_source_s_entry_of_the_same_name_is_told_and_not_copied_over_them() {
+fn a_source_s_entry_of_the_same_name_is_reported_and_not_copied_over_them() {
     let here = directory("linerate-own-");
     make_trees(here.path());
     let (src, dst) = (here.path().join("src"), here.path().join("dst"));
@@ -406,10 +408,11 @@ fn a_source_s_entry_of_the_same_name_is_told_and_not_copied_over_them() {
     fs::create_dir(dst.join("sub")).unwrap();
     fs::create_dir(src.join("sub/run.prom")).unwrap();
     fs::write(src.join("sub/run.b3"), vec![7; 20 << 20]).unwrap();
-    let told = ["run.log: isn't copied", "(--log-file)", "run.prom: isn't copied", "run.b3: isn't copied"];
+    let reported =
+        ["run.log: isn't copied", "(--log-file)", "run.prom: isn't copied", "run.b3: isn't copied"];
     for words in [&["sync", "--delete"][..], &["sync"], &["cp", "-r"], &["sync", "--inplace"]] {
         let from = if words[0] == "cp" { "src/." } else { "src/" };
-        run(here.path(), &[words, &OWN[..], &[from, "dst/"]].concat()).exits(3).says(&told);
+        run(here.path(), &[words, &OWN[..], &[from, "dst/"]].concat()).exits(3).says(&reported);
         assert!(fs::read_to_string(dst.join("run.log")).unwrap().contains(" end: exit_code=3"));
         assert!(fs::read_to_string(dst.join("sub/run.prom")).unwrap().contains("linerate_run_exit_code"));
         assert_eq!(fs::read_to_string(dst.join("sub/run.b3")).unwrap().lines().count(), 1);

@@ -147,7 +147,7 @@ fn a_backup_directory_that_is_the_destination_loses_nothing() {
 }
 
 #[test]
-fn a_file_in_place_of_the_backup_directory_is_told_and_nothing_is_changed() {
+fn a_file_in_place_of_the_backup_directory_is_reported_and_nothing_is_changed() {
     let here = with_both();
     fs::write(here.path().join("src/file"), "newer").unwrap();
     for name in ["a", "file", "kept"] {
@@ -170,8 +170,9 @@ fn a_file_in_place_of_the_backup_directory_is_told_and_nothing_is_changed() {
     }
     // What can't be kept stays, and isn't counted.
     let words = ["sync", "--delete", "-b", "--backup-dir", "a/below", "src/", "dst"];
-    let told = ["keeping a backup", "kept: deleting failed: ", "for backups can be created", "0 files of "];
-    let ended = run(here.path(), &words).exits(3).says(&told);
+    let reported =
+        ["keeping a backup", "kept: deleting failed: ", "for backups can be created", "0 files of "];
+    let ended = run(here.path(), &words).exits(3).says(&reported);
     assert!(!ended.err.contains("deleted"), "{ended}");
     unchanged();
 }
@@ -240,7 +241,7 @@ fn an_empty_value_that_rsync_refuses_is_refused() {
 }
 
 #[test]
-fn another_tree_that_is_not_there_is_told_and_the_run_goes_on() {
+fn another_tree_that_is_not_there_is_reported_and_the_run_goes_on() {
     let here = directory("linerate-places-");
     fs::create_dir(here.path().join("src")).unwrap();
     for name in ["src/file", "no-tree"] {

@@ -83,9 +83,9 @@ fn a_plan_changes_nothing_and_nobody_is_asked_without_a_terminal() {
     }
     host.doctor(&["--apply"]).end().exits(2).says(&["--yes applies the changes"]);
     host.doctor(&["--apply", "--json"]).end().exits(2).says(&["add --yes, or --plan"]);
-    let told = host.json(&["--apply", "--plan"]);
-    assert_eq!((&told["type"], &told["schema"]), (&"doctor-plan".into(), &1.into()));
-    assert!(told["steps"].as_array().unwrap().len() >= 4, "{told}");
+    let reported = host.json(&["--apply", "--plan"]);
+    assert_eq!((&reported["type"], &reported["schema"]), (&"doctor-plan".into(), &1.into()));
+    assert!(reported["steps"].as_array().unwrap().len() >= 4, "{reported}");
     assert_eq!(host.differing(&before), Vec::<String>::new());
     assert!(!host.state().exists(), "a plan leaves no journal");
 }
@@ -95,12 +95,12 @@ fn what_was_applied_is_undone_exactly_and_again() {
     let Some(host) = Ill::host() else { return };
     let before = host.settings();
     let plan = everything(&host);
-    let told = host.json(&["--apply", "--yes", "--from-plan", plan.to_str().unwrap()]);
-    let steps = told["steps"].as_array().unwrap();
+    let reported = host.json(&["--apply", "--yes", "--from-plan", plan.to_str().unwrap()]);
+    let steps = reported["steps"].as_array().unwrap();
     let refused: Vec<_> = steps.iter().filter(|step| step["holds"].is_null()).collect();
-    assert!(refused.is_empty() && steps.len() >= 8, "{told}");
+    assert!(refused.is_empty() && steps.len() >= 8, "{reported}");
     assert!(host.differing(&before).len() >= 8, "{:?}", host.differing(&before));
-    let id = told["id"].as_str().unwrap();
+    let id = reported["id"].as_str().unwrap();
     for _ in 0..2 {
         host.doctor(&["--undo", id]).end().exits(0);
         assert_eq!(host.differing(&before), Vec::<String>::new());
@@ -176,10 +176,10 @@ fn a_plan_leaves_what_somebody_has_changed_since() {
     let file = host.directory.path().join("old.json");
     fs::write(&file, plan.to_string()).unwrap();
     host.sh("sysctl -qw 'net.ipv4.tcp_rmem=4096 131072 300000'");
-    let told = host.json(&["--apply", "--yes", "--from-plan", file.to_str().unwrap()]);
-    let left = told["left"].to_string();
-    assert!(left.contains("300000 now, and was 4096 131072 262144 when the plan was made"), "{told}");
-    assert!(told["steps"].to_string().contains("tcp_sack"), "{told}");
+    let reported = host.json(&["--apply", "--yes", "--from-plan", file.to_str().unwrap()]);
+    let left = reported["left"].to_string();
+    assert!(left.contains("300000 now, and was 4096 131072 262144 when the plan was made"), "{reported}");
+    assert!(reported["steps"].to_string().contains("tcp_sack"), "{reported}");
     assert_eq!(host.sh("sysctl -n net.ipv4.tcp_rmem").split_whitespace().last(), Some("300000"));
     let whole = host.doctor(&["local", "local", "--only", "tcp-buffers"]).end().exits(0);
     assert!(!whole.out.contains("local, local"), "a host is examined once: {whole}");
@@ -209,8 +209,8 @@ fn only_another_login_confirms() {
     let first = Some("10.0.0.1 5000 10.0.0.2 22");
     let run =
         host.doctor_from(first, &["--apply", "--yes", "--json", "--confirm-within", "20"]).end().exits(0);
-    let told: Value = serde_json::from_str(&run.out).unwrap();
-    let id = told["id"].as_str().unwrap();
+    let reported: Value = serde_json::from_str(&run.out).unwrap();
+    let id = reported["id"].as_str().unwrap();
     host.doctor_from(first, &["--confirm", id]).end().exits(1).says(&["confirm them from a new login"]);
     host.doctor_from(Some("10.0.0.1 5001 10.0.0.2 22"), &["--confirm", id]).end().exits(0);
     assert!(within(DEADLINE, || host.switches().is_empty()));
@@ -220,8 +220,8 @@ fn only_another_login_confirms() {
     host.sh("sysctl -qw net.ipv4.tcp_rmem='4096 131072 50000000'");
     host.doctor(&["--undo", id]).end().exits(3);
     assert_eq!(host.differing(&before).len(), 1, "{:?}", host.differing(&before));
-    let told = host.json(&["--applied"]);
-    assert_eq!(told["treatments"][0]["left"], json!(["net.ipv4.tcp_rmem"]), "{told}");
+    let reported = host.json(&["--applied"]);
+    assert_eq!(reported["treatments"][0]["left"], json!(["net.ipv4.tcp_rmem"]), "{reported}");
     host.doctor(&["--undo", id, "--force"]).end().exits(0);
     assert_eq!(host.differing(&before), Vec::<String>::new());
 }
@@ -256,8 +256,8 @@ fn killed_at_any_moment_it_can_be_taken_back() {
             assert!(within(DEADLINE, || host.differing(&before).is_empty()), "moment {moment}");
             assert!(within(DEADLINE, || host.switches().is_empty()));
         } else {
-            let told = host.json(&["--applied"]);
-            for treatment in told["treatments"].as_array().unwrap() {
+            let reported = host.json(&["--applied"]);
+            for treatment in reported["treatments"].as_array().unwrap() {
                 host.doctor(&["--undo", treatment["id"].as_str().unwrap()]).end().exits(0);
             }
         }
@@ -290,10 +290,10 @@ fn what_cannot_be_done_is_refused_and_said() {
     ];
     let list: Vec<Value> = steps.iter().map(|(setting, new, _)| step(setting.clone(), new)).collect();
     let file = planned(host.directory.path(), "refused.json", &list);
-    let told = host.json(&["--apply", "--yes", "--from-plan", file.to_str().unwrap()]);
-    assert!(told["id"].is_null() && told["steps"].as_array().unwrap().is_empty(), "{told}");
-    let left = told["left"].as_array().unwrap();
-    assert_eq!(left.len(), steps.len(), "{told}");
+    let reported = host.json(&["--apply", "--yes", "--from-plan", file.to_str().unwrap()]);
+    assert!(reported["id"].is_null() && reported["steps"].as_array().unwrap().is_empty(), "{reported}");
+    let left = reported["left"].as_array().unwrap();
+    assert_eq!(left.len(), steps.len(), "{reported}");
     for ((_, _, why), left) in steps.iter().zip(left) {
         assert!(left["why"].as_str().unwrap().contains(why), "{why}: {left}");
     }
@@ -321,9 +321,9 @@ fn a_namespace_sets_only_allowed_congestion_controls_and_keeps_nothing() {
     let now = words("tcp_congestion_control").remove(0);
     let step = json!({"checks": ["congestion-control"], "setting": {"kind": "sysctl", "key": "net.ipv4.tcp_congestion_control"}, "before": now, "new": other});
     let file = planned(host.directory.path(), "control.json", &[step]);
-    let told = host.json(&["--apply", "--plan", "--from-plan", file.to_str().unwrap()]);
-    assert_eq!(told["steps"], json!([]));
-    assert!(told["left"][0]["why"].as_str().unwrap().contains("the kernel allows"), "{told}");
+    let reported = host.json(&["--apply", "--plan", "--from-plan", file.to_str().unwrap()]);
+    assert_eq!(reported["steps"], json!([]));
+    assert!(reported["left"][0]["why"].as_str().unwrap().contains("the kernel allows"), "{reported}");
 }
 
 #[test]
@@ -397,8 +397,8 @@ fn after_a_restart_only_what_was_kept_is_taken_back() {
         fs::write(&path, text.replace(boot.trim(), "0b5e55ed-0000-4000-8000-000000000000")).unwrap();
     };
     let standing = |id: &str| {
-        let told = host.json(&["--applied"]);
-        let all = told["treatments"].as_array().unwrap().iter();
+        let reported = host.json(&["--applied"]);
+        let all = reported["treatments"].as_array().unwrap().iter();
         let one =
             all.filter(|treatment| treatment["id"] == id).map(|treatment| treatment["standing"].to_string());
         one.collect::<String>()
@@ -446,9 +446,9 @@ fn another_host_is_treated_there() {
     assert!(run.out.contains("far: ") && run.out.contains("net.ipv4.tcp_rmem"), "{run}");
     assert_eq!(host.differing(&before), Vec::<String>::new());
     let run = near(&["--apply", "--yes", "--json", "--confirm-within", "20"]).exits(0);
-    let told: Value = serde_json::from_str(&run.out).unwrap();
-    let id = told["id"].as_str().unwrap();
-    assert_eq!((&told["host"], host.differing(&before).is_empty()), (&"far".into(), false));
+    let reported: Value = serde_json::from_str(&run.out).unwrap();
+    let id = reported["id"].as_str().unwrap();
+    assert_eq!((&reported["host"], host.differing(&before).is_empty()), (&"far".into(), false));
     assert_eq!(host.switches().len(), 1);
     near(&["--confirm", id]).exits(0);
     assert!(near(&["--applied"]).exits(0).out.contains("confirmed"));

@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn an_ends_processors_are_told_and_not_the_paths_owners() {
+    fn an_ends_processors_are_reported_and_not_the_paths_owners() {
         let host = fixture("stock-10g");
         let of = |limiter| fix(&host, &host, 2e9, Some(limiter));
         assert!(of("sender-cpu").starts_with("a's processors limited the rate, not the path: "));
@@ -248,8 +248,9 @@ mod tests {
         let against = |from: &str, to: &str, check: &str| {
             let all = all(&fixture(from), &fixture(to), 1e9, None);
             let of = all.iter().filter(|finding| finding.check == check);
-            let told = |finding: &Finding| finding.evidence.iter().any(|line| line.contains("was measured"));
-            of.map(|finding| (finding.host.clone(), told(finding))).collect::<Vec<_>>()
+            let reported =
+                |finding: &Finding| finding.evidence.iter().any(|line| line.contains("was measured"));
+            of.map(|finding| (finding.host.clone(), reported(finding))).collect::<Vec<_>>()
         };
         let ends = |a: bool, b: bool| vec![("a".to_owned(), a), ("b".to_owned(), b)];
         assert_eq!(against("bond-layer2", "bond-layer2", "bond-hash"), ends(false, true));
@@ -265,7 +266,7 @@ mod tests {
     fn limits_of_the_other_direction_are_no_cause_and_say_so() {
         let host = fixture("stock-10g");
         let against = "the limit applies to b -> a; a -> b was measured";
-        let told = |from: &Facts, to: &Facts| {
+        let reported = |from: &Facts, to: &Facts| {
             let all = all(from, to, 0.95e9, None);
             let limit = all.iter().find(|finding| finding.check == "rate-limit").unwrap();
             let rate = all.iter().find(|finding| finding.check == RATE).unwrap();
@@ -274,12 +275,12 @@ mod tests {
                 rate.fix.as_ref().unwrap().contains("rate-limit"),
             )
         };
-        assert_eq!(told(&shaped(Some(1_000_000_000)), &host), (false, true));
-        assert_eq!(told(&host, &shaped(Some(1_000_000_000))), (true, false));
+        assert_eq!(reported(&shaped(Some(1_000_000_000)), &host), (false, true));
+        assert_eq!(reported(&host, &shaped(Some(1_000_000_000))), (true, false));
         let policed = |policers| edited("stock-10g", "eno1", |port| port.policers = Fact::Known(policers));
         let inwards = policed(Policers { inwards: Some(1_000_000_000), ..Policers::default() });
-        assert_eq!(told(&host, &inwards), (false, true));
+        assert_eq!(reported(&host, &inwards), (false, true));
         let outwards = policed(Policers { outwards: Some(1_000_000_000), ..Policers::default() });
-        assert_eq!(told(&host, &outwards), (true, false));
+        assert_eq!(reported(&host, &outwards), (true, false));
     }
 }

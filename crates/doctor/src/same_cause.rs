@@ -275,7 +275,7 @@ mod tests {
 
     /// One shaper: neither the loss that the shaper causes nor the rate that it allows is a second finding.
     #[test]
-    fn a_shaper_is_told_once() {
+    fn a_shaper_is_reported_once() {
         let shaped = edited("stock-10g", "eno1", |port| {
             let tbf = Qdisc { kind: "tbf".into(), root: true, rate: Some(1_000_000_000), ..Qdisc::default() };
             port.qdiscs = Fact::Known(vec![tbf]);
@@ -292,11 +292,11 @@ mod tests {
         let severe: Vec<&str> =
             all.iter().filter(|finding| finding.severity >= Severity::Major).map(|it| it.check).collect();
         assert_eq!(severe, ["rate-limit"], "{all:#?}");
-        let told = all[0].evidence.join("; ");
+        let reported = all[0].evidence.join("; ");
         assert!(
-            told.contains("path-loss has the same cause: 3.0 %")
-                && told.contains("path-rate has the same cause"),
-            "{told}"
+            reported.contains("path-loss has the same cause: 3.0 %")
+                && reported.contains("path-rate has the same cause"),
+            "{reported}"
         );
         assert_eq!(severity(&all, "path-loss"), Some(Severity::Note));
         // A limit of ten times the measured rate, or a limit in the other direction, isn't the cause.
@@ -366,7 +366,7 @@ mod tests {
     }
 
     #[test]
-    fn one_queue_is_told_once() {
+    fn one_queue_is_reported_once() {
         let one = edited("stock-10g", "eno1", |port| {
             let Fact::Known(all) = &mut port.rx_queues else { panic!("no queues") };
             all.truncate(1);
@@ -384,7 +384,7 @@ mod tests {
 
     /// More queues are better than RPS, if somebody can add them.
     #[test]
-    fn of_a_queue_and_its_remedy_the_remedy_that_can_be_had_is_told() {
+    fn of_a_queue_and_its_remedy_the_remedy_that_can_be_had_is_reported() {
         let names = |name: &str| -> Vec<(&str, bool)> {
             let facts = fixture(name);
             let all = examine_host(&End { name: "h", facts: &facts, need: Need::Target(40e9) });
@@ -409,7 +409,7 @@ mod tests {
     }
 
     #[test]
-    fn damage_by_a_dark_fibre_is_told_once() {
+    fn damage_by_a_dark_fibre_is_reported_once() {
         let mut dark = fixture("fibre-trunk");
         port_of(&mut dark, "eno1").counters.rx_crc = Fact::Known(900_000);
         let all = on_host(&dark);
@@ -422,7 +422,7 @@ mod tests {
     }
 
     #[test]
-    fn a_card_and_the_bridge_above_it_are_told_once() {
+    fn a_card_and_the_bridge_above_it_are_reported_once() {
         let both = edited("narrow-bridge", "enp5s0", |port| {
             let Fact::Known(pci) = &mut port.pci else { panic!("no device") };
             pci.link.width = Fact::Known(2);
@@ -438,7 +438,7 @@ mod tests {
 
     /// Windows of 64 KiB: neither the buffers nor the rate are a second cause.
     #[test]
-    fn windows_that_are_not_scaled_are_told_once() {
+    fn windows_that_are_not_scaled_are_reported_once() {
         let unscaled = changed("stock-10g", |facts| facts.tcp.window_scaling = Fact::Known(false));
         let measured = PathMeasurements {
             rtt: Some(0.01),

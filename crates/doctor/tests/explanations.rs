@@ -27,9 +27,9 @@ fn each_check_has_a_public_source() {
 #[test]
 fn no_two_checks_share_a_text() {
     let mut seen: BTreeMap<String, String> = BTreeMap::new();
-    for (check, told) in all() {
-        let rule = told.decision.text().to_owned();
-        for (part, text) in [("decision", rule), ("wrong", told.wrong), ("misses", told.misses)] {
+    for (check, reported) in all() {
+        let rule = reported.decision.text().to_owned();
+        for (part, text) in [("decision", rule), ("wrong", reported.wrong), ("misses", reported.misses)] {
             let here = format!("{part} of {}", check.name);
             if let Some(first) = seen.insert(text, here.clone()) {
                 panic!("{first} and {here} are the same");
@@ -40,7 +40,8 @@ fn no_two_checks_share_a_text() {
 
 #[test]
 fn each_shared_formula_is_used_and_each_name_in_italics_is_one() {
-    let used: Vec<String> = all().flat_map(|(_, told)| told.formulas).map(|formula| formula.name).collect();
+    let used: Vec<String> =
+        all().flat_map(|(_, reported)| reported.formulas).map(|formula| formula.name).collect();
     for formula in shared_formulas() {
         assert!(used.contains(&formula.name), "no check names {}", formula.name);
     }
@@ -53,27 +54,27 @@ fn each_shared_formula_is_used_and_each_name_in_italics_is_one() {
 /// A limit that changes in a check's code has to change in its explanation.
 #[test]
 fn each_number_and_name_of_the_code_is_explained() {
-    let mut untold = Vec::new();
-    for (check, told) in all() {
-        let text = format!("{} {} {}", told.looks_at, told.decision.text(), told.misses);
+    let mut unreported = Vec::new();
+    for (check, reported) in all() {
+        let text = format!("{} {} {}", reported.looks_at, reported.decision.text(), reported.misses);
         for constant in constants(&code_of(check)) {
-            untold.extend(constant.untold(&text).map(|what| format!("{}: {what}", check.name)));
+            unreported.extend(constant.unreported(&text).map(|what| format!("{}: {what}", check.name)));
         }
     }
-    assert!(untold.is_empty(), "not in the explanation:\n{}", untold.join("\n"));
+    assert!(unreported.is_empty(), "not in the explanation:\n{}", unreported.join("\n"));
 }
 
 #[test]
 fn each_number_of_the_shared_formulas_is_explained() {
     let all: Vec<String> = shared_formulas().map(|formula| formula.says).collect();
-    let mut untold = Vec::new();
+    let mut unreported = Vec::new();
     for file in ["formula/cpu.rs", "formula/ssh.rs", "formula/pcie.rs", "finding.rs"] {
         let code = fs::read_to_string(sources().join(file)).unwrap();
         for constant in constants(&code).into_iter().filter(|constant| constant.name != "CHANNEL") {
-            untold.extend(constant.untold(&all.join(" ")).map(|what| format!("{file}: {what}")));
+            unreported.extend(constant.unreported(&all.join(" ")).map(|what| format!("{file}: {what}")));
         }
     }
-    assert!(untold.is_empty(), "not among the shared formulas:\n{}", untold.join("\n"));
+    assert!(unreported.is_empty(), "not among the shared formulas:\n{}", unreported.join("\n"));
 }
 
 /// An open mark of code would take the marks out of the wrong parts.
@@ -87,7 +88,7 @@ fn code_is_closed() {
 #[test]
 fn numbers_are_found_in_the_forms_that_people_write() {
     let says = |expression: &str, text: &str| {
-        constants(&format!("const A: f64 = {expression};"))[0].untold(text).next().is_none()
+        constants(&format!("const A: f64 = {expression};"))[0].unreported(text).next().is_none()
     };
     for (expression, text) in [
         ("0.05", "below 5 %, or"),
@@ -206,7 +207,7 @@ impl Constant {
     }
 
     /// The parts that aren't in a text.
-    fn untold<'a>(&'a self, text: &'a str) -> impl Iterator<Item = String> + 'a {
+    fn unreported<'a>(&'a self, text: &'a str) -> impl Iterator<Item = String> + 'a {
         let has_version = self.version.as_ref().is_some_and(|version| has(text, version));
         let numbers = self.numbers.iter().filter(move |_| !has_version);
         let numbers = numbers.filter(|number| forms(**number).iter().all(|form| !has(text, form)));

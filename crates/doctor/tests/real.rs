@@ -35,7 +35,7 @@ fn findings(facts: &Facts) -> Vec<Finding> {
     examine_host(&Host { name: "h", facts, need: Need::OfPorts })
 }
 
-fn told(finding: &Finding) -> String {
+fn reported(finding: &Finding) -> String {
     let fix = finding.fix.as_deref().unwrap_or("-");
     format!("{}\n  {}\n  fix {fix}\n", finding.line(), finding.title)
 }
@@ -45,7 +45,7 @@ fn each_host_has_exactly_its_findings() {
     let mut wrong = Vec::new();
     for path in files() {
         let (given, expected) = host(&path);
-        let mut lines: Vec<String> = findings(&facts(&path)).iter().map(told).collect();
+        let mut lines: Vec<String> = findings(&facts(&path)).iter().map(reported).collect();
         lines.sort();
         let found = lines.concat();
         if std::env::var_os("LINERATE_EXPECTED").is_some_and(|value| value == "write") {

@@ -84,7 +84,7 @@ pub(crate) fn policers() -> io::Result<String> {
             let filters = shape::of_interface(shape::GET_FILTER, *index, parent);
             // For an ingress discipline, a request for filters of sent packets returns an error.
             let actions = asked.dump(&filters, shape::of_filter).unwrap_or_default();
-            let (limits, others) = told(&actions);
+            let (limits, others) = reported(&actions);
             let _ = limits.iter().min().map(|rate| writeln!(rates, "{port} {way} {rate}"));
             let others = others.into_iter().take(MOST_REDIRECTS).filter_map(|other| asked.name(other));
             others.for_each(|other| redirects += &format!("{port} {way}-to {other}\n"));
@@ -94,7 +94,7 @@ pub(crate) fn policers() -> io::Result<String> {
 }
 
 /// The rate limits among the actions, and the devices to which packets are redirected, each once.
-fn told(actions: &[FilterAction]) -> (Vec<u64>, Vec<u32>) {
+fn reported(actions: &[FilterAction]) -> (Vec<u64>, Vec<u32>) {
     let (mut limits, mut others) = (Vec::new(), Vec::new());
     for action in actions {
         match *action {
@@ -116,11 +116,11 @@ type LineWriter = fn(&[u8], &dyn Fn(u32) -> Option<String>, &mut String) -> Opti
 /// Sends a request whose header is `header` zero bytes, and converts the answer to lines.
 fn lines(question: u16, header: usize, line: LineWriter) -> io::Result<String> {
     let asked = NetlinkQuestions::open()?;
-    let told = asked.dump(&request_all(question, header), |message| {
+    let reported = asked.dump(&request_all(question, header), |message| {
         let mut text = String::new();
         line(message, &|index| asked.name(index), &mut text).map(|()| text)
     })?;
-    Ok(told.into_iter().take(MOST_LINES).collect())
+    Ok(reported.into_iter().take(MOST_LINES).collect())
 }
 
 /// A netlink socket for requests to the kernel.
@@ -145,8 +145,8 @@ impl NetlinkQuestions {
     /// Sends a request, and returns the results of `of` for the messages of the answer.
     fn dump<T>(&self, request: &[u8], of: impl Fn(&[u8]) -> Option<T>) -> io::Result<Vec<T>> {
         send(&self.socket, request, SendFlags::empty())?;
-        let (mut buffer, mut all, mut told) = (vec![0; 64 << 10], Vec::new(), 0);
-        while told < MOST_MESSAGES {
+        let (mut buffer, mut all, mut reported) = (vec![0; 64 << 10], Vec::new(), 0);
+        while reported < MOST_MESSAGES {
             let (got, _) = recv(&self.socket, &mut buffer[..], RecvFlags::empty())?;
             let mut rest = buffer.get(..got).unwrap_or_default();
             while let Some((kind, inside, after)) = message(rest) {
@@ -156,7 +156,7 @@ impl NetlinkQuestions {
                     _ if all.len() < MOST_MESSAGES => all.extend(of(inside)),
                     _ => {}
                 }
-                (rest, told) = (after, told + 1);
+                (rest, reported) = (after, reported + 1);
             }
             if got == 0 {
                 break;
@@ -346,7 +346,7 @@ mod tests {
     }
 
     #[test]
-    fn a_route_is_told_by_what_it_sets() {
+    fn a_route_is_reported_by_what_it_sets() {
         let number = |kind, value: u32| attribute(kind, &value.to_ne_bytes());
         // The lock mask RTAX_LOCK contains rto_min, since ip(8) always sets that bit.
         let metrics =

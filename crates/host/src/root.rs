@@ -169,8 +169,8 @@ impl<'a> Root<'a> {
     fn keep(&self, path: &str, entry: &Entry) {
         // A path that a snapshot lacks didn't exist on the host. So `Absent` is recorded only for answers of
         // a live host.
-        let told = *entry != Entry::Absent || path.starts_with("live/");
-        if let Some(kept) = self.kept.as_ref().filter(|_| told) {
+        let reported = *entry != Entry::Absent || path.starts_with("live/");
+        if let Some(kept) = self.kept.as_ref().filter(|_| reported) {
             kept.borrow_mut().put(path, entry.clone());
         }
     }

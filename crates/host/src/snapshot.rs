@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_told_with_its_line() {
+    fn what_is_wrong_is_reported_with_its_line() {
         assert!(Snapshot::parse("hello").unwrap_err().contains("isn't a snapshot"));
         let error = Snapshot::parse("linerate snapshot 1\n/a = 1\nb = 2\n").unwrap_err();
         assert!(error.starts_with("line 3: \"b = 2\""), "{error}");

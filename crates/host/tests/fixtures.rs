@@ -74,7 +74,7 @@ fn each_port_is_of_its_kind() {
 }
 
 #[test]
-fn guests_are_told_from_real_machines() {
+fn guests_are_reported_from_real_machines() {
     let of = |name| host(name).machine.hypervisor();
     assert_eq!(of("bare-gen1-x4"), Fact::NotApplicable);
     let named = [
@@ -92,7 +92,7 @@ fn guests_are_told_from_real_machines() {
 }
 
 #[test]
-fn a_slots_lanes_and_those_of_every_bridge_are_told() {
+fn a_slots_lanes_and_those_of_every_bridge_are_reported() {
     let facts = host("bare-gen1-x4");
     let pci = port(&facts, "eth2").pci.known().unwrap();
     assert_eq!((pci.link.speed.get(), pci.link.width.get()), (Some(2.5), Some(4)));
@@ -111,7 +111,7 @@ fn a_slots_lanes_and_those_of_every_bridge_are_told() {
 }
 
 #[test]
-fn interrupts_are_told_with_their_places() {
+fn interrupts_are_reported_with_their_places() {
     let facts = host("dual-socket-far-nic");
     let far = port(&facts, "enp129s0f0");
     let irqs = far.interrupts.known().unwrap();
@@ -131,7 +131,7 @@ fn interrupts_are_told_with_their_places() {
 }
 
 #[test]
-fn what_drivers_answer_is_told() {
+fn what_drivers_answer_is_reported() {
     let facts = host("stock-10g");
     let stock = port(&facts, "eno1");
     assert_eq!(stock.rings.known().map(|r| (r.rx, r.max_rx)), Some((512, 4096)));
@@ -150,7 +150,7 @@ fn what_drivers_answer_is_told() {
 }
 
 #[test]
-fn what_is_above_ports_is_told() {
+fn what_is_above_ports_is_reported() {
     let facts = host("bond-layer2");
     let bond = port(&facts, "bond0").bond.known().unwrap();
     assert_eq!(
@@ -172,7 +172,7 @@ fn what_is_above_ports_is_told() {
 }
 
 #[test]
-fn the_module_and_the_link_modes_of_a_port_are_told() {
+fn the_module_and_the_link_modes_of_a_port_are_reported() {
     let facts = host("fibre-trunk");
     let fibre = port(&facts, "eno1");
     assert_eq!(fibre.modes_in_force(), Fact::Known(vec!["10GBASE-SR".into()]));

@@ -42,7 +42,7 @@ fn record(root: &TempDir) -> Recording {
 }
 
 #[test]
-fn every_kind_of_a_tree_is_told() {
+fn every_kind_of_a_tree_is_reported() {
     let root = TempDir::new().unwrap();
     let recording = record(&root);
     let cost = Cost::of(&recording);

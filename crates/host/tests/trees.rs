@@ -129,7 +129,7 @@ fn an_empty_tree_gives_reasons_and_survives_json() {
 }
 
 #[test]
-fn a_hypervisor_is_told_by_flag_where_dmi_is_missing() {
+fn a_hypervisor_is_reported_by_flag_where_dmi_is_missing() {
     let root = guest();
     fs::remove_dir_all(root.path().join("sys/class/dmi")).unwrap();
     assert_eq!(Profile::read(root.path()).hypervisor, Fact::Known("unnamed".into()));

@@ -146,11 +146,11 @@ fn sweep_one(path: &Path) -> Option<Vec<String>> {
     let pid = written.holder.pid;
     let boot = Process::current().map(|own| own.boot).unwrap_or_default();
     let undos: Vec<Undo> = written.undos.into_iter().filter_map(|undo| undo.still(&boot)).collect();
-    let told = |undo: &Undo| match undo.run() {
+    let reported = |undo: &Undo| match undo.run() {
         Ok(()) => format!("restored {}, which process {pid} had left changed", undo.what),
         Err(reason) => reason,
     };
-    let lines = undos.iter().rev().map(told).collect();
+    let lines = undos.iter().rev().map(reported).collect();
     // A second try would fail in the same way.
     let _ = std::fs::remove_file(path);
     Some(lines)
@@ -243,8 +243,8 @@ mod tests {
         write(&root, &living, &undos);
         assert_eq!(sweep(&root), Vec::<String>::new());
         let path = write(&root, &dead, &undos);
-        let told = sweep(&root);
-        assert!(told.len() == 2 && told[0].starts_with("restored two of"), "{told:?}");
+        let reported = sweep(&root);
+        assert!(reported.len() == 2 && reported[0].starts_with("restored two of"), "{reported:?}");
         assert_eq!(std::fs::read_to_string(&file).expect("just written"), "to-two\nto-one\n");
         assert!(!path.exists() && sweep(&root).is_empty());
     }
@@ -261,14 +261,14 @@ mod tests {
     }
 
     #[test]
-    fn a_command_that_fails_is_told() {
+    fn a_command_that_fails_is_reported() {
         let directory = tempfile::tempdir().expect("a temporary directory");
         let root = root_in(directory.path());
         let dead = Process { pid: 1, start: 1, boot: "another".into() };
         let mut broken = undo(Path::new("/nowhere"), "x");
         broken.argv = ["sh", "-c", "echo no entry >&2; exit 3"].map(OsString::from).to_vec();
         write(&root, &dead, &[broken]);
-        let told = sweep(&root).join("");
-        assert!(told.starts_with("restoring x of") && told.contains("no entry"), "{told}");
+        let reported = sweep(&root).join("");
+        assert!(reported.starts_with("restoring x of") && reported.contains("no entry"), "{reported}");
     }
 }

@@ -18,7 +18,7 @@ use crate::sites::{self, LabSite};
 use crate::slurm::{self, SlurmDaemons};
 use crate::ssh::{self, SshServer};
 use crate::state::{Description, LabHost, LabState, StateRoot, make_private};
-use crate::sweep::{dismantle, shared_scratch, sweep_locked, tell};
+use crate::sweep::{dismantle, report, shared_scratch, sweep_locked};
 use crate::tool;
 use crate::user;
 use crate::wan::{self, Emulator, SegmentCounts, Wan};
@@ -235,7 +235,7 @@ impl LabParts {
     fn claim(options: &LabOptions) -> Result<Self, LabError> {
         let root = StateRoot::open()?;
         let _lock = root.lock()?;
-        sweep_locked(&root)?.iter().for_each(tell);
+        sweep_locked(&root)?.iter().for_each(report);
         let labs = root.labs()?;
         let taken =
             |slot| labs.iter().any(|(_, state)| state.as_ref().is_some_and(|state| state.slot == slot));

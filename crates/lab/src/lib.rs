@@ -48,6 +48,6 @@ pub use run::run;
 pub use sites::{LabSite, SiteHost, SiteShape, SiteShapeError};
 pub use slurm::{SlurmCluster, SlurmWish};
 pub use state::{Description, LabHost, LinkPort};
-pub use sweep::{Status, Swept, down, status, sweep, sweep_and_tell};
+pub use sweep::{Status, Swept, down, status, sweep, sweep_and_report};
 pub use user::ensure_privileges;
 pub use wan::{Loss, LossError, Rtt, RttError, SegmentCounts, Wan};

@@ -67,8 +67,8 @@ pub fn sweep() -> Result<Vec<Swept>, LabError> {
 ///
 /// # Errors
 /// The errors of [`sweep`].
-pub fn sweep_and_tell() -> Result<(), LabError> {
-    sweep()?.iter().for_each(tell);
+pub fn sweep_and_report() -> Result<(), LabError> {
+    sweep()?.iter().for_each(report);
     Ok(())
 }
 
@@ -101,7 +101,7 @@ pub fn down(name: Option<&LabName>) -> Result<LabName, LabError> {
     Ok(chosen.0.clone())
 }
 
-pub(crate) fn tell(swept: &Swept) {
+pub(crate) fn report(swept: &Swept) {
     eprintln!("linerate: {swept}");
 }
 
@@ -276,10 +276,10 @@ mod tests {
         write(&root, "test-dead", dead, directory.path());
         make_private(&root.directory(&"test-torn".parse().expect("a name"))).expect("writable");
         let swept = sweep_locked(&root).expect("readable");
-        let told: Vec<String> = swept.iter().map(ToString::to_string).collect();
+        let reported: Vec<String> = swept.iter().map(ToString::to_string).collect();
         let pid = std::process::id();
         let dead = format!("removed lab test-dead, left behind by process {pid}");
-        assert_eq!(told, [dead, "removed lab test-torn, left behind incomplete".into()]);
+        assert_eq!(reported, [dead, "removed lab test-torn, left behind incomplete".into()]);
         let left: Vec<String> =
             root.labs().expect("readable").into_iter().map(|(name, _)| name.to_string()).collect();
         assert_eq!(left, ["test-living"]);
@@ -308,8 +308,8 @@ mod tests {
         // In place of a directory there is a file, which can't be removed as a directory.
         std::fs::write(&scratch, "in the way").expect("writable");
         let outcome = || sweep_locked(&root).expect("readable").remove(0).outcome;
-        let told = outcome().expect_err("a part is left").to_string();
-        assert!(told.contains("linerate-lab-") && told.contains("lab status"), "{told}");
+        let reported = outcome().expect_err("a part is left").to_string();
+        assert!(reported.contains("linerate-lab-") && reported.contains("lab status"), "{reported}");
         let labs = root.labs().expect("readable");
         let left = labs[0].1.as_ref().and_then(|state| state.left.clone()).expect("it is written down");
         assert!(left.contains(&*scratch.to_string_lossy()), "{left}");

@@ -42,7 +42,7 @@ pub fn ensure_privileges() -> Result<(), LabError> {
     }
     // This is done outside of the new user namespace, because processes of an earlier namespace aren't
     // accessible from inside.
-    crate::sweep::sweep_and_tell()?;
+    crate::sweep::sweep_and_report()?;
     // The steps are first tried in a child process, because it gives a better error message than a failed
     // start.
     let mut trial = Command::new(UNSHARE.find()?);

@@ -173,8 +173,8 @@ fn each_of_several_links_carries_its_own_traffic() {
     let name = lab.name().to_string();
     let addresses = lab.addresses(End::B);
     assert_eq!(addresses.len(), 4);
-    let told = lab.environment().into_iter().find(|(name, _)| *name == "LINERATE_LAB_ADDRESSES_B");
-    assert_eq!(told.expect("it is there").1.to_string_lossy().split(' ').count(), 4);
+    let reported = lab.environment().into_iter().find(|(name, _)| *name == "LINERATE_LAB_ADDRESSES_B");
+    assert_eq!(reported.expect("it is there").1.to_string_lossy().split(' ').count(), 4);
     for (port, address) in lab.host(End::A).ports().iter().zip(&addresses) {
         let seen = || {
             let line = format!("ip -s -j link show {}", port.interface);

@@ -119,8 +119,9 @@ fn an_ordinary_user_gets_a_lab_in_a_user_namespace() {
     let script = "id -u; ssh -F $LINERATE_LAB_SSH_CONFIG b id -u; tc qdisc; ssh -F $LINERATE_LAB_SSH_CONFIG b tc qdisc; exit 5";
     let program = Program::for_user(NOBODY);
     let output = program.run(&["--link", "1gbit", "sh", "-c", script]);
-    let (printed, told) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    assert_eq!(output.status.code(), Some(5), "{printed} {told}");
+    let (printed, reported) =
+        (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert_eq!(output.status.code(), Some(5), "{printed} {reported}");
     assert_eq!(printed.matches("65534\n").count(), 2, "{printed}");
     assert_eq!(printed.matches("tbf").count(), 2, "{printed}");
     assert_eq!(left_of_users_labs(&program), ["lock"]);
@@ -140,8 +141,8 @@ fn what_an_ordinary_users_kill_leaves_is_swept_away() {
     child.wait().expect("our child");
     assert_ne!(left_of_users_labs(&program), ["lock"]);
     let output = program.run(&["true"]);
-    let told = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success() && told.contains("left behind by process"), "{told}");
+    let reported = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && reported.contains("left behind by process"), "{reported}");
     assert_eq!(left_of_users_labs(&program), ["lock"]);
     let asleep = Command::new("pgrep").args(["-u", "65534", "-f", "sleep 60[45]"]).output();
     assert!(asleep.is_ok_and(|found| found.stdout.is_empty()), "the sleepers are gone");
@@ -161,10 +162,10 @@ fn a_kernel_that_refuses_is_explained() {
     let mut command = in_user_namespace(&["sh", "-c", &script]);
     command.env("XDG_RUNTIME_DIR", program.runtime());
     let output = command.output().expect("setpriv runs");
-    let told = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(1), "{told}");
+    let reported = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{reported}");
     for expected in ["user.max_user_namespaces=10000", "as root", "localhost"] {
-        assert!(told.contains(expected), "{expected} in: {told}");
+        assert!(reported.contains(expected), "{expected} in: {reported}");
     }
 }
 

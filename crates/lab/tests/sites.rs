@@ -236,8 +236,8 @@ fn an_ordinary_user_gets_sites_in_a_user_namespace() {
         program.command(&["--sites", "2x2", "--slurm", "sh", "-c", script]).spawn().expect("it starts");
     wait_for_line(&mut child, "ready");
     kill(&mut child);
-    let told = program.run(&["true"]);
-    assert!(String::from_utf8_lossy(&told.stderr).contains("left behind by process"), "{told:?}");
+    let reported = program.run(&["true"]);
+    assert!(String::from_utf8_lossy(&reported.stderr).contains("left behind by process"), "{reported:?}");
     let left = Command::new("pgrep").args(["-l", "-u", "65534", "-f", "sleep 61[456]|slurmstepd:"]).output();
     let left = String::from_utf8_lossy(&left.expect("pgrep runs").stdout).into_owned();
     assert_eq!(left, "", "jobs go with their lab");

@@ -319,12 +319,13 @@ fn an_ordinary_user_gets_delay_too() {
         return;
     }
     let output = Program::for_user(NOBODY).run(&["--rtt", "5ms", "sh", "-c", "ip link; exit 5"]);
-    let (printed, told) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    if told.contains("user namespace") {
+    let (printed, reported) =
+        (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    if reported.contains("user namespace") {
         skip("user-namespaces", "this kernel gives an ordinary user no user namespace");
         return;
     }
-    assert_eq!(output.status.code(), Some(5), "{printed} {told}");
+    assert_eq!(output.status.code(), Some(5), "{printed} {reported}");
     assert!(printed.contains("POINTOPOINT"), "{printed}");
 }
 

@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn a_window_is_told_by_the_time_since_the_boot() {
+    fn a_window_is_reported_by_the_time_since_the_boot() {
         let uptime = || -> f64 {
             let text = std::fs::read_to_string("/proc/uptime").unwrap();
             text.split(' ').next().unwrap().parse().unwrap()

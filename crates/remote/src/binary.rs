@@ -5,7 +5,7 @@ use aws_lc_rs::digest::{Context, SHA256};
 use flate2::Compression;
 use flate2::read::MultiGzDecoder;
 use flate2::write::GzEncoder;
-use linerate_wire::identity::{IDENTITY, told_by};
+use linerate_wire::identity::{IDENTITY, reported_by};
 use linerate_wire::path::printable;
 use object::read::{Object, ReadCache};
 use std::fs::{self, File};
@@ -231,8 +231,8 @@ impl Binary {
         }
         let (mut file, mut bytes) = (program::open(&self.file)?, Vec::new());
         file.read_to_end(&mut bytes).map_err(|error| format!("it can't be read: {error}"))?;
-        match told_by(&bytes) {
-            Some(told) if told != IDENTITY => Err(packed::of_other(told)),
+        match reported_by(&bytes) {
+            Some(reported) if reported != IDENTITY => Err(packed::of_other(reported)),
             _ => Ok(()),
         }
     }

@@ -114,8 +114,8 @@ impl HostAgent {
         match self.hear()? {
             Message::Hello(there) if there.protocol == PROTOCOL => Ok(()),
             Message::Hello(there) => {
-                let told = differing("the far end", &there.version, there.protocol);
-                Err(io::Error::other(AnotherProtocol(told)))
+                let reported = differing("the far end", &there.version, there.protocol);
+                Err(io::Error::other(AnotherProtocol(reported)))
             }
             other => Err(unexpected(other)),
         }

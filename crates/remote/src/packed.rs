@@ -3,7 +3,7 @@
 
 use flate2::bufread::MultiGzDecoder;
 use flate2::{Compression, GzBuilder};
-use linerate_wire::identity::{IDENTITY, told_by};
+use linerate_wire::identity::{IDENTITY, reported_by};
 use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, ErrorKind, Read, Seek, SeekFrom, Write};
 use std::path::Path;
@@ -28,8 +28,8 @@ pub const SILENT: &str =
 pub fn write(binary: &Path, packed: &mut impl Write) -> io::Result<()> {
     let id = Binary::of(String::new(), binary.to_owned())?.id;
     let bytes = fs::read(binary)?;
-    let told = told_by(&bytes).ok_or_else(|| io::Error::new(ErrorKind::InvalidData, SILENT))?;
-    let comment = format!("{told}, {id}, {}", sha256(&bytes[..])?);
+    let reported = reported_by(&bytes).ok_or_else(|| io::Error::new(ErrorKind::InvalidData, SILENT))?;
+    let comment = format!("{reported}, {id}, {}", sha256(&bytes[..])?);
     let mut gzip = GzBuilder::new().comment(comment).write(packed, Compression::best());
     gzip.write_all(&bytes)?;
     gzip.finish()?.flush()
@@ -70,8 +70,8 @@ pub fn read(machine: &str, file: &Path) -> Result<Binary, String> {
 }
 
 /// The reason, as the end of a sentence, why a binary with another version or protocol can't be used.
-pub(crate) fn of_other(told: &str) -> String {
-    format!("it belongs to {told}, not to {IDENTITY}")
+pub(crate) fn of_other(reported: &str) -> String {
+    format!("it belongs to {reported}, not to {IDENTITY}")
 }
 
 /// The description of a packed agent, and the first bytes of the program.

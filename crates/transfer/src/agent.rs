@@ -142,9 +142,9 @@ fn perform(
             send(session, &found, &options)
         }
         Job::List { sources, options } => {
-            let tell = session.reporter();
+            let report = session.reporter();
             let found = sender::find_sources(bounds, &sources, Finding::of(&options), &|problem| {
-                tell.problem(problem)
+                report.problem(problem)
             })?;
             list(session, &found, &options)
         }
@@ -221,7 +221,7 @@ fn receive_asked(
     let listed = options.listed.then(|| receive_selection(session)).transpose()?;
     let deliveries = Deliveries::new(session.channel(), asked.delivered);
     let request = Request { sources: &asked.sources, options, listed: listed.as_ref() };
-    let known = |source, path: &RelPath, told| deliveries.add(source, path, told);
+    let known = |source, path: &RelPath, reported| deliveries.add(source, path, reported);
     receiver::run(session, destination, options, Some(&request), &known)?;
     deliveries.flush();
     Ok(())
@@ -257,8 +257,8 @@ fn find(
     options: &Options,
     reporter: &Reporter,
 ) -> Result<Vec<SourceRoot>, TransferError> {
-    let tell = |problem| reporter.problem(problem);
-    let found = sender::find_sources(bounds, sources, Finding::of(options), &tell)?;
+    let report = |problem| reporter.problem(problem);
+    let found = sender::find_sources(bounds, sources, Finding::of(options), &report)?;
     sender::not_left_out(found, options)
 }
 
@@ -275,10 +275,10 @@ fn send_found(
     listed: Option<FilesFrom>,
 ) -> Result<Totals, TransferError> {
     let reporter = session.reporter();
-    let tell = |problem| reporter.problem(problem);
+    let report = |problem| reporter.problem(problem);
     let selection = Selection::new(options, listed);
     let counters = session.meters.local.clone();
-    let sent = scan_ahead(found, options, &selection, &counters, &tell, |ahead| {
+    let sent = scan_ahead(found, options, &selection, &counters, &report, |ahead| {
         sender::run(session, found, ahead, options, UNHEARD, None)
     })?;
     session.tell_report()?;
@@ -297,11 +297,11 @@ pub(crate) fn receive_selection(session: &mut Session) -> Result<FilesFrom, Tran
 
 fn list(session: &mut Session, found: &[SourceRoot], options: &Options) -> Result<(), TransferError> {
     let reporter = session.reporter();
-    let tell = |problem| reporter.problem(problem);
+    let report = |problem| reporter.problem(problem);
     let channel = session.channel();
     let listed = options.listed.then(|| receive_selection(session)).transpose()?;
     let selection = Selection::new(options, listed);
-    survey(found, options.keep, &selection, &session.meters.local, &tell, |path, entry, size| {
+    survey(found, options.keep, &selection, &session.meters.local, &report, |path, entry, size| {
         let path = path.as_os_str().as_bytes().to_vec();
         let listed = Message::Listed { path, entry: entry.clone(), size };
         // If the client is gone, a later step notices it.
@@ -313,8 +313,8 @@ fn list(session: &mut Session, found: &[SourceRoot], options: &Options) -> Resul
 fn clean(session: &mut Session, root: &Root, remove: bool) -> Result<(), TransferError> {
     let (channel, reporter) = (session.channel(), session.reporter());
     // If the client is gone, a later step notices it.
-    let tell = |left| drop(channel.send(&Message::Leftover(left)));
-    leftovers::clean(root, remove, tell, |problem| reporter.problem(problem));
+    let report = |left| drop(channel.send(&Message::Leftover(left)));
+    leftovers::clean(root, remove, report, |problem| reporter.problem(problem));
     session.tell_report()
 }
 

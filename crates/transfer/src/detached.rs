@@ -77,8 +77,8 @@ fn meet_other(session: &mut Session, job: Job) -> Result<(DetachedJob, AlonePart
     // The sources are looked up while the client is connected, so that the user can still name other sources.
     if let Job::Send { sources, options } = &job {
         let reporter = session.reporter();
-        let tell = |problem| reporter.problem(problem);
-        sender::find_sources(&Bounds::anywhere(), sources, Finding::of(options), &tell)?;
+        let report = |problem| reporter.problem(problem);
+        sender::find_sources(&Bounds::anywhere(), sources, Finding::of(options), &report)?;
     }
     let asked = session.meet_detached_partner()?;
     // The receiver has to know which entries may arrive; the sender only needs its job.

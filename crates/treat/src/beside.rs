@@ -39,7 +39,7 @@ fn read(controls: &mut dyn Controls, setting: Setting) -> Option<Beside> {
 /// # Errors
 /// The settings that differ nevertheless, as the end of a sentence.
 pub fn restore(controls: &mut dyn Controls, all: &[Beside]) -> Result<(), String> {
-    told(differing(controls, all))
+    reported(differing(controls, all))
 }
 
 fn differing(controls: &mut dyn Controls, all: &[Beside]) -> Vec<String> {
@@ -60,7 +60,7 @@ fn is_of_kind(controls: &mut dyn Controls, one: &Beside) -> bool {
     controls.read(&one.setting).is_ok_and(|now| kind(&now) == kind(&one.value))
 }
 
-fn told(differing: Vec<String>) -> Result<(), String> {
+fn reported(differing: Vec<String>) -> Result<(), String> {
     if differing.is_empty() {
         return Ok(());
     }
@@ -107,6 +107,6 @@ impl BesideStep {
     /// # Errors
     /// The settings that differ nevertheless, as the end of a sentence.
     pub fn restore(&self, controls: &mut dyn Controls) -> Result<(), String> {
-        told([differing(controls, &self.wanted), self.others.clone()].concat())
+        reported([differing(controls, &self.wanted), self.others.clone()].concat())
     }
 }

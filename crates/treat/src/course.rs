@@ -62,11 +62,11 @@ pub enum TakenBy {
 pub fn apply(
     journal: &mut TreatmentJournal,
     controls: &mut dyn Controls,
-    told: &mut dyn FnMut(usize, &StepFate),
+    reported: &mut dyn FnMut(usize, &StepFate),
 ) -> Result<(), String> {
     for step in 0..journal.head.steps.len() {
         let fate = make(journal, controls, step)?;
-        told(step, &fate);
+        reported(step, &fate);
     }
     journal.note(TreatmentEvent::Applied)
 }
@@ -158,8 +158,8 @@ pub fn restore_all(
     }
     let noted = noted.and(journal.note(TreatmentEvent::TakenBack { by: taker.name().into() }));
     // A refused step had its former value already.
-    let is_told = |(step, end): &(usize, WayBack)| *end != WayBack::Restored || journal.was_made(*step);
-    (ends.into_iter().filter(is_told).collect(), noted)
+    let is_reported = |(step, end): &(usize, WayBack)| *end != WayBack::Restored || journal.was_made(*step);
+    (ends.into_iter().filter(is_reported).collect(), noted)
 }
 
 /// Restores settings that the undoing of earlier treatments has left, because the treatment `of` had changed them since, or

@@ -231,15 +231,15 @@ mod tests {
     #[test]
     fn digests_follow_the_contents_of_files_alone() {
         let mut payload = Vec::new();
-        let told = |bytes: &[u8]| Some([bytes.len() as u8; DIGEST]);
+        let reported = |bytes: &[u8]| Some([bytes.len() as u8; DIGEST]);
         let read = |out: &mut Vec<u8>| {
             out.extend_from_slice(b"hello");
             Ok::<(), ()>(())
         };
         let mut directory = Entry { kind: Kind::Directory, ..file("d", 0) };
         let mut writer = Writer::new(&mut payload);
-        assert_eq!(writer.push_with(&mut file("a", 9), read, told), Ok(Some([5; DIGEST])));
-        assert_eq!(writer.push_with(&mut directory, |_| Ok::<(), ()>(()), told), Ok(None));
+        assert_eq!(writer.push_with(&mut file("a", 9), read, reported), Ok(Some([5; DIGEST])));
+        assert_eq!(writer.push_with(&mut directory, |_| Ok::<(), ()>(()), reported), Ok(None));
         let records: Vec<_> = Reader::with_digests(&payload).map(Result::unwrap).collect();
         let contents = &b"hello"[..];
         assert_eq!(records[0], Record { entry: file("a", 5), contents, digest: Some([5; DIGEST]) });

@@ -30,7 +30,7 @@ pub fn differing(other: &str, version: &str, protocol: u32) -> String {
 /// works for a binary for another kind of machine, which can't be run here. `None` if the bytes contain no
 /// identity.
 #[must_use]
-pub fn told_by(binary: &[u8]) -> Option<&str> {
+pub fn reported_by(binary: &[u8]) -> Option<&str> {
     let mut places = binary.windows(BEGIN.len()).enumerate().filter(|(_, bytes)| *bytes == BEGIN.as_bytes());
     places.find_map(|(at, _)| {
         let behind = &binary[at + BEGIN.len()..];
@@ -56,13 +56,13 @@ mod tests {
     #[test]
     fn the_identity_is_the_version_and_the_protocol() {
         let expected = format!("linerate {} protocol {}", env!("CARGO_PKG_VERSION"), crate::PROTOCOL);
-        assert_eq!((IDENTITY, told_by(STAMP.as_bytes())), (&*expected, Some(IDENTITY)));
+        assert_eq!((IDENTITY, reported_by(STAMP.as_bytes())), (&*expected, Some(IDENTITY)));
     }
 
     #[test]
     fn only_a_whole_identity_counts() {
         let old = b"\x7fELF(speaks (speaks for itself)(speaks linerate 0.0.1 protocol 3)5 streams";
-        assert_eq!(told_by(old), Some("linerate 0.0.1 protocol 3"));
+        assert_eq!(reported_by(old), Some("linerate 0.0.1 protocol 3"));
         let others: [&[u8]; 8] = [
             b"",
             b"(speaks ",
@@ -74,10 +74,10 @@ mod tests {
             b"linerate 1 protocol 3)",
         ];
         for other in others {
-            assert_eq!(told_by(other), None, "{}", String::from_utf8_lossy(other));
+            assert_eq!(reported_by(other), None, "{}", String::from_utf8_lossy(other));
         }
         assert_eq!(
-            told_by(&[b"(speaks linerate 1 protocol 3".as_slice(), &[b' '; 200], b")"].concat()),
+            reported_by(&[b"(speaks linerate 1 protocol 3".as_slice(), &[b' '; 200], b")"].concat()),
             None
         );
     }
@@ -87,7 +87,7 @@ mod tests {
         fn any_bytes_may_be_around_it(before in prop::collection::vec(any::<u8>(), 0..99), behind in ".*") {
             let with = |stamp: &str| [&before, stamp.as_bytes(), behind.as_bytes()].concat();
             let (stamped, begun) = (with(STAMP), with(BEGIN));
-            prop_assert_eq!((told_by(&stamped), told_by(&begun)), (Some(IDENTITY), None));
+            prop_assert_eq!((reported_by(&stamped), reported_by(&begun)), (Some(IDENTITY), None));
         }
     }
 }

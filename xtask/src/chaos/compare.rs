@@ -27,8 +27,8 @@ fn by_rsync(operation: &Operation, tree: &Path, copy: &Path) -> anyhow::Result<V
         rsync.arg("--delete");
     }
     let output = rsync.arg(with_slash(tree)).arg(with_slash(copy)).output().context("running rsync")?;
-    let told = [output.stdout, output.stderr].concat();
-    let lines = String::from_utf8_lossy(&told).lines().map(|line| format!("rsync: {line}")).collect();
+    let reported = [output.stdout, output.stderr].concat();
+    let lines = String::from_utf8_lossy(&reported).lines().map(|line| format!("rsync: {line}")).collect();
     Ok(lines)
 }
 

@@ -4,7 +4,7 @@ use anyhow::{Context, bail, ensure};
 use flate2::{Compression, GzBuilder};
 use linerate_remote::binary::{BESIDE, LIBRARY, NAME};
 use linerate_remote::packed::{self, SILENT};
-use linerate_wire::identity::{IDENTITY, told_by};
+use linerate_wire::identity::{IDENTITY, reported_by};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::Write;
@@ -254,11 +254,11 @@ fn read(file: &Path) -> anyhow::Result<Vec<u8>> {
 /// A message with the binary, the error and advice.
 pub fn check(source: &ReleaseSource, file: &Path) -> anyhow::Result<()> {
     let (bytes, shown) = (read(file)?, file.display());
-    match told_by(&bytes) {
+    match reported_by(&bytes) {
         Some(IDENTITY) => {}
-        Some(told) => {
+        Some(reported) => {
             bail!(
-                "{shown} is of {told}, and this source is {IDENTITY}: build it again, or check out its source"
+                "{shown} is of {reported}, and this source is {IDENTITY}: build it again, or check out its source"
             )
         }
         None => bail!("{shown} can't be packed: {SILENT} by cargo xtask dist"),

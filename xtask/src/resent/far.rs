@@ -17,8 +17,8 @@ pub fn run(arguments: &[String]) -> anyhow::Result<()> {
     // agent.
     let mut child =
         command.args(["-c", &format!("exec {line}")]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
-    let told = std::env::var_os(AGENT).context("no file for the far end's process")?;
-    std::fs::write(told, child.id().to_string())?;
+    let reported = std::env::var_os(AGENT).context("no file for the far end's process")?;
+    std::fs::write(reported, child.id().to_string())?;
     let (input, output) = (child.stdin.take().context("piped")?, child.stdout.take().context("piped")?);
     // When this process ends, the pipe to the far end closes, and the far end ends too.
     thread::spawn(move || relay(std::io::stdin(), input));

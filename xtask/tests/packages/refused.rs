@@ -51,8 +51,8 @@ fn a_binary_of_another_protocol_or_that_tells_none_is_refused_also_one_that_can_
     let Some(program) = program(directory.path()) else { return };
     let (binary, out) = (directory.path().join("binary"), directory.path().join("out"));
     let older = "linerate 0.0.1 protocol 3";
-    let told = format!("binary is of {older}, and this source is {IDENTITY}");
-    let cases = [("", "doesn't state its protocol"), (&format!("(speaks {older})"), &told)];
+    let reported = format!("binary is of {older}, and this source is {IDENTITY}");
+    let cases = [("", "doesn't state its protocol"), (&format!("(speaks {older})"), &reported)];
     for (stamp, why) in cases {
         let script = format!("#!/bin/sh\n# {stamp} {}\n", named_commit()).into_bytes();
         let here = (binary.clone().into_os_string(), script);

@@ -97,8 +97,8 @@ impl Row {
 fn rows(base: &Record, new: &Record, case: &Case) -> Vec<Row> {
     let (before, after) = (failure(base, &case.id), failure(new, &case.id));
     let verdict = if before.is_none() { Verdict::NewlyFailed } else { Verdict::Failed };
-    let told = |name: &str, reason: Option<String>| reason.map(|reason| format!("{name}: {reason}"));
-    if let Some(reason) = told("NEW", after).or_else(|| told("BASE", before)) {
+    let reported = |name: &str, reason: Option<String>| reason.map(|reason| format!("{name}: {reason}"));
+    if let Some(reason) = reported("NEW", after).or_else(|| reported("BASE", before)) {
         return vec![Row { verdict, reason: Some(reason), ..nothing(case) }];
     }
     let mut rows: Vec<Row> = Metric::all()

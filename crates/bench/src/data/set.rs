@@ -63,7 +63,7 @@ pub enum DataError {
     Empty(PathBuf),
     /// The end at which the set was to be generated reports this error.
     #[error("{0}")]
-    Told(String),
+    Reported(String),
     /// The user's tree can't be read.
     #[error("reading --tree: {0}")]
     Tree(io::Error),

@@ -118,11 +118,11 @@ impl Answer {
     /// If one of the answers isn't a digest.
     pub fn difference(&self, there: &Answer) -> io::Result<Option<String>> {
         let (Answer::Digest(sent), Answer::Digest(arrived)) = (self, there) else {
-            let told = [self, there].into_iter().find_map(|answer| match answer {
+            let reported = [self, there].into_iter().find_map(|answer| match answer {
                 Answer::Failed(reason) => Some(reason.clone()),
                 _ => None,
             });
-            return Err(io::Error::other(told.unwrap_or_else(|| "an unexpected answer".into())));
+            return Err(io::Error::other(reported.unwrap_or_else(|| "an unexpected answer".into())));
         };
         let arrived_has = |entry: &(PathBuf, String)| arrived.binary_search(entry).is_ok();
         if let Some((path, what)) = sent.iter().find(|entry| !arrived_has(entry)) {
@@ -225,8 +225,8 @@ mod tests {
         assert_eq!(sent.difference(&ask(&Task::Digest(root.clone()))).unwrap(), None);
         let file = root.join("d0001/f0002");
         std::fs::write(&file, vec![7; 1000]).unwrap();
-        let told = sent.difference(&ask(&Task::Digest(root.clone()))).unwrap().unwrap();
-        assert!(told.starts_with("d0001/f0002 is a file of 1000 bytes"), "{told}");
+        let reported = sent.difference(&ask(&Task::Digest(root.clone()))).unwrap().unwrap();
+        assert!(reported.starts_with("d0001/f0002 is a file of 1000 bytes"), "{reported}");
         std::fs::remove_file(&file).unwrap();
         assert_eq!(
             sent.difference(&ask(&Task::Digest(root.clone()))).unwrap().unwrap(),
@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn what_fails_is_told() {
+    fn what_fails_is_reported() {
         let Answer::Failed(reason) = ask(&Task::Count("/nowhere/at/all".into())) else { panic!() };
         assert!(reason.contains("/nowhere/at/all"), "{reason}");
         assert!(matches!(serde_json::from_slice(&answer(&b"{"[..])).unwrap(), Answer::Failed(_)));

@@ -238,7 +238,7 @@ mod tests {
     const STUDY: &str = "name = \"s\"\ntitle = \"S\"\n[[link]]\nname = \"x\"\nrate = \"open\"\n\
                          [[case]]\nid = \"c\"\ntool = \"iperf3\"\n";
 
-    fn told(rate: f64, capacity: &Capacity, link_gbit: Option<f64>) -> Option<String> {
+    fn reported(rate: f64, capacity: &Capacity, link_gbit: Option<f64>) -> Option<String> {
         let link = Link {
             bits_per_second: link_gbit.map(|gbit| (gbit * 1e9) as u64),
             mtu: 1500,
@@ -255,25 +255,25 @@ mod tests {
     fn a_run_near_the_beds_limit_is_marked_and_one_near_the_links_is_not() {
         let path = |part, most| capacity("x", part, None, most);
         // For a link without a rate limit, the path's measured rate is a limit of the bed.
-        assert!(told(9.5, &path(PATH, 10.0), None).unwrap().contains("10.00 Gbit/s alone"));
-        assert_eq!(told(8.5, &path(PATH, 10.0), None), None);
+        assert!(reported(9.5, &path(PATH, 10.0), None).unwrap().contains("10.00 Gbit/s alone"));
+        assert_eq!(reported(8.5, &path(PATH, 10.0), None), None);
         // In these two cases, the unshaped bed carries twice the rate of the shaped link, or hardly more.
-        assert_eq!(told(9.4, &path(UNSHAPED, 20.0), Some(10.0)), None);
+        assert_eq!(reported(9.4, &path(UNSHAPED, 20.0), Some(10.0)), None);
         assert!(
-            told(9.4, &path(UNSHAPED, 10.2), Some(10.0))
+            reported(9.4, &path(UNSHAPED, 10.2), Some(10.0))
                 .unwrap()
                 .starts_with("path, unshaped: 10.20 Gbit/s alone")
         );
         // A measured path either reaches the ceiling of its link, or is limited by something else.
-        assert_eq!(told(9.4, &path(PATH, 9.41), Some(10.0)), None);
-        assert!(told(6.5, &path(PATH, 7.0), Some(10.0)).is_some());
+        assert_eq!(reported(9.4, &path(PATH, 9.41), Some(10.0)), None);
+        assert!(reported(6.5, &path(PATH, 7.0), Some(10.0)).is_some());
     }
 
     #[test]
     fn a_generators_limit_counts_for_its_own_cases() {
         let own = capacity("x", GENERATOR, Some(PAIRS), 5.0);
-        assert!(told(4.9, &own, Some(10.0)).unwrap().starts_with("generator linerate-pairs"));
-        assert_eq!(told(4.9, &capacity("x", GENERATOR, Some("other"), 5.0), None), None);
-        assert_eq!(told(4.9, &Capacity { link: "y".into(), ..own }, None), None);
+        assert!(reported(4.9, &own, Some(10.0)).unwrap().starts_with("generator linerate-pairs"));
+        assert_eq!(reported(4.9, &capacity("x", GENERATOR, Some("other"), 5.0), None), None);
+        assert_eq!(reported(4.9, &Capacity { link: "y".into(), ..own }, None), None);
     }
 }

@@ -64,7 +64,7 @@ impl HostBed {
     /// If a host can't be reached, or a needed fact is unknown. Nothing is left behind then.
     pub fn up(hosts: &Hosts, linerate: &Path, stop: &Stop, note: &dyn Fn(&str)) -> io::Result<HostBed> {
         let end = |name: &str, place: &Place| {
-            HostEnd::start(place, linerate, stop, note).map_err(|e| told(&format!("host {name}"), &e))
+            HostEnd::start(place, linerate, stop, note).map_err(|e| reported(&format!("host {name}"), &e))
         };
         let mut ends = [end("a", &hosts.a)?, end("b", &hosts.b)?];
         let watched = hosts.watched.iter().map(|(name, place)| Ok((name.clone(), end(name, place)?)));
@@ -190,7 +190,7 @@ impl HostEnd {
             let argv = ["ip", "-j", "route", "get", address].map(OsString::from);
             let shown = output(&mut self.place.command(&argv)?);
             let name = shown.and_then(|shown| routed(&shown));
-            let name = name.map_err(|e| told(&format!("finding the route from a to {address}"), &e))?;
+            let name = name.map_err(|e| reported(&format!("finding the route from a to {address}"), &e))?;
             Ok(PathPort::of(&facts, &name))
         };
         let ports = addresses.iter().map(port).collect::<io::Result<_>>()?;
@@ -276,14 +276,14 @@ impl Bed for HostBed {
     fn start_watching(&mut self) -> io::Result<()> {
         self.watched.iter_mut().try_for_each(|(name, host)| {
             let followed = host.followed();
-            samples::start(&mut host.agent, followed).map_err(|e| told(&format!("host {name}"), &e))
+            samples::start(&mut host.agent, followed).map_err(|e| reported(&format!("host {name}"), &e))
         })
     }
 
     fn stop_watching(&mut self) -> io::Result<Vec<(String, Vec<u8>)>> {
         let stop = |(name, host): &mut (String, HostEnd)| {
             let recording = host.agent.stop_sampling();
-            recording.map(|bytes| (name.clone(), bytes)).map_err(|e| told(&format!("host {name}"), &e))
+            recording.map(|bytes| (name.clone(), bytes)).map_err(|e| reported(&format!("host {name}"), &e))
         };
         self.watched.iter_mut().map(stop).collect()
     }
@@ -409,7 +409,7 @@ fn output(command: &mut Command) -> io::Result<String> {
 fn output_of(command: &mut Command, input: &[u8]) -> io::Result<String> {
     let program = command.get_program().to_string_lossy().into_owned();
     let piped = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut child = piped.spawn().map_err(|e| told(&program, &e))?;
+    let mut child = piped.spawn().map_err(|e| reported(&program, &e))?;
     let written = child.stdin.take().map_or(Ok(()), |mut stdin| stdin.write_all(input));
     let done = child.wait_with_output()?;
     if !done.status.success() {
@@ -419,7 +419,7 @@ fn output_of(command: &mut Command, input: &[u8]) -> io::Result<String> {
     Ok(String::from_utf8_lossy(&done.stdout).trim().to_owned())
 }
 
-fn told(what: &str, e: &io::Error) -> io::Error {
+fn reported(what: &str, e: &io::Error) -> io::Error {
     io::Error::new(e.kind(), format!("{what}: {e}"))
 }
 

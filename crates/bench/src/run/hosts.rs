@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_told() {
+    fn what_is_wrong_is_reported() {
         for (text, part) in [
             ("one", "\"one\" names no host"),
             ("a=local,b=ssh:", "b=ssh:"),

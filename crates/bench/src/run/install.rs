@@ -46,11 +46,11 @@ pub fn install(packages: &[String]) -> Result<(), InstallError> {
             .env("DEBIAN_FRONTEND", "noninteractive")
             .stdin(Stdio::null())
             .stdout(io::stderr());
-        let told = |reason| InstallError::Apt { command: format!("apt-get {}", words.join(" ")), reason };
+        let reported = |reason| InstallError::Apt { command: format!("apt-get {}", words.join(" ")), reason };
         match command.status() {
             Ok(status) if status.success() => Ok(()),
-            Ok(status) => Err(told(status.to_string())),
-            Err(e) => Err(told(e.to_string())),
+            Ok(status) => Err(reported(status.to_string())),
+            Err(e) => Err(reported(e.to_string())),
         }
     };
     let words: Vec<&str> = ["install", "-y", "--no-install-recommends", "--"]

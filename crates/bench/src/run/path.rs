@@ -217,16 +217,19 @@ mod tests {
         assert_eq!(lacks(spec()), None);
         assert_eq!(lacks(LinkSpec { queues: Some(4), ..spec() }), None);
         assert_eq!(lacks(LinkSpec { rate: Some(10 * GIGABIT), ..spec() }), None, "it only names the path");
-        let told = lacks(LinkSpec { count: 2, ..spec() }).unwrap();
-        assert!(told.contains("leads to only 1 of b's addresses") && told.contains("--address-b"), "{told}");
+        let reported = lacks(LinkSpec { count: 2, ..spec() }).unwrap();
+        assert!(
+            reported.contains("leads to only 1 of b's addresses") && reported.contains("--address-b"),
+            "{reported}"
+        );
         for (asked, part) in [
             (LinkSpec { guests: 8, ..spec() }, "has no guests"),
             (LinkSpec { queues: Some(16), ..spec() }, "has 4 receive queues at eth0"),
             (LinkSpec { rtt: Some("50ms".parse().unwrap()), ..spec() }, "no emulator"),
             (LinkSpec { loss: Some("1%".parse().unwrap()), ..spec() }, "no emulator"),
         ] {
-            let told = lacks(asked).unwrap();
-            assert!(told.contains(part) && told.contains("eth0 (igb), 1 Gbit/s"), "{told}");
+            let reported = lacks(asked).unwrap();
+            assert!(reported.contains(part) && reported.contains("eth0 (igb), 1 Gbit/s"), "{reported}");
         }
     }
 
@@ -258,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rate_that_only_names_the_path_is_told() {
+    fn a_rate_that_only_names_the_path_is_reported() {
         let path = path(&[port("eth0", Some(GIGABIT))]);
         assert_eq!(path.label(&spec()) + &path.label(&LinkSpec { rate: None, ..spec() }), "");
         assert!(path.label(&LinkSpec { rate: Some(10 * GIGABIT), ..spec() }).contains("10 Gbit/s"));

@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn waiting_for_memory_or_storage_is_told() {
+    fn waiting_for_memory_or_storage_is_reported() {
         let short = disturbed(&recording(1, 1, "memory full total=400000\n"), false).unwrap();
         assert_eq!(short, "all tasks waited for memory for 10 % of the time");
         let slow = recording(1, 1, "io full total=2000000\nmemory full total=100000\n");
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_word_about_pressure_nothing_is_told() {
+    fn without_a_word_about_pressure_nothing_is_reported() {
         assert_eq!(disturbed(&recording(8, 4, ""), true), None);
         assert_eq!(disturbed(&Recording::default(), true), None);
     }

@@ -42,7 +42,7 @@ pub(crate) struct Finished {
 /// The reason why commands didn't finish.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ProcessError {
-    #[error("the command was stopped, because it had not ended after {seconds} s{}", told(.stderr))]
+    #[error("the command was stopped, because it had not ended after {seconds} s{}", reported(.stderr))]
     TimedOut { seconds: f64, stderr: String },
     #[error("interrupted")]
     Interrupted,
@@ -202,7 +202,7 @@ pub(crate) fn tail(bytes: &[u8]) -> String {
     joined.chars().filter(|c| !c.is_control()).skip(skip).collect()
 }
 
-fn told(stderr: &str) -> String {
+fn reported(stderr: &str) -> String {
     if stderr.is_empty() { String::new() } else { format!(": {stderr}") }
 }
 

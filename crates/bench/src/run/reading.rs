@@ -178,12 +178,12 @@ fn peak(reading: &Reading, output: &Written) -> Option<u64> {
 fn notes(reading: &Reading, output: &Written) -> Vec<String> {
     let found = reading.notes.iter().filter_map(|(name, place)| Some((name, output.find(place)?)));
     found
-        .flat_map(|(name, value)| told(&value).into_iter().map(move |value| format!("{name}: {value}")))
+        .flat_map(|(name, value)| reported(&value).into_iter().map(move |value| format!("{name}: {value}")))
         .collect()
 }
 
 /// Converts a value to texts for notes: one text for each element of a list, and none for nested values.
-fn told(value: &Value) -> Vec<String> {
+fn reported(value: &Value) -> Vec<String> {
     match value {
         Value::String(text) => vec![text.clone()],
         Value::Null | Value::Object(_) => Vec::new(),

@@ -179,9 +179,9 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_recording_is_told() {
-        let told = add(&mut Measures::default(), "b", b"nonsense", ALONE).unwrap_err();
-        assert!(told.starts_with("the recording of host b: "), "{told}");
+    fn what_is_no_recording_is_reported() {
+        let reported = add(&mut Measures::default(), "b", b"nonsense", ALONE).unwrap_err();
+        assert!(reported.starts_with("the recording of host b: "), "{reported}");
     }
 
     #[test]

@@ -37,9 +37,9 @@ impl Stock {
                 self.sets.insert(spec.name.clone(), set);
                 Ok(())
             }
-            Ok(Answer::Failed(reason)) => Err(DataError::Told(reason)),
-            Ok(other) => Err(DataError::Told(format!("making data gave {other:?}"))),
-            Err(e) => Err(DataError::Told(format!("making data at the sending end: {e}"))),
+            Ok(Answer::Failed(reason)) => Err(DataError::Reported(reason)),
+            Ok(other) => Err(DataError::Reported(format!("making data gave {other:?}"))),
+            Err(e) => Err(DataError::Reported(format!("making data at the sending end: {e}"))),
         }
     }
 

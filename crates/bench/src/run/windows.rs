@@ -90,14 +90,14 @@ mod tests {
     }
 
     #[test]
-    fn a_window_that_was_not_recorded_is_told() {
+    fn a_window_that_was_not_recorded_is_reported() {
         let recordings = [("a", recording(50.0, &[0, 40]))];
-        let told =
+        let reported =
             |begin, end, shares| counted(BootTimes { begin, end }, &recordings, shares, 0.0).unwrap_err();
-        assert!(told(49.0, 51.0, true).contains("from -1.00 to 1.00 s"));
+        assert!(reported(49.0, 51.0, true).contains("from -1.00 to 1.00 s"));
         assert!(
-            told(50.5, 51.5, false).contains("host b's CPU")
-                && told(50.5, 51.5, false).contains("nothing was recorded")
+            reported(50.5, 51.5, false).contains("host b's CPU")
+                && reported(50.5, 51.5, false).contains("nothing was recorded")
         );
         assert!(counted(BootTimes { begin: 50.5, end: 51.5 }, &[("a", b"x".to_vec())], true, 0.0).is_err());
     }

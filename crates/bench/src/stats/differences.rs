@@ -71,18 +71,20 @@ impl Differences {
     }
 
     /// The number of cases that can't be compared with the baseline, because blocks or values are missing.
-    pub fn untold(&self) -> usize {
-        let told = |row: &&DifferenceRow| row.difference.is_some_and(|d| d.called != Called::Insufficient);
-        self.rows.len() - self.rows.iter().filter(told).count()
+    pub fn unreported(&self) -> usize {
+        let reported =
+            |row: &&DifferenceRow| row.difference.is_some_and(|d| d.called != Called::Insufficient);
+        self.rows.len() - self.rows.iter().filter(reported).count()
     }
 
     /// The result of the comparison as a sentence.
     pub fn conclusion(&self) -> String {
-        let (different, untold, all) = (self.different(), self.untold(), self.rows.len());
-        if untold == all {
+        let (different, unreported, all) = (self.different(), self.unreported(), self.rows.len());
+        if unreported == all {
             return format!("No row can be compared with {}: there are too few blocks.", self.baseline);
         }
-        let untold = if untold > 0 { format!("; {untold} rows can't be compared") } else { String::new() };
+        let unreported =
+            if unreported > 0 { format!("; {untold} rows can't be compared") } else { String::new() };
         let noise = self.repeats.map_or(String::new(), |repeats| {
             format!(
                 ": two runs of the same configuration differ by up to {:.2} in 95 % of cases (standard deviation of the repeated runs \

@@ -53,12 +53,12 @@ pub fn drift_statement(drifts: &[Drift]) -> String {
     let cases = drifts.iter().filter(|drift| drift.case.is_some()).count().max(1);
     let bound = |drift: &Drift| if drift.case.is_some() { SIGNIFICANT / cases as f64 } else { SIGNIFICANT };
     let changed: Vec<String> =
-        drifts.iter().filter(|drift| drift.p < bound(drift)).map(Drift::told).collect();
+        drifts.iter().filter(|drift| drift.p < bound(drift)).map(Drift::reported).collect();
     if changed.is_empty() { "drift: none".into() } else { format!("drift: {}", changed.join("; ")) }
 }
 
 impl Drift {
-    fn told(&self) -> String {
+    fn reported(&self) -> String {
         let way = if self.percent < 0.0 { "fell" } else { "rose" };
         // A test with 2,000 permutations can't find a smaller probability.
         let p = if self.p < 0.001 { "p < 0.001".into() } else { format!("p = {:.3}", self.p) };
@@ -160,12 +160,15 @@ mod tests {
     }
 
     #[test]
-    fn a_steady_fall_is_told_with_its_size() {
+    fn a_steady_fall_is_reported_with_its_size() {
         let found = drifts(&of(&[10.0, 9.9, 9.8, 9.7, 9.6, 9.5, 9.4, 9.3]));
         assert!((found[1].percent + 7.25).abs() < 0.1 && found[1].p < 0.005, "{found:?}");
-        let told = drift_statement(&found);
-        assert!(told.starts_with("drift: all cases together fell by 7 % over the blocks, p"), "{told}");
-        assert!(told.contains("; case x fell by 7 % over the blocks, p"), "{told}");
+        let reported = drift_statement(&found);
+        assert!(
+            reported.starts_with("drift: all cases together fell by 7 % over the blocks, p"),
+            "{reported}"
+        );
+        assert!(reported.contains("; case x fell by 7 % over the blocks, p"), "{reported}");
     }
 
     #[test]
@@ -173,8 +176,8 @@ mod tests {
         let value = |block: u32, scale: f64| measured(scale * (1.0 + 0.02 * f64::from(block)), 1.0);
         let runs =
             (0..5).flat_map(|block| [run("x", block, value(block, 9.0)), run("y", block, value(block, 0.5))]);
-        let told = drift_statement(&drifts(&record(&["x", "y"], 5, runs.collect())));
-        assert!(told.starts_with("drift: all cases together rose by 8 %"), "{told}");
+        let reported = drift_statement(&drifts(&record(&["x", "y"], 5, runs.collect())));
+        assert!(reported.starts_with("drift: all cases together rose by 8 %"), "{reported}");
     }
 
     #[test]

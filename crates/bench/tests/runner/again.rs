@@ -92,7 +92,7 @@ fn a_disturbed_run_is_made_again_and_the_least_disturbed_counts() {
     let runner = Runner::new(trial.setup(&study, &work, &out), beds, &mut |_| {}).unwrap();
     let dir = runner.dir();
     let record = runner.run(&mut |_| {}).unwrap();
-    let told: Vec<(u32, u32, bool)> = record
+    let reported: Vec<(u32, u32, bool)> = record
         .runs
         .iter()
         .map(|run| match &run.outcome {
@@ -100,7 +100,7 @@ fn a_disturbed_run_is_made_again_and_the_least_disturbed_counts() {
             other => panic!("{other:?}"),
         })
         .collect();
-    assert_eq!(told, [(0, 2, true), (1, 1, false)]);
+    assert_eq!(reported, [(0, 2, true), (1, 1, false)]);
     let Outcome::Measured(kept) = &record.runs[0].outcome else { unreachable!("it was measured") };
     assert!((0.8..1.7).contains(&kept.foreign_processors.unwrap()), "{kept:?}");
     let aside = std::fs::read_to_string(dir.join("disturbed.jsonl")).unwrap();

@@ -22,7 +22,7 @@ fn after(write: &str) -> (Vec<String>, String) {
 }
 
 #[test]
-fn what_is_not_put_back_is_told() {
+fn what_is_not_put_back_is_reported() {
     assert_eq!(after("echo \"$1\" > \"$0\""), (Vec::new(), "original\n".into()));
     let (warnings, there) = after("echo other > \"$0\"");
     assert_eq!((warnings.len(), there.as_str()), (1, "other\n"));

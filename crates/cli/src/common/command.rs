@@ -30,7 +30,7 @@ pub struct Ended {
     /// The command's exit code, or 128 plus the number of the signal that ended it.
     pub code: u8,
     /// The exit code or the signal as text.
-    pub told: String,
+    pub reported: String,
     /// The wall-clock time from the start of the command to its end.
     pub time: Duration,
     /// The processor seconds of the command and of all its descendants that were waited for.
@@ -70,7 +70,7 @@ impl Running {
     fn end(&self, status: ExitStatus, end: Instant) -> Ended {
         let signal = status.signal().map(|signal| 128 + signal);
         let code = status.code().or(signal).and_then(|code| u8::try_from(code).ok()).unwrap_or(255);
-        let told = match status.signal() {
+        let reported = match status.signal() {
             Some(signal) => format!("ended by signal {signal}"),
             None => format!("exit {code}"),
         };
@@ -80,7 +80,7 @@ impl Running {
             read: now.device_read.saturating_sub(before.device_read),
             written: now.device_written.saturating_sub(before.device_written),
         };
-        Ended { code, told, time: end.duration_since(self.begun), cpu_seconds, devices }
+        Ended { code, reported, time: end.duration_since(self.begun), cpu_seconds, devices }
     }
 
     /// Sends a signal to the command.

@@ -26,7 +26,7 @@ impl Losses {
 
     /// A line for each kind of loss. `shown` converts paths to text.
     pub fn lines(&self, shown: impl Fn(&str) -> String) -> impl Iterator<Item = String> {
-        let told = self.counted.iter().map(move |(message, (count, path))| match (count, shown(path)) {
+        let reported = self.counted.iter().map(move |(message, (count, path))| match (count, shown(path)) {
             (1, path) => format!("{path}: {message}"),
             (count, path) => {
                 format!("{} entries, each: {message} (the first is {path}; -v lists all)", show_count(*count))
@@ -34,7 +34,7 @@ impl Losses {
         });
         let others = (self.others > 0)
             .then(|| format!("{} more entries have other losses (-v lists all)", show_count(self.others)));
-        told.chain(others)
+        reported.chain(others)
     }
 }
 
@@ -43,7 +43,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn equal_losses_are_told_once_and_not_without_end() {
+    fn equal_losses_are_reported_once_and_not_without_end() {
         let mut losses = Losses::default();
         for number in 0..312 {
             losses.add("its owner could not be kept: no".into(), format!("f{number}"));

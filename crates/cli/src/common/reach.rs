@@ -152,7 +152,7 @@ impl Reach {
 
     /// These options as they are written on this program's command line, quoted for a shell, each preceded by
     /// a space. They are for commands that are printed.
-    pub fn told(&self) -> String {
+    pub fn reported(&self) -> String {
         let mut words: Vec<OsString> = Vec::new();
         let mut pair = |flag: &str, value: &OsStr| words.extend([OsString::from(flag), value.to_owned()]);
         self.port.iter().for_each(|port| pair("-P", OsStr::new(&port.to_string())));
@@ -324,20 +324,20 @@ mod tests {
     }
 
     #[test]
-    fn options_are_told_as_they_were_given() {
+    fn options_are_reported_as_they_were_given() {
         use clap::Parser;
         #[derive(Parser)]
         struct Line {
             #[command(flatten)]
             reach: Reach,
         }
-        let told = |words: &[&str]| Line::parse_from([&["x"], words].concat()).reach.told();
-        assert_eq!(told(&[]), "");
+        let reported = |words: &[&str]| Line::parse_from([&["x"], words].concat()).reach.reported();
+        assert_eq!(reported(&[]), "");
         let line = " -P 2222 -i key -F 'my config' -J jump -o 'User=root' --agent-command 'sudo linerate' -4 --no-install --no-config";
         let words = shell_words(line).unwrap();
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
-        assert_eq!(shell_words(&told(&words)).unwrap(), words);
-        assert_eq!(told(&["--rsh", "ssh -q"]), " --rsh 'ssh -q'");
+        assert_eq!(shell_words(&reported(&words)).unwrap(), words);
+        assert_eq!(reported(&["--rsh", "ssh -q"]), " --rsh 'ssh -q'");
     }
 
     #[test]

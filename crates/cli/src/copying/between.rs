@@ -5,7 +5,7 @@ use linerate_remote::far_end::FarEnd;
 use linerate_transfer::between::{
     Carriage, CarriedSums, DataWay, FarError, FarRole, carry, give_up, introduce, meet,
 };
-use linerate_transfer::digest::ledger::Told;
+use linerate_transfer::digest::ledger::Reported;
 use linerate_transfer::problem::{Observer, TransferError};
 use linerate_transfer::routes::Interfaces;
 use linerate_transfer::session::{Meters, Session, check_job};
@@ -107,8 +107,9 @@ impl Copy {
         self.output.detail(&format!("data connection: {}", shown_way(way, from, to)));
         let _showing = Showing::start(self.output.clone(), self.meters.clone(), Here::Neither);
         let carriage = Carriage { digests: options.digests, verify: options.verify, way };
-        let known =
-            |told: Delivery| self.delivered.known(told.source, &told.path, of_contents(told.contents));
+        let known = |reported: Delivery| {
+            self.delivered.known(reported.source, &reported.path, of_contents(reported.contents))
+        };
         carry(sender, receiver, carriage, &known).map(|carried| (carried, way))
     }
 
@@ -175,11 +176,11 @@ fn shown_way(way: DataWay, from: &str, to: &str) -> String {
     }
 }
 
-fn of_contents(contents: DeliveredContents) -> Told {
+fn of_contents(contents: DeliveredContents) -> Reported {
     match contents {
-        DeliveredContents::Digest(digest) => Told::Digest(digest),
-        DeliveredContents::SameAs(source, first) => Told::SameAs(source, first),
-        DeliveredContents::Withdrawn => Told::Withdrawn,
+        DeliveredContents::Digest(digest) => Reported::Digest(digest),
+        DeliveredContents::SameAs(source, first) => Reported::SameAs(source, first),
+        DeliveredContents::Withdrawn => Reported::Withdrawn,
     }
 }
 

@@ -4,7 +4,7 @@ use linerate_remote::patience::Patience;
 use linerate_transfer::admission::Request;
 use linerate_transfer::bounds::Bounds;
 use linerate_transfer::detached::ReceivingPart;
-use linerate_transfer::digest::ledger::Told;
+use linerate_transfer::digest::ledger::Reported;
 use linerate_transfer::problem::Observer;
 use linerate_transfer::receiver;
 use linerate_transfer::routes::Interfaces;
@@ -80,7 +80,7 @@ impl Copy {
             }
             let named = Bounds::anywhere().name(destination)?;
             let request = Request { sources, options, listed };
-            let unheard = |_: u32, _: &RelPath, _: Told| {};
+            let unheard = |_: u32, _: &RelPath, _: Reported| {};
             let received = receiver::run(session, &named, options, Some(&request), &unheard)?;
             let place = Landed { sources: received.sources, within: received.within, destination };
             Ok(Moved { landed: received.landed, sent: received.announced, streams: received.streams, place })

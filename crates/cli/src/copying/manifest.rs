@@ -1,7 +1,7 @@
 //! `--manifest`: writes the digests of delivered files to a file that b3sum can read.
 
 use linerate_sys::replace::{directory_of, may_replace, replace};
-use linerate_transfer::digest::ledger::Told;
+use linerate_transfer::digest::ledger::Reported;
 use linerate_transfer::digest::manifest::{Manifest, begins_manifest};
 use linerate_transfer::lock::lock;
 use linerate_transfer::problem::Observer;
@@ -24,7 +24,7 @@ const MANIFESTS: ReplacedKind = ReplacedKind { name: "a manifest", begins: begin
 pub struct Delivered {
     file: Option<PathBuf>,
     output: Arc<Output>,
-    files: Mutex<BTreeMap<(u32, RelPath), Told>>,
+    files: Mutex<BTreeMap<(u32, RelPath), Reported>>,
     /// The paths of entries that failed, as the receiver reports them.
     failed: Mutex<HashSet<Vec<u8>>>,
 }
@@ -84,14 +84,14 @@ impl Delivered {
     }
 
     /// Records a file's digest, or another report about the file.
-    pub fn known(&self, source: u32, path: &RelPath, told: Told) {
+    pub fn known(&self, source: u32, path: &RelPath, reported: Reported) {
         if self.file.is_none() {
             return;
         }
         let key = (source, path.clone());
-        match told {
-            Told::Withdrawn => lock(&self.files).remove(&key),
-            told => lock(&self.files).insert(key, told),
+        match reported {
+            Reported::Withdrawn => lock(&self.files).remove(&key),
+            reported => lock(&self.files).insert(key, reported),
         };
     }
 
@@ -100,20 +100,20 @@ impl Delivered {
     ///
     /// # Errors
     /// A message if the manifest can't be written.
-    pub fn write(&self, landed: &Landed<'_>, tell: &dyn Fn(Problem)) -> Result<(), String> {
+    pub fn write(&self, landed: &Landed<'_>, report: &dyn Fn(Problem)) -> Result<(), String> {
         let Some(file) = &self.file else { return Ok(()) };
         let mut manifest = Manifest::default();
         let (files, failed) = (lock(&self.files), lock(&self.failed));
-        for ((source, path), told) in files.iter() {
+        for ((source, path), reported) in files.iter() {
             let Some(source) = landed.sources.get(*source as usize) else { continue };
-            let Some(digest) = digest(&files, told) else { continue };
+            let Some(digest) = digest(&files, reported) else { continue };
             if !failed.iter().any(|shown| landed.is_shown_as(source, path, shown)) {
                 manifest.add(landed.name(source, path), digest);
             }
         }
         drop((files, failed));
         let (text, unfit) = manifest.text();
-        unfit.into_iter().for_each(|name| tell(unnamed(name)));
+        unfit.into_iter().for_each(|name| report(unnamed(name)));
         replace(file, text.as_bytes()).map_err(|error| {
             format!("the files are in place, but writing {} failed: {error}", file.display())
         })
@@ -186,12 +186,12 @@ fn fault(file: &Path, task: &Task) -> Option<String> {
 }
 
 /// The digest of a file. If the report refers to another name of the same file, that name's digest is used.
-fn digest(files: &BTreeMap<(u32, RelPath), Told>, told: &Told) -> Option<Digest> {
-    let first = match told {
-        Told::SameAs(source, path) => files.get(&(*source, path.clone()))?,
-        told => told,
+fn digest(files: &BTreeMap<(u32, RelPath), Reported>, reported: &Reported) -> Option<Digest> {
+    let first = match reported {
+        Reported::SameAs(source, path) => files.get(&(*source, path.clone()))?,
+        reported => reported,
     };
-    if let Told::Digest(digest) = first { Some(*digest) } else { None }
+    if let Reported::Digest(digest) = first { Some(*digest) } else { None }
 }
 
 fn unnamed(name: &[u8]) -> Problem {

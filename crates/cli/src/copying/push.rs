@@ -22,11 +22,11 @@ impl Copy {
     /// Copies `sources` to `destination` on the host.
     pub fn push(&self, sources: Vec<OsString>, host: &OsStr, destination: Vec<u8>) -> Result<Code, Failure> {
         let reporter = self.reporter();
-        let tell = |problem| reporter.problem(problem);
+        let report = |problem| reporter.problem(problem);
         // This comes before any login, so that a wrong name is reported immediately.
-        let found = self.find(sources, &tell)?;
+        let found = self.find(sources, &report)?;
         if self.task.list {
-            return Ok(self.survey(&found, &tell));
+            return Ok(self.survey(&found, &report));
         }
         self.push_found(&found, host, &destination, None)
     }
@@ -41,7 +41,7 @@ impl Copy {
         member: Option<&FanMember>,
     ) -> Result<Code, Failure> {
         let reporter = self.reporter();
-        let tell = |problem| reporter.problem(problem);
+        let report = |problem| reporter.problem(problem);
         let options = &self.task.options;
         let job = Job::Receive { destination: destination.to_vec(), options: options.clone() };
         let work = |ahead: Ahead<'_>| {
@@ -51,30 +51,30 @@ impl Copy {
         };
         let (selection, counters) = (&self.task.selection, &self.meters.local);
         let work = match member {
-            Some(member) => match member.scan_ahead(selection, counters, &tell, work) {
+            Some(member) => match member.scan_ahead(selection, counters, &report, work) {
                 Ok(done) => return done,
                 Err(work) => work,
             },
             None => work,
         };
-        scan_ahead(found, options, selection, counters, &tell, work)
+        scan_ahead(found, options, selection, counters, &report, work)
     }
 
     /// Finds the sources on this host.
-    pub fn find(&self, sources: Vec<OsString>, tell: &dyn Fn(Problem)) -> Result<Vec<SourceRoot>, Failure> {
+    pub fn find(&self, sources: Vec<OsString>, report: &dyn Fn(Problem)) -> Result<Vec<SourceRoot>, Failure> {
         let written: Vec<Vec<u8>> = sources.into_iter().map(OsString::into_vec).collect();
         let options = &self.task.options;
-        let found = sender::find_sources(&Bounds::here(), &written, Finding::of(options), tell)?;
+        let found = sender::find_sources(&Bounds::here(), &written, Finding::of(options), report)?;
         Ok(sender::not_left_out(found, options)?)
     }
 
     /// Lists the entries of the sources.
-    pub fn survey(&self, found: &[SourceRoot], tell: &(dyn Fn(Problem) + Sync)) -> Code {
+    pub fn survey(&self, found: &[SourceRoot], report: &(dyn Fn(Problem) + Sync)) -> Code {
         let show = |path: &Path, entry: &_, size| {
             self.output.listed(path.as_os_str().as_bytes(), entry, size);
         };
         let (keep, selection) = (self.task.options.keep, &self.task.selection);
-        survey(found, keep, selection, &self.meters.local, tell, show);
+        survey(found, keep, selection, &self.meters.local, report, show);
         self.surveyed(self.meters.local.found.get())
     }
 

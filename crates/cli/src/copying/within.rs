@@ -23,11 +23,11 @@ impl Copy {
     /// Copies `sources` to `destination`, both on this host.
     pub fn within(&self, sources: Vec<OsString>, destination: &OsStr) -> Result<Code, Failure> {
         let reporter = self.reporter();
-        let tell = |problem| reporter.problem(problem);
+        let report = |problem| reporter.problem(problem);
         let options = &self.task.options;
-        let found = self.find(sources, &tell)?;
+        let found = self.find(sources, &report)?;
         if self.task.list {
-            return Ok(self.survey(&found, &tell));
+            return Ok(self.survey(&found, &report));
         }
         overlap::check(&found, Path::new(destination), options, &self.task.selection)
             .map_err(Failure::usage)?;
@@ -38,7 +38,7 @@ impl Copy {
             ..options.clone()
         };
         let job = Job::Receive { destination: destination.clone(), options: options.clone() };
-        scan_ahead(&found, &options, &self.task.selection, &self.meters.local, &tell, |ahead| {
+        scan_ahead(&found, &options, &self.task.selection, &self.meters.local, &report, |ahead| {
             let far = FarSession::within(job, self.near_end())?;
             self.was_connected.store(true, Ordering::Relaxed);
             self.give(far, (&found, None), ahead, &options, &destination)

@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn queues_are_told_by_their_masks() {
+    fn queues_are_reported_by_their_masks() {
         let queue = |queue| Setting::Xps { port: "eth0".into(), queue };
         let masks = finding((0..8).map(|at| (queue(at), "0".into(), format!("{:x}", 1 << at))));
         assert!(

@@ -62,27 +62,29 @@ fn text(check: &Check) -> String {
 }
 
 /// The parts of an explanation, each with its label.
-fn parts(told: &Explanation) -> Vec<String> {
-    let mut lines =
-        vec![labelled("looks at", &told.looks_at), labelled(told.decision.name(), told.decision.text())];
-    lines.extend(told.formulas.iter().map(|formula| {
+fn parts(reported: &Explanation) -> Vec<String> {
+    let mut lines = vec![
+        labelled("looks at", &reported.looks_at),
+        labelled(reported.decision.name(), reported.decision.text()),
+    ];
+    lines.extend(reported.formulas.iter().map(|formula| {
         labelled("where", &format!("{}: {} ({})", formula.name, formula.says, formula.source))
     }));
     lines.extend([
-        labelled("wrong", &told.wrong),
-        labelled("misses", &told.misses),
-        labelled("by hand", &told.by_hand),
+        labelled("wrong", &reported.wrong),
+        labelled("misses", &reported.misses),
+        labelled("by hand", &reported.by_hand),
     ]);
     lines
 }
 
 /// A text with its label before the first line, and with as many words on each line as fit. An address is never cut.
 fn labelled(label: &str, text: &str) -> String {
-    let (mut told, mut line) = (String::new(), format!("{label:LABEL$}"));
+    let (mut reported, mut line) = (String::new(), format!("{label:LABEL$}"));
     let mut is_begun = false;
     for word in text.split_whitespace() {
         if is_begun && line.chars().count() + 1 + word.chars().count() > COLUMNS {
-            told += &format!("{line}\n");
+            reported += &format!("{line}\n");
             line = format!("{:LABEL$}{word}", "");
         } else {
             line += if is_begun { " " } else { "" };
@@ -90,7 +92,7 @@ fn labelled(label: &str, text: &str) -> String {
         }
         is_begun = true;
     }
-    told + &line
+    reported + &line
 }
 
 #[cfg(test)]
@@ -98,25 +100,25 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_part_is_told_within_the_columns() {
+    fn each_part_is_reported_within_the_columns() {
         for check in CHECKS {
-            let told = text(check);
+            let reported = text(check);
             for part in ["looks at  ", "wrong     ", "misses    ", "by hand   ", "source    "] {
-                assert!(told.contains(&format!("\n{part}")), "{part}: {told}");
+                assert!(reported.contains(&format!("\n{part}")), "{part}: {reported}");
             }
-            assert!(told.contains("\nformula   ") || told.contains("\nrule      "), "{told}");
+            assert!(reported.contains("\nformula   ") || reported.contains("\nrule      "), "{reported}");
             let long =
-                told.lines().skip(1).find(|line| line.chars().count() > COLUMNS && !line.contains("://"));
+                reported.lines().skip(1).find(|line| line.chars().count() > COLUMNS && !line.contains("://"));
             assert_eq!(long, None, "{}", check.name);
         }
     }
 
     #[test]
-    fn shared_formulas_are_told_with_their_sources() {
-        let told = text(named("window-vs-bdp").unwrap());
+    fn shared_formulas_are_reported_with_their_sources() {
+        let reported = text(named("window-vs-bdp").unwrap());
         assert!(
-            told.contains("\nformula   window = ") && told.contains("\nwhere     bandwidth-delay: "),
-            "{told}"
+            reported.contains("\nformula   window = ") && reported.contains("\nwhere     bandwidth-delay: "),
+            "{reported}"
         );
         assert!(!text(named("container").unwrap()).contains("\nwhere     "));
     }

@@ -38,9 +38,9 @@ pub fn measure(
     if !output.status.success() {
         return Err(format!("the doctor there ended with {}", output.status));
     }
-    let told = String::from_utf8_lossy(&output.stdout);
-    let measured = of(&told).ok_or("its answer can't be understood")?;
-    Ok((measured, [0, 1].map(|end| route(&told, end))))
+    let reported = String::from_utf8_lossy(&output.stdout);
+    let measured = of(&reported).ok_or("its answer can't be understood")?;
+    Ok((measured, [0, 1].map(|end| route(&reported, end))))
 }
 
 /// Brings this whole program to a host that lacks it.
@@ -72,16 +72,16 @@ fn words(to: &OsStr, reach: &Reach) -> Vec<OsString> {
 
 /// The route of an end, from the last line of its output; its own route is the first one in this line.
 fn route(text: &str, end: usize) -> Fact<TakenRoute> {
-    let told: Option<Value> = text.lines().next_back().and_then(|line| serde_json::from_str(line).ok());
-    let route = told.as_ref().and_then(|told| told.get("hosts")?.get(end)?.get("route"));
+    let reported: Option<Value> = text.lines().next_back().and_then(|line| serde_json::from_str(line).ok());
+    let route = reported.as_ref().and_then(|reported| reported.get("hosts")?.get(end)?.get("route"));
     let route = route.and_then(|route| TakenRoute::deserialize(route).ok()).map(TakenRoute::plain);
     route.map_or(Fact::NotApplicable, Fact::Known)
 }
 
 /// The measurements, from the last line of its output.
 fn of(text: &str) -> Option<PathMeasurements> {
-    let told: Value = serde_json::from_str(text.lines().next_back()?).ok()?;
-    let measured = told.get("measured")?;
+    let reported: Value = serde_json::from_str(text.lines().next_back()?).ok()?;
+    let measured = reported.get("measured")?;
     let number = |name: &str| measured.get(name)?.as_f64().filter(|value| value.is_finite() && *value >= 0.0);
     let count = |name: &str| measured.get(name)?.as_u64();
     let limiter = measured.get("limiter").and_then(Value::as_str);
@@ -119,9 +119,9 @@ mod tests {
         .unwrap();
         assert_eq!(odd, PathMeasurements::default());
         let with = |route: &str| format!("x\n{{\"hosts\":[{{}},{{\"route\":{route}}}]}}\n");
-        let told = route(&with(r#"{"ports":["eth1","$(id)"],"table":100,"later":1}"#), 1);
-        let Fact::Known(told) = told else { panic!("{told:?}") };
-        assert_eq!((told.ports, told.table), (vec!["eth1".to_owned()], Some(100)));
+        let reported = route(&with(r#"{"ports":["eth1","$(id)"],"table":100,"later":1}"#), 1);
+        let Fact::Known(reported) = reported else { panic!("{reported:?}") };
+        assert_eq!((reported.ports, reported.table), (vec!["eth1".to_owned()], Some(100)));
         assert_eq!(route(&with(r#"{"ports":7}"#), 1), Fact::NotApplicable);
         assert_eq!(route(&with("{}"), 0), Fact::NotApplicable, "an older program");
         assert!(of("").is_none() && of("hello").is_none() && of("{}").is_none());

@@ -214,7 +214,7 @@ pub fn run(mut args: DoctorArgs) -> Result<Code, Failure> {
         let (report, failure) = args.examine()?;
         let report = args.wanted(report);
         metrics.examined(&report);
-        let code = args.tell(&report);
+        let code = args.report(&report);
         failure.map_or(Ok(code), Err)
     })
 }
@@ -277,7 +277,7 @@ impl DoctorArgs {
         self.root.iter().map(one).collect()
     }
 
-    fn tell(&self, report: &Report) -> Code {
+    fn report(&self, report: &Report) -> Code {
         if self.json {
             json(report);
         } else {

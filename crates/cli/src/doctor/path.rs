@@ -139,12 +139,12 @@ fn measure(host: &OsStr, seen: ServerProbe, reach: &Reach) -> PathMeasurements {
 fn of(summary: &Summary) -> PathMeasurements {
     let (bytes, sender) = (summary.landed.bytes as f64, summary.sender.0);
     // Through ssh the connections aren't ours, and their segments can't be counted.
-    let is_told = sender.tcp_busy > 0;
+    let is_reported = sender.tcp_busy > 0;
     PathMeasurements {
         rate: (summary.payload_seconds > 0.0).then(|| bytes * 8.0 / summary.payload_seconds),
         streams: Some(summary.streams),
-        retransmitted: is_told.then_some(sender.tcp_retransmits),
-        sent: is_told.then_some(sender.tcp_segments),
+        retransmitted: is_reported.then_some(sender.tcp_retransmits),
+        sent: is_reported.then_some(sender.tcp_segments),
         limiter: Some(summary.limiter().limiter.name()),
         ..PathMeasurements::default()
     }
@@ -169,7 +169,7 @@ pub fn ports(report: &Report) -> Option<String> {
 }
 
 /// The measurements in one line.
-pub fn told(measured: &PathMeasurements) -> String {
+pub fn reported(measured: &PathMeasurements) -> String {
     let rtt = measured.rtt.map(|rtt| format!("round trip {:.3} ms", rtt * 1e3));
     let limiter = measured.limit().map_or_else(String::new, |limit| format!(" ({limit})"));
     let rate = measured.rate.map(|rate| format!("memory to memory {}{limiter}", gbit(rate)));
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_need_comes_from_is_told() {
+    fn what_a_need_comes_from_is_reported() {
         let because = |mbps: [Fact<u64>; 2], need| {
             let [near, far] = mbps.map(host);
             report((near, far), need, PathMeasurements::default()).hosts[0].because

@@ -209,7 +209,7 @@ mod tests {
     use std::thread;
 
     #[test]
-    fn an_address_is_told_by_ssh_unless_another_host_is_between() {
+    fn an_address_is_reported_by_ssh_unless_another_host_is_between() {
         let direct = "user a\nhostname 127.0.0.1\nport 2222\nproxycommand none\n";
         let here = vec![SocketAddr::from(([127, 0, 0, 1], 2222))];
         assert_eq!(addresses(direct), Some(here.clone()));

@@ -89,7 +89,7 @@ fn with_minor(report: &Report, detail: Detail, most: FindingForm) -> String {
     let mut out = String::new();
     report.hosts.iter().for_each(|host| line(&mut out, &needed(host)));
     if let Some(measured) = &report.measured {
-        line(&mut out, &super::path::told(measured));
+        line(&mut out, &super::path::reported(measured));
         super::path::ports(report).iter().for_each(|ports| line(&mut out, ports));
     }
     let with_notes = detail.verbose || detail.notes;
@@ -102,7 +102,7 @@ fn with_minor(report: &Report, detail: Detail, most: FindingForm) -> String {
         if before.is_paragraph() || each.form.is_paragraph() {
             line(&mut out, "");
         }
-        tell(&mut out, number, each, several, detail);
+        report(&mut out, number, each, several, detail);
         before = each.form;
     }
     line(&mut out, "");
@@ -155,7 +155,7 @@ fn needed(host: &Needed) -> String {
     format!("{}: needed {} ({}){unknown}", host.host, gbit(host.rate), host.because)
 }
 
-fn tell(out: &mut String, number: u32, each: &Shown<'_>, several: bool, detail: Detail) {
+fn report(out: &mut String, number: u32, each: &Shown<'_>, several: bool, detail: Detail) {
     let finding = each.finding;
     let place = if several { format!("{}: ", each.hosts.join(", ")) } else { String::new() };
     line(out, &format!("{number}. {:8} {place}{}  [{}]", finding.severity, finding.title, finding.check));
@@ -281,9 +281,9 @@ mod tests {
         let again = Finding { title: "another port".into(), ..known.clone() };
         let all = report(vec![finding("a", "fec", Severity::Major), known, again, other, words]);
         let short = text(&all, Detail::default());
-        let told = |text: &str, word: &str| text.matches(word).count();
+        let reported = |text: &str, word: &str| text.matches(word).count();
         assert_eq!(
-            (told(&short, "because"), told(&short, "fix      do it"), told(&short, "   undo  ")),
+            (reported(&short, "because"), reported(&short, "fix      do it"), reported(&short, "   undo  ")),
             (4, 4, 1)
         );
         assert!(
@@ -293,7 +293,7 @@ mod tests {
         assert!(!short.contains("a risk") && short.ends_with(MORE), "{short}");
         let whole = text(&all, Detail { verbose: true, ..Detail::default() });
         assert_eq!(
-            (told(&whole, "because"), told(&whole, "a risk"), told(&whole, MORE)),
+            (reported(&whole, "because"), reported(&whole, "a risk"), reported(&whole, MORE)),
             (15, 4, 0),
             "{whole}"
         );
@@ -304,8 +304,8 @@ mod tests {
             text(&report(severe.into_iter().chain(minor).collect()), Detail::default())
         };
         let (some, more) = (many(7), many(20));
-        assert!(!some.contains("   undo") && told(&some, "fix") == 8 && rows(&some) <= SCREEN, "{some}");
-        assert!(told(&more, "fix") == 1 && more.contains("21. minor") && more.ends_with(MORE), "{more}");
+        assert!(!some.contains("   undo") && reported(&some, "fix") == 8 && rows(&some) <= SCREEN, "{some}");
+        assert!(reported(&more, "fix") == 1 && more.contains("21. minor") && more.ends_with(MORE), "{more}");
     }
 
     #[test]

@@ -78,11 +78,11 @@ pub struct FactsArgs {
 /// If facts can't be read, or a snapshot can't be saved.
 pub fn run(args: FactsArgs) -> Result<Code, Failure> {
     args.snapshot.as_deref().map_or(Ok(()), may_keep)?;
-    args.tell().map(|()| Code::Done)
+    args.report().map(|()| Code::Done)
 }
 
 impl FactsArgs {
-    fn tell(&self) -> Result<(), Failure> {
+    fn report(&self) -> Result<(), Failure> {
         let facts = match (&self.root, &self.host) {
             (Some(root), _) => open(root)?,
             (None, Some(host)) if host != HERE => self.keep(ask(host, &self.paths, &self.reach)?)?,

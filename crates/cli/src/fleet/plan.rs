@@ -92,8 +92,8 @@ pub fn run(args: &PlanArgs) -> Result<Code, Failure> {
     let selection = Selection::new(&args.options()?, None);
     let keep = args.keep.keep(ARCHIVE);
     let mut failure = None;
-    let tell = |problem| reporter.problem(problem);
-    walk(&[source], keep, &selection, &meters.local, &tell, |entry, seen| {
+    let report = |problem| reporter.problem(problem);
+    walk(&[source], keep, &selection, &meters.local, &report, |entry, seen| {
         let taken = take(&mut maker, &entry, &seen, keep.hard_links);
         failure = taken.err().map(Failure::from);
         failure.is_none() && !interrupted.load(Ordering::Relaxed)
@@ -136,8 +136,8 @@ impl PlanArgs {
             ));
         };
         let finding = Finding { recursive: true, ..Finding::default() };
-        let tell = |problem| reporter.problem(problem);
-        let found = find_sources(&Bounds::here(), &[source.into_vec()], finding, &tell)?;
+        let report = |problem| reporter.problem(problem);
+        let found = find_sources(&Bounds::here(), &[source.into_vec()], finding, &report)?;
         let found = found.into_iter().next().filter(|found| found.source.directory);
         let found = found
             .ok_or_else(|| Failure::usage("SRC isn't a directory; copy it with 'linerate cp'".into()))?;

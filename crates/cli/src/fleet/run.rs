@@ -287,7 +287,7 @@ impl ShardTask<'_> {
         let lease = Duration::from_secs(self.args.lease.into());
         let pause = (lease / BEATS).min(RAREST);
         let mut last = std::time::Instant::now();
-        let mut is_told = false;
+        let mut is_reported = false;
         while !is_over.load(Ordering::Relaxed) {
             thread::park_timeout(Duration::from_millis(100));
             if self.interrupted.load(Ordering::Relaxed) {
@@ -305,7 +305,7 @@ impl ShardTask<'_> {
             claim.attempt.progress = progress(watched, within);
             claim.attempt.note_history();
             if let Err(error) = claim.write()
-                && !std::mem::replace(&mut is_told, true)
+                && !std::mem::replace(&mut is_reported, true)
             {
                 self.output.note(&format!("the plan can't be written; the task continues: {error:#}"));
             }

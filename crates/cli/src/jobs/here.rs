@@ -54,7 +54,7 @@ pub fn forget() -> Result<Vec<JobRecord>, String> {
 ///
 /// # Errors
 /// The reason why there is no such job.
-pub fn attend(attention: &JobAttention, tell: &mut dyn FnMut(Message) -> bool) -> Result<(), String> {
+pub fn attend(attention: &JobAttention, report: &mut dyn FnMut(Message) -> bool) -> Result<(), String> {
     let folder = JobFolder::open()?;
     let records = folder.as_ref().map(JobFolder::records).unwrap_or_default();
     let found = choose(&records, &attention.id)?;
@@ -62,7 +62,7 @@ pub fn attend(attention: &JobAttention, tell: &mut dyn FnMut(Message) -> bool) -
     if attention.cancel {
         end(found);
     }
-    let (mut shown, mut told, mut last) = (0, None, Instant::now());
+    let (mut shown, mut reported, mut last) = (0, None, Instant::now());
     loop {
         let record = folder.record(&name).ok_or("the job's record is gone")?;
         loop {
@@ -71,17 +71,17 @@ pub fn attend(attention: &JobAttention, tell: &mut dyn FnMut(Message) -> bool) -
                 break;
             }
             shown += events.len() as u64;
-            if !tell(Message::JobEvents(events)) {
+            if !report(Message::JobEvents(events)) {
                 return Ok(());
             }
         }
-        let (is_over, is_new) = (record.state != JobState::Running, told.as_ref() != Some(&record));
+        let (is_over, is_new) = (record.state != JobState::Running, reported.as_ref() != Some(&record));
         if is_over || is_new || last.elapsed() >= AT_LEAST {
             last = Instant::now();
-            if !tell(Message::JobRecord(record.json())) || is_over {
+            if !report(Message::JobRecord(record.json())) || is_over {
                 return Ok(());
             }
-            told = Some(record);
+            reported = Some(record);
         }
         thread::sleep(CHECK_INTERVAL);
     }

@@ -6,7 +6,7 @@ mod show;
 use std::ffi::OsString;
 
 use clap::{Args, Subcommand};
-use linerate_lab::{Lab, LabName, sweep_and_tell};
+use linerate_lab::{Lab, LabName, sweep_and_report};
 
 use self::shape::LabShape;
 use crate::common::failure::Failure;
@@ -195,7 +195,7 @@ fn up(shape: &LabShape) -> anyhow::Result<Code> {
 }
 
 fn down(which: &Down) -> anyhow::Result<Code> {
-    sweep_and_tell()?;
+    sweep_and_report()?;
     if !which.all {
         output!("lab {} is down", linerate_lab::down(which.name.as_ref())?);
         return Ok(Code::Done);
@@ -207,7 +207,7 @@ fn down(which: &Down) -> anyhow::Result<Code> {
 }
 
 fn status(how: &Show) -> anyhow::Result<Code> {
-    sweep_and_tell()?;
+    sweep_and_report()?;
     let labs = linerate_lab::status()?;
     match how.json {
         true => output!("{}", serde_json::to_string_pretty(&labs)?),
@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_argument_is_told() {
+    fn a_wrong_argument_is_reported() {
         assert!(read("run --link 10gbps -- true").expect_err("bytes").contains("bytes per second"));
         assert!(read("run --name ../x -- true").expect_err("no name").contains("can't name a lab"));
         assert!(read("run").expect_err("no command").contains("COMMAND"));

@@ -73,7 +73,7 @@ pub fn run(args: LoadArgs) -> Result<Code, Failure> {
         LoadCommand::Rr(args) => match args.run(&stop)? {
             (report, None) => (report, args.common.form),
             (report, Some(code)) => {
-                output::tell(&report, args.common.form.json);
+                output::report(&report, args.common.form.json);
                 return Ok(code);
             }
         },

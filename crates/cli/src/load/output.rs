@@ -18,7 +18,7 @@ pub fn print(report: &LoadReport, json: bool) {
 }
 
 /// Prints the result of a load on standard error, since standard output is used by a command.
-pub fn tell(report: &LoadReport, json: bool) {
+pub fn report(report: &LoadReport, json: bool) {
     match serde_json::to_string(report) {
         Ok(text) if json => message!("{text}"),
         _ => lines(report).iter().for_each(|(name, text)| message!("{name:<12} {text}")),
@@ -121,8 +121,8 @@ fn shown(errors: &Errors) -> String {
     let statuses = errors.statuses.iter().map(|(status, count)| (count, format!("status {status}")));
     let others = [(&errors.timeouts, "timed out".to_owned()), (&errors.broken, "broken".to_owned())];
     let all = statuses.chain(others).filter(|(count, _)| **count > 0);
-    let told: Vec<_> = all.map(|(count, what)| format!("{} {what}", show_count(*count))).collect();
-    if told.is_empty() { "none".into() } else { told.join(", ") }
+    let reported: Vec<_> = all.map(|(count, what)| format!("{} {what}", show_count(*count))).collect();
+    if reported.is_empty() { "none".into() } else { reported.join(", ") }
 }
 
 #[cfg(test)]

@@ -224,9 +224,9 @@ fn unpacked(path: &Path, most: u64) -> io::Result<Vec<u8>> {
 
 /// Reads a saved recording.
 pub fn read(path: &Path) -> Result<Recorded, Failure> {
-    let told = |error: &dyn std::fmt::Display| format!("reading {}: {error}", path.display());
-    let bytes = unpacked(path, MOST_READ).map_err(|error| Failure(told(&error), Code::Usage))?;
-    let recording = Recording::parse(&bytes).map_err(|error| Failure(told(&error), Code::Usage))?;
+    let reported = |error: &dyn std::fmt::Display| format!("reading {}: {error}", path.display());
+    let bytes = unpacked(path, MOST_READ).map_err(|error| Failure(reported(&error), Code::Usage))?;
+    let recording = Recording::parse(&bytes).map_err(|error| Failure(reported(&error), Code::Usage))?;
     Ok(Recorded { name: printable(recording.about.host.as_bytes()), recording })
 }
 

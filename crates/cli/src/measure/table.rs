@@ -15,7 +15,7 @@ pub fn text(measured: &Measured<'_>) -> String {
     let mut lines = Vec::new();
     if let Some(ended) = &measured.ended {
         let words: Vec<_> = measured.command.iter().map(|word| printable(word.as_bytes())).collect();
-        lines.push(format!("{}: {} after {}", words.join(" "), ended.told, show_time(ended.time)));
+        lines.push(format!("{}: {} after {}", words.join(" "), ended.reported, show_time(ended.time)));
         let used = format!("{:.2} CPU-s, descendants that it waited for included", ended.cpu_seconds);
         lines.push(row("command", &used));
         lines.extend(limiter(measured).map(|verdict| {
@@ -134,12 +134,12 @@ fn network(cost: &Cost) -> [String; 2] {
 }
 
 fn stalls(cost: &Cost) -> Option<String> {
-    let told = cost.stalls.iter().filter(|stall| stall.seconds >= 0.001).map(|stall| {
+    let reported = cost.stalls.iter().filter(|stall| stall.seconds >= 0.001).map(|stall| {
         let percent = if cost.seconds > 0.0 { 100.0 * stall.seconds / cost.seconds } else { 0.0 };
         format!("{} {:.2} s ({percent:.0} %)", printable(stall.name.as_bytes()), stall.seconds)
     });
-    let told: Vec<_> = told.collect();
-    (!told.is_empty()).then(|| row("pressure", &told.join(", ")))
+    let reported: Vec<_> = reported.collect();
+    (!reported.is_empty()).then(|| row("pressure", &reported.join(", ")))
 }
 
 /// The share of all processors that the hypervisor took, in percent.

@@ -26,7 +26,7 @@ use super::tops::{Top, full_name, tops};
 use super::wording::Wording;
 use crate::common::look::{Done, Look, Sums};
 use crate::common::spec::Spec;
-use counts::{Told, ways};
+use counts::{Reported, ways};
 
 /// The interval at which the progress is printed.
 const PROGRESS: Duration = Duration::from_secs(1);
@@ -60,7 +60,7 @@ pub struct RsyncLook {
     sources: Vec<String>,
     /// The destination, as messages show it.
     destination: String,
-    told: Mutex<Told>,
+    reported: Mutex<Reported>,
     lines: StandardLines,
     /// A directory of this host that must be created.
     made: Option<String>,
@@ -127,7 +127,7 @@ impl RsyncLook {
             tops: tops(line),
             destination,
             shows_links: line.links,
-            told: Mutex::default(),
+            reported: Mutex::default(),
             lines: StandardLines::default(),
             made: line.makes_directory().map(|made| escape.shown(made.as_bytes())),
             has_begun: AtomicBool::new(false),
@@ -174,7 +174,7 @@ impl RsyncLook {
     /// Reports that the destination itself is created.
     fn created(&self, shown: &str) {
         // Each end may report the created destination: only the first report is printed.
-        let is_first = !std::mem::replace(&mut lock(&self.told).made, true);
+        let is_first = !std::mem::replace(&mut lock(&self.reported).made, true);
         if is_first && (self.levels.name > 0 || self.levels.itemize > 0) {
             self.print(format!("created directory {}", shown.trim_end_matches('/')));
         }
@@ -412,11 +412,11 @@ impl Look for RsyncLook {
         if self.levels.progress == 0 || self.quiet {
             return;
         }
-        let mut told = lock(&self.told);
-        if !is_last && told.progress.is_some_and(|last| last.elapsed() < PROGRESS) {
+        let mut reported = lock(&self.reported);
+        if !is_last && reported.progress.is_some_and(|last| last.elapsed() < PROGRESS) {
             return;
         }
-        told.progress = Some(Instant::now());
+        reported.progress = Some(Instant::now());
         let percent = (bytes * 100).checked_div(total).unwrap_or(100).min(100);
         let rate = bytes as f64 / seconds.max(1e-3);
         let left = if is_last { seconds } else { total.saturating_sub(bytes) as f64 / rate.max(1.0) };
@@ -425,7 +425,7 @@ impl Look for RsyncLook {
             self.human.number(bytes),
             shown_rate(rate),
             clock(left),
-            told.transferred,
+            reported.transferred,
             found.saturating_sub(landed),
         );
         self.lines.progress(&line, is_last);

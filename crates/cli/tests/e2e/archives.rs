@@ -203,7 +203,7 @@ fn an_ordinary_user_keeps_what_one_can_pulling() {
 }
 
 #[test]
-fn a_device_that_cannot_be_made_is_told() {
+fn a_device_that_cannot_be_made_is_reported() {
     let Some(case) = case_with_attributes() else { return };
     write(case.far.join("tree/file"), "x");
     let device = rustix::fs::makedev(1, 3);
@@ -237,7 +237,7 @@ impl Drop for Plain<'_> {
 }
 
 #[test]
-fn what_the_target_cannot_keep_is_told_once_and_by_name_where_each_step_is() {
+fn what_the_target_cannot_keep_is_reported_once_and_by_name_where_each_step_is() {
     let Some(case) = case_with_attributes() else { return };
     let Some(_plain) = Plain::mount(&case.far) else { return };
     let tree = case.near.join("tree");
@@ -248,8 +248,8 @@ fn what_the_target_cannot_keep_is_told_once_and_by_name_where_each_step_is() {
     }
     rustix::fs::setxattr(tree.join("7"), ACCESS, &acl(6), XattrFlags::empty()).unwrap();
     let run = case.cp(args!["-a", "tree", case.b("tree")]).exits(3);
-    let told = "30 entries, each: its extended attributes could not be kept: Operation not supported";
-    let run = run.says(&[told, "tree/7: its ACL could not be kept"]);
+    let reported = "30 entries, each: its extended attributes could not be kept: Operation not supported";
+    let run = run.says(&[reported, "tree/7: its ACL could not be kept"]);
     assert_eq!(run.err.matches("could not be kept").count(), 2, "{run}");
     let run = case.cp(args!["-av", "tree", case.b("again")]).exits(3);
     assert_eq!(run.err.matches("extended attributes could not be kept").count(), 30, "{run}");
@@ -287,7 +287,7 @@ fn an_ordinary_user_gets_attributes_of_what_may_not_be_written() {
 }
 
 #[test]
-fn what_was_lost_before_a_kill_is_told_by_the_run_that_goes_on() {
+fn what_was_lost_before_a_kill_is_reported_by_the_run_that_goes_on() {
     let Some(case) = case_with_attributes() else { return };
     let Some(_plain) = Plain::mount(&case.far) else { return };
     let tree = case.near.join("tree");
@@ -302,8 +302,8 @@ fn what_was_lost_before_a_kill_is_told_by_the_run_that_goes_on() {
     assert!(within(PATIENCE, || there() > 4 && journal(&case.far).is_some()), "it never got under way");
     running.signal(Signal::KILL);
     running.end();
-    let told = "12 entries, each: its extended attributes could not be kept";
-    case.cp(args!["-a", "tree", case.b("to")]).exits(3).says(&[told]);
+    let reported = "12 entries, each: its extended attributes could not be kept";
+    case.cp(args!["-a", "tree", case.b("to")]).exits(3).says(&[reported]);
 }
 
 #[test]

@@ -19,10 +19,10 @@ fn found(case: &Case, words: &[&str]) -> Vec<Value> {
     let mut all = args![case.bed.program(), "doctor", "--json", "-F", case.bed.lab.ssh_config()];
     all.extend(words.iter().map(Into::into));
     let run = case.start_with(all, Vec::new()).end().exits(0);
-    told(&run)
+    reported(&run)
 }
 
-fn told(run: &Run) -> Vec<Value> {
+fn reported(run: &Run) -> Vec<Value> {
     let report: Value = serde_json::from_str(&run.out).unwrap_or_else(|error| panic!("{error}: {run}"));
     report["findings"].as_array().unwrap_or_else(|| panic!("{run}")).clone()
 }
@@ -181,6 +181,6 @@ fn timed_limits_of_a_control_group_are_named() {
         let line =
             args!["sh", "-c", enter, "sh", case.bed.program(), "doctor", "--json", "--target", "10gbit"];
         let run = case.start_with(line, Vec::new()).end().exits(0);
-        finding(&told(&run), check);
+        finding(&reported(&run), check);
     }
 }

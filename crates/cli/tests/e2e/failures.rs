@@ -61,9 +61,11 @@ fn a_directory_that_its_owner_may_not_read_is_one_problem_each_time() {
             let mut destination = OsString::from("b:");
             destination.push(&to);
             let run = case.both_as_nobody(command, args!["tree/.", destination]).exits(3);
-            let told: Vec<_> = run.err.lines().filter(|line| line.contains("failed")).collect();
-            assert_eq!(told.len(), 2, "{command:?}: {run}");
-            assert!(told.iter().all(|line| line.contains("opening the directory failed: Permission denied")));
+            let reported: Vec<_> = run.err.lines().filter(|line| line.contains("failed")).collect();
+            assert_eq!(reported.len(), 2, "{command:?}: {run}");
+            assert!(
+                reported.iter().all(|line| line.contains("opening the directory failed: Permission denied"))
+            );
             assert_eq!(fs::read_to_string(to.join("open/x")).unwrap(), "open");
             assert_eq!(temporaries(&to).len(), 0, "{command:?}: {run}");
         }
@@ -99,7 +101,7 @@ fn a_directory_needs_r() {
 }
 
 #[test]
-fn a_missing_source_is_told() {
+fn a_missing_source_is_reported() {
     let Some(case) = case() else { return };
     write(case.far.join("x"), "x");
     case.cp_by("touch ../logged-in", args!["missing", "b:"]).exits(2).says(&["missing"]);
@@ -110,7 +112,7 @@ fn a_missing_source_is_told() {
 }
 
 #[test]
-fn more_names_than_one_transfer_can_announce_are_told_before_any_login() {
+fn more_names_than_one_transfer_can_announce_are_reported_before_any_login() {
     let Some(case) = case() else { return };
     let name = "n".repeat(255);
     write(case.near.join(&name), "x");
@@ -176,7 +178,7 @@ fn a_full_disk_at_this_end_leaves_nothing_half_written() {
 }
 
 #[test]
-fn no_permission_at_the_destination_is_told() {
+fn no_permission_at_the_destination_is_reported() {
     let Some(case) = case() else { return };
     let shell = case.as_far_nobody();
     make_mixed(&case.near.join("tree"));
@@ -280,7 +282,7 @@ fn a_damaged_copy_at_the_far_end_is_not_run() {
 }
 
 #[test]
-fn a_cache_that_cannot_be_made_is_told() {
+fn a_cache_that_cannot_be_made_is_reported() {
     let Some(case) = case() else { return };
     write(case.near.join("x"), "x");
     let home = case.aside("home");
@@ -309,7 +311,7 @@ fn noise_may_end_without_a_new_line() {
 }
 
 #[test]
-fn noise_without_end_is_told() {
+fn noise_without_end_is_reported() {
     let Some(case) = case() else { return };
     write(case.near.join("x"), "x");
     let run = case.start_by("yes", args!["x", case.b("")]).end_within(Duration::from_secs(20));
@@ -317,7 +319,7 @@ fn noise_without_end_is_told() {
 }
 
 #[test]
-fn a_remote_shell_that_cannot_be_run_is_told() {
+fn a_remote_shell_that_cannot_be_run_is_reported() {
     let Some(case) = case() else { return };
     write(case.near.join("x"), "x");
     case.cp_without_ssh(args!["--rsh", "ssh 'x", "x", case.b("")]).exits(2).says(&["--rsh", "quotes"]);

@@ -137,7 +137,7 @@ fn change(top: &Path) {
 }
 
 #[test]
-fn changes_are_told_and_stored_as_rsync_does() {
+fn changes_are_reported_and_stored_as_rsync_does() {
     let Some(case) = case_with_attributes().filter(|_| has("rsync")) else { return };
     make_all(&case.near.join("src"));
     // Of further names rsync tells when the first one changes.
@@ -206,7 +206,7 @@ fn an_ordinary_user_holds_what_only_root_could_make() {
 }
 
 #[test]
-fn root_s_far_end_fakes_where_it_is_told_to() {
+fn root_s_far_end_fakes_where_it_is_reported_to() {
     let Some(case) = case_with_attributes() else { return };
     make_all(&case.near.join("src"));
     over_ssh(&case, &format!("{ALL} -M--fake-super src/ FAR/to")).exits(0);
@@ -236,7 +236,7 @@ fn sync_and_cp_store_and_read_too() {
 }
 
 #[test]
-fn what_says_nothing_is_told_and_not_sent() {
+fn what_says_nothing_is_reported_and_not_sent() {
     let Some(case) = case_with_attributes() else { return };
     for (name, value) in [
         ("bad", &b"nonsense"[..]),

@@ -74,7 +74,7 @@ fn the_summary_has_the_right_sums() {
 }
 
 #[test]
-fn progress_is_told_under_way() {
+fn progress_is_reported_under_way() {
     let Some(case) = case() else { return };
     write(case.near.join("file"), noise(1, 8 << 20));
     let run = case.cp(args!["--json", "--bwlimit", "4m", "file", case.b("")]).exits(0);

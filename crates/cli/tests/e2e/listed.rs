@@ -93,20 +93,21 @@ fn a_destination_that_is_missing_is_made_as_any_new_directory() {
 }
 
 #[test]
-fn what_a_list_of_files_names_and_is_not_there_is_told() {
+fn what_a_list_of_files_names_and_is_not_there_is_reported() {
     let Some(case) = case() else { return };
     let (here, there) = (case.near.join("tree"), case.far.join("copy"));
     make_tree(&here);
     symlink("a", here.join("way")).unwrap();
     write(case.near.join("list"), "small\nmissing\nno/way\nway/b\nlink\n");
-    let told = ["tree/missing: finding an entry of the list", "tree/no/way: finding", "tree/way/b: finding"];
+    let reported =
+        ["tree/missing: finding an entry of the list", "tree/no/way: finding", "tree/way/b: finding"];
     let push = args!["--files-from", "list", "tree", case.b("copy")];
     let pull = args!["--files-from", "list", case.b("tree"), "back"];
-    let run = case.sync(push).exits(3).says(&told);
-    assert_eq!(run.err.matches("finding an entry of").count(), told.len(), "{run}");
+    let run = case.sync(push).exits(3).says(&reported);
+    assert_eq!(run.err.matches("finding an entry of").count(), reported.len(), "{run}");
     assert!(there.join("small").is_file() && there.join("link").is_symlink());
     fs::rename(&here, case.far.join("tree")).unwrap();
-    case.sync(pull).exits(3).says(&told);
+    case.sync(pull).exits(3).says(&reported);
 }
 
 #[test]

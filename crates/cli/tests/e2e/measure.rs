@@ -31,10 +31,11 @@ fn timed_other_tools_agree_within_one_percent() {
     }
     let counts_queues = add_interface_with_queues(&case);
     let (link, queues) = (ip_link(&case), ethtool(&case));
-    let told = measured(&case);
+    let reported = measured(&case);
     let (link_after, queues_after) = (ip_link(&case), ethtool(&case));
 
-    let cost = |host: usize| -> Cost { serde_json::from_value(told["hosts"][host]["cost"].clone()).unwrap() };
+    let cost =
+        |host: usize| -> Cost { serde_json::from_value(reported["hosts"][host]["cost"].clone()).unwrap() };
     let (near, far) = (cost(0), cost(1));
     let port = near.ports.iter().find(|port| port.name == "to-b").expect("the link's interface");
     assert!(port.sent.bytes > 100_000_000, "{port:?}");
@@ -49,14 +50,14 @@ fn timed_other_tools_agree_within_one_percent() {
     sar_agrees(&sar, "rxpck/s", port.received.packets as f64);
 
     if counts_queues {
-        queues_agree(&told, &queues, &queues_after);
+        queues_agree(&reported, &queues, &queues_after);
     }
     processors_agree(&near, &fs::read_to_string(case.near.join("mpstat")).unwrap());
 
     let there = far.ports.iter().find(|port| port.name == "to-a").expect("the link's other interface");
     agree("the far host: bytes in", there.received.bytes as f64, port.sent.bytes as f64);
-    softirqs_are_told(&told);
-    assert!(told["hosts"][0]["flows"][0]["bytes_sent"].as_u64().unwrap() > 0, "TCP_INFO of the flows");
+    softirqs_are_reported(&reported);
+    assert!(reported["hosts"][0]["flows"][0]["bytes_sent"].as_u64().unwrap() > 0, "TCP_INFO of the flows");
 }
 
 /// A script that sends datagrams to the interface with counters by queue; without such an interface, they are
@@ -145,8 +146,8 @@ fn agree(what: &str, ours: f64, theirs: f64) {
 
 fn ip_link(case: &Case) -> Link {
     let text = case.bed.on(End::A, &["ip", "-s", "-j", "link", "show", "dev", "to-b"]);
-    let told: Value = serde_json::from_str(&text).unwrap();
-    let counter = |way: &str, what: &str| told[0]["stats64"][way][what].as_f64().expect(what);
+    let reported: Value = serde_json::from_str(&text).unwrap();
+    let counter = |way: &str, what: &str| reported[0]["stats64"][way][what].as_f64().expect(what);
     Link {
         bytes_in: counter("rx", "bytes"),
         bytes_out: counter("tx", "bytes"),
@@ -166,8 +167,8 @@ fn ethtool(case: &Case) -> BTreeMap<String, f64> {
 }
 
 /// Checks the series of each statistic that changed: the sum over its steps must be the statistic's increase.
-fn queues_agree(told: &Value, before: &BTreeMap<String, f64>, after: &BTreeMap<String, f64>) {
-    let all = told["hosts"][0]["series"].as_array().unwrap();
+fn queues_agree(reported: &Value, before: &BTreeMap<String, f64>, after: &BTreeMap<String, f64>) {
+    let all = reported["hosts"][0]["series"].as_array().unwrap();
     let mut moved = 0;
     for (name, value) in after {
         let theirs = value - before[name];
@@ -178,15 +179,15 @@ fn queues_agree(told: &Value, before: &BTreeMap<String, f64>, after: &BTreeMap<S
         let full = format!("queues {name}");
         let series = all.iter().find(|series| series["kind"] == "queues" && series["name"] == full.as_str());
         let series = series.unwrap_or_else(|| panic!("{full} has moved by {theirs}"));
-        agree(&format!("ethtool -S: {name}"), grown(&series["points"], told), theirs);
+        agree(&format!("ethtool -S: {name}"), grown(&series["points"], reported), theirs);
     }
     assert!(moved > 0, "no queue has counted anything: {after:?}");
 }
 
 /// The increase that a series of rates means. Each point is at the end of its step; the first step begins
 /// with the recording.
-fn grown(points: &Value, told: &Value) -> f64 {
-    let begun = told["hosts"][0]["series"].as_array().unwrap().iter();
+fn grown(points: &Value, reported: &Value) -> f64 {
+    let begun = reported["hosts"][0]["series"].as_array().unwrap().iter();
     let mut last = begun
         .filter(|series| series["kind"] == "memory")
         .map(|s| s["points"][0][0].as_f64().unwrap())
@@ -254,8 +255,9 @@ fn processors_agree(cost: &Cost, mpstat: &str) {
     }
 }
 
-fn softirqs_are_told(told: &Value) {
-    let rows: Vec<InterruptCounts> = serde_json::from_value(told["hosts"][0]["softirqs"].clone()).unwrap();
+fn softirqs_are_reported(reported: &Value) {
+    let rows: Vec<InterruptCounts> =
+        serde_json::from_value(reported["hosts"][0]["softirqs"].clone()).unwrap();
     let received = rows.iter().find(|row| row.source == "NET_RX").expect("packets came in");
     assert!(received.per_processor.iter().sum::<u64>() > 100, "{received:?}");
 }

@@ -141,10 +141,12 @@ fn a_data_port_that_never_answers_makes_the_far_end_connect_back() {
 
 #[track_caller]
 fn assert_connected_back(run: &Run, address: &str) {
-    let told = format!("the data port {address} can't be reached");
-    for word in
-        [&told, "now the far end tries to connect to this host", "data connection: from the far end to here"]
-    {
+    let reported = format!("the data port {address} can't be reached");
+    for word in [
+        &reported,
+        "now the far end tries to connect to this host",
+        "data connection: from the far end to here",
+    ] {
         assert!(run.err.contains(word), "{word:?} is missing from: {run}");
     }
     assert!(!run.err.contains("warning") && !run.err.contains("through ssh"), "{run}");
@@ -248,7 +250,7 @@ fn a_measurement_finds_the_same_ways_around_a_firewall() {
 }
 
 #[test]
-fn whoever_gave_no_port_range_is_told_of_it_where_all_ports_are_blocked() {
+fn whoever_gave_no_port_range_is_reported_of_it_where_all_ports_are_blocked() {
     let Some(case) = case_with_own_link("10gbit") else { return };
     // Without what goes to ssh's port or comes from it.
     let all = "sport 1024-65534 dport 1024-65534 prohibit";

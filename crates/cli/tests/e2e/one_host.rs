@@ -389,7 +389,7 @@ fn the_last_line_and_the_summary_say_that_nothing_left_the_host() {
     write(case.near.join("file"), noise(1, 5 << 20));
     let shown = run(&case, &["cp", "file", "copy"]).exits(0);
     shown.says(&["1 file, 5.24 MB in ", "within this host, ", "; CPU ", "; limited by "]);
-    let told = run(&case, &["cp", "--json", "file", "copy"]).exits(0);
-    let summary = summary_of(&told.out);
+    let reported = run(&case, &["cp", "--json", "file", "copy"]).exits(0);
+    let summary = summary_of(&reported.out);
     assert!(summary["within_host"] == true && summary["encrypted"] == false, "{summary}");
 }

@@ -179,7 +179,7 @@ fn what_is_written_into_is_read_back_and_mended_where_it_is() {
 }
 
 #[test]
-fn what_a_manifest_cannot_name_is_told_and_counts() {
+fn what_a_manifest_cannot_name_is_reported_and_counts() {
     let Some(case) = case() else { return };
     write(case.near.join("tree/plain"), "x");
     write(case.near.join("tree").join(OsStr::from_bytes(b"bad\xff")), "y");

@@ -298,7 +298,7 @@ fn it_connects_back_to_its_client() {
 }
 
 #[test]
-fn another_version_or_no_agent_at_all_is_told_at_once() {
+fn another_version_or_no_agent_at_all_is_reported_at_once() {
     let Some(case) = case() else { return };
     write(case.near.join("x"), "x");
     // The Hello of a protocol that nobody speaks yet, whose agent then waits.

@@ -180,7 +180,7 @@ fn garbage_in_a_journal_costs_bytes_and_nothing_else() {
 }
 
 #[test]
-fn a_full_disk_is_told_and_gone_on_from_when_there_is_space() {
+fn a_full_disk_is_reported_and_gone_on_from_when_there_is_space() {
     let Some(case) = case() else { return };
     let small = case.aside("small");
     let mount =

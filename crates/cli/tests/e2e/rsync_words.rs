@@ -121,7 +121,7 @@ fn odd_names_are_escaped_as_rsync_escapes_them() {
 }
 
 #[test]
-fn what_is_as_it_was_is_told_over_ssh_too() {
+fn what_is_as_it_was_is_reported_over_ssh_too() {
     let Some(case) = case() else { return };
     make_source(&case.near.join("src"));
     over_ssh(&case, "-a src/ FAR/to/").exits(0);

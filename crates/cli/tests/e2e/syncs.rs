@@ -308,8 +308,8 @@ fn puts_on_storage(case: &Case, words: Vec<OsString>) -> Option<usize> {
     linerate_testing::program_path("strace")?;
     strace.extend(args![case.bed.program(), name, "-F", case.bed.lab.ssh_config()]);
     case.start_with(strace, words.to_vec()).end().exits(0);
-    let told = fs::read_to_string(calls).unwrap();
-    Some(told.lines().filter(|line| line.contains("sync") && line.contains("= 0")).count())
+    let reported = fs::read_to_string(calls).unwrap();
+    Some(reported.lines().filter(|line| line.contains("sync") && line.contains("= 0")).count())
 }
 
 #[test]

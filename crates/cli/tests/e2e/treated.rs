@@ -37,8 +37,8 @@ fn settings(case: &Case) -> String {
 
 fn apply(case: &Case, state: &PathBuf, seconds: &str) -> String {
     let run = doctor(case, state, &["--apply", "--yes", "--json", "--confirm-within", seconds]).exits(0);
-    let told: Value = serde_json::from_str(&run.out).unwrap_or_else(|error| panic!("{error}: {run}"));
-    told["id"].as_str().unwrap_or_else(|| panic!("{run}")).to_owned()
+    let reported: Value = serde_json::from_str(&run.out).unwrap_or_else(|error| panic!("{error}: {run}"));
+    reported["id"].as_str().unwrap_or_else(|| panic!("{run}")).to_owned()
 }
 
 #[test]

@@ -233,7 +233,7 @@ fn read_only_directories_that_are_there_are_filled_again_by_an_ordinary_user() {
 }
 
 #[test]
-fn what_is_no_file_directory_or_link_is_told_and_left_out() {
+fn what_is_no_file_directory_or_link_is_reported_and_left_out() {
     let Some(case) = case() else { return };
     make_mixed(&case.near.join("tree"));
     let fifo = case.near.join("tree/fifo");

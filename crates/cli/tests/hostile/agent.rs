@@ -105,7 +105,7 @@ fn garbage_and_silence_end_it() {
 }
 
 #[test]
-fn another_version_is_told() {
+fn another_version_is_reported() {
     let ground = Ground::new();
     let mut served = Served::start(&ground);
     served.near.say(&hello(PROTOCOL + 1)).unwrap();
@@ -294,7 +294,7 @@ fn odd_options_do_no_harm() {
 }
 
 #[test]
-fn jobs_that_cannot_be_done_are_told() {
+fn jobs_that_cannot_be_done_are_reported() {
     for (job, code) in [
         (Job::Send { sources: Vec::new(), options: options() }, 2),
         (Job::Send { sources: vec![b"missing".to_vec()], options: options() }, 2),
@@ -305,14 +305,14 @@ fn jobs_that_cannot_be_done_are_told() {
         (Job::Receive { destination: b"a\0b".to_vec(), options: options() }, 2),
     ] {
         let ground = Ground::new();
-        let told = format!("{job:?}");
+        let reported = format!("{job:?}");
         let mut served = Served::start(&ground);
         served.ask(job).unwrap();
         let _ = served.near.say(&Message::UseTunnel);
         let _ = served.near.say(&Message::Sources(vec![source("tree", true)]));
         let aborted = served.near.hear_until(|message| matches!(message, Message::Abort { .. }));
-        assert!(aborted.is_ok(), "{told}: {aborted:?}");
-        assert_eq!(served.end(), Some(code), "{told}");
+        assert!(aborted.is_ok(), "{reported}: {aborted:?}");
+        assert_eq!(served.end(), Some(code), "{reported}");
         assert_eq!(ground.landed(), Vec::<PathBuf>::new());
     }
 }

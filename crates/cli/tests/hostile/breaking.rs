@@ -140,13 +140,13 @@ fn a_message_out_of_turn_is_refused_at_any_place() {
                 continue;
             }
             let ground = Ground::new();
-            let told = format!("{wrong:?} after {count}");
+            let reported = format!("{wrong:?} after {count}");
             let behave = up_to(count, move |far| {
                 far.say(&wrong)?;
                 far.hear_all()
             });
             let run = ground.run(&["far:x", "."], behave);
-            assert_eq!(run.code, Some(5), "{told}: {run}");
+            assert_eq!(run.code, Some(5), "{reported}: {run}");
         }
     }
 }

@@ -300,7 +300,7 @@ fn a_stream_that_never_came_is_not_waited_for_without_end() {
 }
 
 #[test]
-fn problems_that_are_told_are_no_success() {
+fn problems_that_are_reported_are_no_success() {
     use linerate_wire::control::{Problem, ProblemKind};
     for (kind, code) in [(ProblemKind::Failed, 3), (ProblemKind::Skipped, 3), (ProblemKind::Changed, 4)] {
         let ground = Ground::new();

@@ -23,7 +23,7 @@ fn job(state: &str) -> Value {
     })
 }
 
-fn told(record: &Value) -> Message {
+fn reported(record: &Value) -> Message {
     Message::JobRecord(record.to_string().into_bytes())
 }
 
@@ -53,7 +53,7 @@ fn nothing_of_a_record_or_an_event_reaches_the_terminal_as_it_is() {
     for options in [&[][..], &["--json"]] {
         for state in ["running", "finished", "failed", "died"] {
             let run = asked("status", options, move |far| {
-                far.say(&told(&job(state)))?;
+                far.say(&reported(&job(state)))?;
                 far.report()
             });
             run.exits(0);
@@ -65,8 +65,8 @@ fn nothing_of_a_record_or_an_event_reaches_the_terminal_as_it_is() {
                     });
                     far.say(&Message::JobEvents(format!("{event}\n").into_bytes()))?;
                 }
-                far.say(&told(&job("running")))?;
-                far.say(&told(&job(state)))?;
+                far.say(&reported(&job("running")))?;
+                far.say(&reported(&job(state)))?;
                 far.report()
             });
             run.exits(if matches!(state, "finished" | "failed") { 3 } else { 1 });
@@ -99,7 +99,7 @@ fn what_is_no_record_or_event_is_refused() {
 fn records_without_end_are_given_up() {
     let run = asked("status", &[], |far| {
         loop {
-            far.say(&told(&job("running")))?;
+            far.say(&reported(&job("running")))?;
         }
     });
     assert_eq!(run.code, Some(5), "{run}");
@@ -133,7 +133,7 @@ fn a_copy_that_is_to_go_on_alone_is_left_by_nobody_who_lies_about_that() {
         |far| {
             let (path, message) = (NASTY.as_bytes().to_vec(), NASTY.to_owned());
             far.say(&Message::Problem(Problem { path, message, kind: ProblemKind::Failed }))?;
-            far.say(&told(&job("running")))
+            far.say(&reported(&job("running")))
         },
         |far| far.say(&Message::Committed(linerate_wire::control::Totals::default())),
         Far::report,

@@ -248,9 +248,9 @@ fn compared(entries: Vec<Digested>) -> Run {
 
 #[test]
 fn a_comparison_believes_no_order_and_no_digest() {
-    let told = |entry, contents| Digested { entry, contents, attributes: None, file: None };
-    let top = || told(folder(""), None);
-    let file = |digest| told(file("x", 2), Some(digest));
+    let reported = |entry, contents| Digested { entry, contents, attributes: None, file: None };
+    let top = || reported(folder(""), None);
+    let file = |digest| reported(file("x", 2), Some(digest));
     let right = *blake3::hash(b"ab").as_bytes();
     compared(vec![top(), file(right)]).exits(0);
     compared(vec![top(), file([0; 32])]).exits(3);

@@ -56,13 +56,13 @@ fn digests_that_cannot_be_had_are_refused() {
         (&["--verify"], vec![Want::Digest; 500_000]),
     ];
     for (options, wants) in refused {
-        let told = format!("{options:?}, {} wants", wants.len());
+        let reported = format!("{options:?}, {} wants", wants.len());
         let run = push(options, move |far| {
             far.say(&Message::Wanted(wants))?;
             far.hear_all()
         });
-        assert_eq!(run.code, Some(5), "{told}: {run}");
-        assert!(run.err.contains("breaks the protocol"), "{told}: {run}");
+        assert_eq!(run.code, Some(5), "{reported}: {run}");
+        assert!(run.err.contains("breaks the protocol"), "{reported}: {run}");
     }
 }
 
@@ -113,12 +113,12 @@ fn a_receiver_that_asks_for_an_agents_services_gets_none() {
         Message::UseTunnel,
         Message::Within(true),
     ] {
-        let told = format!("{wrong:?}");
+        let reported = format!("{wrong:?}");
         let run = push(&[], move |far| {
             far.say(&wrong)?;
             far.hear_all()
         });
-        assert_eq!(run.code, Some(5), "{told}: {run}");
+        assert_eq!(run.code, Some(5), "{reported}: {run}");
     }
 }
 
@@ -185,7 +185,7 @@ fn odd_questions_about_a_host_are_answered_or_refused_and_the_next_one_is_answer
     let mut served = Served::start(&ground);
     served.ask(Job::Observe).unwrap();
     for question in questions {
-        let told = format!("{question:?}").chars().take(60).collect::<String>();
+        let reported = format!("{question:?}").chars().take(60).collect::<String>();
         served.near.say(&question).unwrap();
         let answer = loop {
             match served.near.hear().unwrap() {
@@ -193,9 +193,9 @@ fn odd_questions_about_a_host_are_answered_or_refused_and_the_next_one_is_answer
                 other => break other,
             }
         };
-        assert!(matches!(answer, Message::Answer(_) | Message::Abort { .. }), "{told}: {answer:?}");
+        assert!(matches!(answer, Message::Answer(_) | Message::Abort { .. }), "{reported}: {answer:?}");
         served.near.say(&Message::AskCpu).unwrap();
-        assert!(matches!(served.near.hear().unwrap(), Message::Answer(_)), "{told}");
+        assert!(matches!(served.near.hear().unwrap(), Message::Answer(_)), "{reported}");
     }
     for _ in 0..200 {
         served.near.say(&Message::StartSampling(sampling(60_000))).unwrap();
@@ -248,11 +248,11 @@ fn digests_of_a_tree_follow_no_link_and_wait_for_no_fifo() {
     let keep = Keep { xattrs: true, acls: true, hard_links: true, owner: true, ..Keep::SCP };
     let mut served = Served::start(&ground);
     served.ask(Job::Digests { path: b".".to_vec(), keep }).unwrap();
-    let told = served.near.hear_until(|message| matches!(message, Message::Digested(_))).unwrap();
-    let Message::Digested(told) = told else { unreachable!("it was asked for") };
-    let names: Vec<PathBuf> = told.iter().map(|found| found.entry.path.as_os_str().into()).collect();
+    let reported = served.near.hear_until(|message| matches!(message, Message::Digested(_))).unwrap();
+    let Message::Digested(reported) = reported else { unreachable!("it was asked for") };
+    let names: Vec<PathBuf> = reported.iter().map(|found| found.entry.path.as_os_str().into()).collect();
     assert_eq!(names, ["", "fifo", "link"].map(PathBuf::from));
-    assert!(matches!(told[2].entry.kind, Kind::Symlink { .. }));
+    assert!(matches!(reported[2].entry.kind, Kind::Symlink { .. }));
     assert_eq!(served.end(), Some(0));
     for path in [&b"missing"[..], b"a\0b", &[b'x'; 70_000]] {
         let mut served = Served::start(&ground);

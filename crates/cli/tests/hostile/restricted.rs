@@ -81,13 +81,13 @@ fn no_job_takes_a_path_that_goes_up() {
     let before = ground.landed();
     for path in ["..", "../outside", "/../outside/file", "~/../outside", "tree/../../outside", "tree/.."] {
         for job in jobs(path) {
-            let told = format!("{job:?}");
+            let reported = format!("{job:?}");
             let (code, said) = done(&ground, &["--below", "."], job);
-            let (kind, reason) = abort(&said).expect(&told);
-            assert_eq!((code, kind), (Some(2), AbortKind::Arguments), "{told}: {reason}");
+            let (kind, reason) = abort(&said).expect(&reported);
+            assert_eq!((code, kind), (Some(2), AbortKind::Arguments), "{reported}: {reason}");
             assert!(
                 reason.contains("goes up by '..'") && reason.contains("authorized_keys"),
-                "{told}: {reason}"
+                "{reported}: {reason}"
             );
             assert_eq!(said.len(), 2, "nothing but Hello and Abort: {said:?}");
         }
@@ -110,10 +110,10 @@ fn no_job_reaches_through_a_link_or_by_the_host_s_own_names() {
         ["abs", "up", "one", "turn", "abs/", "up/.", "/abs/file", "~/up/file", "up/missing", "turn/new/"]
     {
         for job in jobs(path) {
-            let told = format!("{job:?}");
+            let reported = format!("{job:?}");
             let (code, said) = done(&ground, &["--below", "."], job);
-            assert_eq!(code, Some(2), "{told}: {said:?}");
-            assert!(text(&said).contains("leads out of the allowed directory"), "{told}: {said:?}");
+            assert_eq!(code, Some(2), "{reported}: {said:?}");
+            assert!(text(&said).contains("leads out of the allowed directory"), "{reported}: {said:?}");
         }
     }
     let absolute = outside.join("file").display().to_string();
@@ -121,14 +121,14 @@ fn no_job_reaches_through_a_link_or_by_the_host_s_own_names() {
         [&absolute[..], "/etc/passwd", "~root/x", "up*/*", "a*/f*", ".*/outside/*", "[.][.]/outside/*"]
     {
         for job in jobs(path).into_iter().skip(3) {
-            let told = format!("{job:?}");
+            let reported = format!("{job:?}");
             let (code, said) = done(&ground, &["--below", "."], job);
             assert_eq!(
                 (code, abort(&said).map(|(kind, _)| kind)),
                 (Some(2), Some(AbortKind::Arguments)),
-                "{told}"
+                "{reported}"
             );
-            assert!(!text(&said).contains("root:") && !text(&said).contains("kept"), "{told}");
+            assert!(!text(&said).contains("root:") && !text(&said).contains("kept"), "{reported}");
         }
     }
     assert_eq!(ground.landed(), before);
@@ -239,7 +239,7 @@ fn questions_about_the_host_get_no_answer() {
 }
 
 #[test]
-fn no_process_is_left_behind_and_no_job_is_told_of() {
+fn no_process_is_left_behind_and_no_job_is_reported_of() {
     let ground = yard();
     let attention = JobAttention { id: String::new(), cancel: true };
     for job in [Job::Background, Job::Jobs { forget: true }, Job::Attach(attention)] {
@@ -264,11 +264,11 @@ fn what_an_option_takes_away_is_refused_before_anything_is_done() {
     ] {
         for number in refused {
             let job = jobs("tree").swap_remove(*number);
-            let told = format!("{options:?} {job:?}");
+            let reported = format!("{options:?} {job:?}");
             let (code, said) = done(&ground, &[&["--below", "."], options].concat(), job);
-            let (kind, reason) = abort(&said).expect(&told);
-            assert_eq!((code, kind, said.len()), (Some(2), AbortKind::Arguments, 2), "{told}: {reason}");
-            assert!(options.iter().any(|option| reason.contains(option)), "{told}: {reason}");
+            let (kind, reason) = abort(&said).expect(&reported);
+            assert_eq!((code, kind, said.len()), (Some(2), AbortKind::Arguments, 2), "{reported}: {reason}");
+            assert!(options.iter().any(|option| reason.contains(option)), "{reported}: {reason}");
         }
     }
     assert_eq!(ground.landed(), before);
@@ -313,7 +313,7 @@ fn it_connects_to_the_host_alone_that_its_client_came_from() {
 }
 
 #[test]
-fn a_directory_that_cannot_be_served_is_told() {
+fn a_directory_that_cannot_be_served_is_reported() {
     let ground = yard();
     for directory in ["missing", "tree/file"] {
         let (code, said) = done(&ground, &["--below", directory], jobs(".").swap_remove(0));

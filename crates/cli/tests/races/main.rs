@@ -219,12 +219,12 @@ fn deny_openat2() {
 #[test]
 fn the_filter_denies_openat2() {
     let mut command = this_test("tells_of_openat2_process");
-    let told = |command: Command| Running::start(command).end().exits(0).out;
+    let reported = |command: Command| Running::start(command).end().exits(0).out;
     command.env("LINERATE_TELL", "1");
-    assert!(told(command).contains("openat2 is there"));
+    assert!(reported(command).contains("openat2 is there"));
     let mut command = this_test("tells_of_openat2_process");
     command.env("LINERATE_TELL", "2");
-    assert!(told(command).contains("openat2 isn't there"));
+    assert!(reported(command).contains("openat2 isn't there"));
 }
 
 #[test]

@@ -29,7 +29,7 @@ pub fn swaps(top: &Path) -> u64 {
 /// The main function of the process, which runs until it is killed.
 pub fn run() {
     let Some(top) = std::env::var_os(TOP) else { return };
-    let mut racer = Racer { top: top.into(), swaps: 0, spoiled: 0, told: Instant::now() };
+    let mut racer = Racer { top: top.into(), swaps: 0, spoiled: 0, reported: Instant::now() };
     loop {
         racer.round();
     }
@@ -40,7 +40,7 @@ struct Racer {
     swaps: u64,
     /// The number of names in `aside` that can't be used any more, because they hold received entries now.
     spoiled: u64,
-    told: Instant,
+    reported: Instant,
 }
 
 impl Racer {
@@ -54,8 +54,8 @@ impl Racer {
             8 => self.swap(&format!("d{a}/d{b}/x{file}"), &format!("outside/d{a}/d{b}")),
             _ => self.swap_temporary(&format!("d{a}/d{b}")),
         }
-        if self.told.elapsed() > Duration::from_millis(50) {
-            self.told = Instant::now();
+        if self.reported.elapsed() > Duration::from_millis(50) {
+            self.reported = Instant::now();
             // Only a figure for the end.
             let _ = fs::write(self.top.join("swaps.new"), self.swaps.to_string());
             let _ = fs::rename(self.top.join("swaps.new"), self.top.join("swaps"));

@@ -36,14 +36,14 @@ fn a_virtual_machine_is_treated_and_is_as_before() {
     );
     let run = in_guest(2, &script);
     let lines: Vec<&str> = run.out.lines().collect();
-    let [told, all, changed, differing @ ..] = lines.as_slice() else { panic!("{run}") };
-    let told: Value = serde_json::from_str(told).unwrap();
-    let steps = told["steps"].as_array().unwrap();
+    let [reported, all, changed, differing @ ..] = lines.as_slice() else { panic!("{run}") };
+    let reported: Value = serde_json::from_str(reported).unwrap();
+    let steps = reported["steps"].as_array().unwrap();
     let held =
         |kind: &str| steps.iter().any(|step| step["setting"]["kind"] == kind && !step["holds"].is_null());
-    assert!(held("sysctl") && held("channels") && held("feature") && held("qdisc"), "{told}");
+    assert!(held("sysctl") && held("channels") && held("feature") && held("qdisc"), "{reported}");
     let is_control = |step: &Value| step["setting"]["key"] == "net.ipv4.tcp_congestion_control";
-    assert!(steps.iter().any(is_control), "{told}");
+    assert!(steps.iter().any(is_control), "{reported}");
     assert!(all.parse::<u32>().unwrap() > 500 && changed.parse::<u32>().unwrap() > 8, "{run}");
     assert!(differing.is_empty(), "{run}");
 }

@@ -84,8 +84,8 @@ impl Ill {
 
     /// Applies all useful changes, and returns the identifier of the treatment.
     pub fn apply(&self, words: &[&str]) -> String {
-        let told = self.json(&[&["--apply", "--yes"], words].concat());
-        told["id"].as_str().unwrap_or_else(|| panic!("{told}")).to_owned()
+        let reported = self.json(&[&["--apply", "--yes"], words].concat());
+        reported["id"].as_str().unwrap_or_else(|| panic!("{reported}")).to_owned()
     }
 
     /// All settings that a treatment could change here, and many others.

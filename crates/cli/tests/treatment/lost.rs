@@ -100,12 +100,12 @@ fn a_run_without_a_confirmation_that_it_can_read_says_so() {
     let place = host.state().join(&id);
     replace(&place.join("journal.jsonl"), "\"confirmed\"", "\u{1}");
     fs::remove_file(place.join("confirmed")).unwrap();
-    let told = |run: &Run| {
+    let reported = |run: &Run| {
         run.err.contains(
             "has a damaged journal that doesn't show whether it was confirmed, and was undone now: 1 setting",
         )
     };
-    assert!(within(DEADLINE, || told(&host.doctor(&["--applied"]).end().exits(0))));
+    assert!(within(DEADLINE, || reported(&host.doctor(&["--applied"]).end().exits(0))));
     assert_eq!(host.differing(&before), Vec::<String>::new());
 }
 
@@ -215,11 +215,11 @@ fn after_a_restart_a_file_tells_what_the_journal_has_lost() {
         !line.contains(":\"confirmed\"") && !line.contains(":\"kept\"")
     });
     fs::remove_file(place.join("confirmed")).unwrap();
-    let told = treatment();
+    let reported = treatment();
     assert_eq!(
-        (told["standing"].as_str(), told["kept"].as_array().unwrap().len()),
+        (reported["standing"].as_str(), reported["kept"].as_array().unwrap().len()),
         (Some("confirmed"), 3),
-        "{told}"
+        "{reported}"
     );
 }
 

@@ -152,14 +152,14 @@ fn damage_is_said_once_and_never_of_what_is_past() {
     let path = host.state().join(&id).join("journal.jsonl");
     let text = fs::read_to_string(&path).unwrap();
     fs::write(&path, text.lines().next().unwrap().to_owned() + "\n{\n").unwrap();
-    let mut told = String::new();
+    let mut reported = String::new();
     let swept = || {
         let run = host.doctor(&["--applied"]).end().exits(0);
-        told = run.err.clone();
+        reported = run.err.clone();
         run.out.contains("  undone")
     };
     assert!(within(DEADLINE, swept));
-    assert_eq!(told.matches("is damaged").count(), 1, "{told}");
+    assert_eq!(reported.matches("is damaged").count(), 1, "{reported}");
     for words in [&["--applied"][..], &["--undo", &id]] {
         let run = host.doctor(words).end().exits(0);
         assert!(!run.err.contains("damaged"), "{run}");
@@ -231,15 +231,15 @@ fn a_plan_s_values_are_those_that_checks_propose() {
     let list: Vec<Value> =
         steps.iter().map(|(setting, now, new, _)| step(setting.clone(), now, new)).collect();
     let file = planned(host.directory.path(), "values.json", &list);
-    let told = host.json(&["--apply", "--yes", "--from-plan", file.to_str().unwrap()]);
+    let reported = host.json(&["--apply", "--yes", "--from-plan", file.to_str().unwrap()]);
     let left: Vec<_> =
-        told["left"].as_array().unwrap().iter().map(|left| left["why"].as_str().unwrap()).collect();
-    assert_eq!((left.len(), told["steps"].as_array().unwrap().len()), (steps.len() - 1, 1), "{told}");
+        reported["left"].as_array().unwrap().iter().map(|left| left["why"].as_str().unwrap()).collect();
+    assert_eq!((left.len(), reported["steps"].as_array().unwrap().len()), (steps.len() - 1, 1), "{reported}");
     for ((.., part), why) in steps.iter().zip(&left) {
         assert!(why.contains(part), "{part}: {why}");
     }
     assert_eq!(host.differing(&before).len(), 1, "{:?}", host.differing(&before));
-    host.doctor(&["--undo", told["id"].as_str().unwrap()]).end().exits(0);
+    host.doctor(&["--undo", reported["id"].as_str().unwrap()]).end().exits(0);
     assert_eq!(host.differing(&before), Vec::<String>::new());
 }
 

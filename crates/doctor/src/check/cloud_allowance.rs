@@ -106,9 +106,9 @@ mod tests {
             crate::testing::port_of(facts, "ens5").statistics =
                 Fact::Known([("bw_out_allowance_exceeded".to_owned(), 7)].into());
         });
-        let told = &found(&CHECK, &host)[0].evidence[0];
+        let reported = &found(&CHECK, &host)[0].evidence[0];
         assert_eq!(
-            told,
+            reported,
             "packets queued or dropped in the 2 s of the measurement: bw_out_allowance_exceeded 7"
         );
     }

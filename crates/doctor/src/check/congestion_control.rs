@@ -87,10 +87,10 @@ mod tests {
     #[test]
     fn a_network_namespace_gets_only_what_the_first_one_allows() {
         let all = ["reno", "bbr", "cubic"];
-        let told = |finding: &Finding| finding.remedies.first().map(|remedy| remedy.new.clone());
-        assert_eq!(told(&of_reno(&all, &["reno", "bbr"], true)).as_deref(), Some("bbr"));
-        assert_eq!(told(&of_reno(&all, &all, true)).as_deref(), Some("cubic"));
-        assert_eq!(told(&of_reno(&all, &["reno"], false)).as_deref(), Some("cubic"));
+        let reported = |finding: &Finding| finding.remedies.first().map(|remedy| remedy.new.clone());
+        assert_eq!(reported(&of_reno(&all, &["reno", "bbr"], true)).as_deref(), Some("bbr"));
+        assert_eq!(reported(&of_reno(&all, &all, true)).as_deref(), Some("cubic"));
+        assert_eq!(reported(&of_reno(&all, &["reno"], false)).as_deref(), Some("cubic"));
         let none = of_reno(&all, &["reno"], true);
         assert!(none.remedies.is_empty() && none.undo.is_none(), "{none:?}");
         assert!(none.fix.unwrap().starts_with("on the underlying host, add cubic to"));

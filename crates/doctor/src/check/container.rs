@@ -42,7 +42,7 @@ fn of(host: &Host<'_>) -> Option<Finding> {
     );
     let finding = match inner.as_slice() {
         [] => finding.evidence("the only port is the loopback"),
-        inner => inner.iter().fold(finding, |finding, port| finding.evidence(told(port))),
+        inner => inner.iter().fold(finding, |finding, port| finding.evidence(reported(port))),
     };
     Some(
         finding
@@ -51,7 +51,7 @@ fn of(host: &Host<'_>) -> Option<Finding> {
     )
 }
 
-fn told(port: &Port) -> String {
+fn reported(port: &Port) -> String {
     let kind = port.layer.known().and_then(|layer| layer.kind.as_deref()).unwrap_or("port");
     let end = match kind {
         "veth" => "its other end is",
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn a_namespace_without_ports_is_told_by_what_it_may_not_set() {
+    fn a_namespace_without_ports_is_reported_by_what_it_may_not_set() {
         let mut none = inside(1500);
         none.ports = Fact::Known(Vec::new());
         assert!(found(&CHECK, &none).is_empty(), "nothing else says so");

@@ -262,7 +262,7 @@ mod tests {
 
     /// A guest's port takes no more than the virtual switch hands it.
     #[test]
-    fn a_guest_is_told_of_its_hypervisor() {
+    fn a_guest_is_reported_of_its_hypervisor() {
         let fix = |name| found(&CHECK, &fixture(name)).remove(0).fix.unwrap();
         assert!(fix("virtio-one-queue").contains("; only once the hypervisor's virtual switch"));
         assert!(fix("stock-10g").contains("; only if every switch and host on the path allows it, else"));
@@ -343,7 +343,7 @@ mod tests {
         assert_eq!(lines(&found(&CHECK, &bond(&routes))).len(), 2, "a VRF has no MTU for its ports");
     }
 
-    fn told(facts: &linerate_host::Facts) -> Option<(String, String, String)> {
+    fn reported(facts: &linerate_host::Facts) -> Option<(String, String, String)> {
         let mut all = found(&CHECK, facts);
         assert!(all.len() < 2, "{all:?}");
         all.pop().map(|finding| (finding.line(), finding.fix.unwrap(), finding.undo.unwrap_or_default()))
@@ -359,7 +359,7 @@ mod tests {
     #[test]
     fn the_whole_stack_is_raised_the_lowest_first() {
         let small = [("bond0", 1500), ("bond0.100", 1500), ("br0", 1500)];
-        let (line, fix, undo) = told(&crate::testing::stacked(&small)).unwrap();
+        let (line, fix, undo) = reported(&crate::testing::stacked(&small)).unwrap();
         assert_eq!(line, "jumbo-frames bond0 minor 9.41 Gbit/s");
         let commands =
             "ip link set bond0 mtu 9000; ip link set bond0.100 mtu 9000; ip link set br0 mtu 9000; only if";
@@ -368,7 +368,7 @@ mod tests {
             undo,
             "ip link set br0 mtu 1500; ip link set bond0.100 mtu 1500; ip link set bond0 mtu 1500"
         );
-        let (_, fix, _) = told(&crate::testing::stacked(&small[..2])).unwrap();
+        let (_, fix, _) = reported(&crate::testing::stacked(&small[..2])).unwrap();
         assert!(
             fix.starts_with("ip link set bond0 mtu 9000; ip link set bond0.100 mtu 9000; only if"),
             "{fix}"
@@ -379,9 +379,9 @@ mod tests {
     #[test]
     fn the_port_that_the_path_takes_is_judged() {
         let mixed = || crate::testing::stacked(&[("bond0", 9000), ("bond0.100", 1500)]);
-        assert_eq!(told(&mixed()), None);
-        assert_eq!(told(&by_route(mixed(), "bond0")), None, "without the VLAN");
-        let (line, fix, _) = told(&by_route(mixed(), "bond0.100")).unwrap();
+        assert_eq!(reported(&mixed()), None);
+        assert_eq!(reported(&by_route(mixed(), "bond0")), None, "without the VLAN");
+        let (line, fix, _) = reported(&by_route(mixed(), "bond0.100")).unwrap();
         assert_eq!(line, "jumbo-frames bond0.100 minor 9.41 Gbit/s");
         assert!(fix.starts_with("ip link set bond0.100 mtu 9000; only if"), "{fix}");
     }
@@ -405,7 +405,7 @@ mod tests {
     #[test]
     fn ports_that_do_not_match_are_found_once() {
         let mismatched = crate::testing::stacked(&[("bond0", 1500), ("bond0.100", 1500), ("br0", 9000)]);
-        assert_eq!(told(&mismatched), None);
+        assert_eq!(reported(&mismatched), None);
         assert_eq!(found(crate::check::named("mtu-mismatch").unwrap(), &mismatched).len(), 1);
     }
 

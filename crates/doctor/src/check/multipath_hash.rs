@@ -32,10 +32,10 @@ fn of(end: &Host<'_>) -> Option<Finding> {
         Some(own) => Finding::leaves(own, end.rate(), title),
         None => Finding::new(Severity::Note, title),
     };
-    Some(told(finding, end, route, policy))
+    Some(reported(finding, end, route, policy))
 }
 
-fn told(finding: Finding, end: &Host<'_>, route: &TakenRoute, policy: u32) -> Finding {
+fn reported(finding: Finding, end: &Host<'_>, route: &TakenRoute, policy: u32) -> Finding {
     let fields = end.facts.tcp.multipath_fields.get().filter(|_| policy == 3);
     let fields =
         fields.map_or_else(String::new, |fields| format!(" with fib_multipath_hash_fields {fields}"));

@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn what_limits_it_is_told_and_so_is_that_nothing_shows_it() {
+    fn what_limits_it_is_reported_and_so_is_that_nothing_shows_it() {
         let host = fixture("stock-10g");
         let evidence = |limiter| {
             let measured =

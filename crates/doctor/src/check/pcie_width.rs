@@ -18,8 +18,8 @@ pub(super) const CHECK: Check = Check {
 
 fn run(host: &Host<'_>) -> Vec<Finding> {
     let shared: Vec<(Finding, Vec<&str>)> = host.linked().filter_map(|bond| shared(host, bond)).collect();
-    let is_told = |port: &Port| shared.iter().any(|(_, names)| names.contains(&port.name.as_str()));
-    let alone = host.hardware().filter(|port| !is_told(port));
+    let is_reported = |port: &Port| shared.iter().any(|(_, names)| names.contains(&port.name.as_str()));
+    let alone = host.hardware().filter(|port| !is_reported(port));
     let found = alone.filter_map(|port| Some((card(port)?, of(port, host.rate_of(port)?)?)));
     let each = once_at_each(found, |port| format!("{port} shares the slot, so this limit applies to it too"));
     let all = each.into_iter().chain(shared.into_iter().map(|(finding, _)| finding));

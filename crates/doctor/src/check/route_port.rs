@@ -34,7 +34,7 @@ fn of(path: &Path<'_>) -> Option<Finding> {
     let finding = Finding::leaves(now, able, title).at_most(Severity::Minor).fix(
         "ip route get ADDRESS shows the route at either end; if the faster ports reach each other, let the other host's name resolve to the address of its faster port, or set a route over that port",
     );
-    let finding = path.ends().iter().filter_map(told).fold(finding, Finding::evidence);
+    let finding = path.ends().iter().filter_map(reported).fold(finding, Finding::evidence);
     Some(finding.conflict("the faster port may be in another network on purpose, as for storage"))
 }
 
@@ -44,7 +44,7 @@ fn rates(end: &Host<'_>) -> Option<EndRates> {
     Some(EndRates { now, able: now.max(beside) })
 }
 
-fn told(end: &Host<'_>) -> Option<String> {
+fn reported(end: &Host<'_>) -> Option<String> {
     let route = end.facts.route.known()?;
     let table = route.table.map_or_else(String::new, |table| format!(", by routing table {table}"));
     let beside = route.beside.as_ref();

@@ -20,10 +20,10 @@ fn run(host: &Host<'_>) -> Vec<Finding> {
 
 fn of(host: &Host<'_>, port: &Port) -> Option<Finding> {
     // If more queues are possible, they are better: virtio-one-queue, vmxnet3-one-queue and queues-vs-cores report that.
-    let is_told = port.channels.known().is_some_and(|channels| channels.max_receiving() > 1);
+    let is_reported = port.channels.known().is_some_and(|channels| channels.max_receiving() > 1);
     let [queue] = port.rx_queues.known()?.as_slice() else { return None };
     let cpus = processors::housekeepers(host)?;
-    if is_told || !queue.rps_cpus.known()?.is_empty() {
+    if is_reported || !queue.rps_cpus.known()?.is_empty() {
         return None;
     }
     let title = format!("{} has one receive queue, which one processor serves", port.name);

@@ -101,7 +101,7 @@ mod tests {
 
     /// A guest of 173 MiB, with the kernel's own values.
     #[test]
-    fn small_hosts_are_told_no_more_than_their_memory_for_connections() {
+    fn small_hosts_are_reported_no_more_than_their_memory_for_connections() {
         let small = |rmem: u64| {
             let host = changed("stock-10g", |facts| {
                 (facts.memory.total, facts.tcp.mem) =

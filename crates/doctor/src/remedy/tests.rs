@@ -79,8 +79,8 @@ fn a_value_is_judged_as_a_proposal_is() {
         (&Setting::Ring { port: port(), way: RingWay::Rx }, "256", "1048576", "1024 at most"),
         (&Setting::Ring { port: port(), way: RingWay::Tx }, "65536", "131072", "32768 at most"),
     ] {
-        let told = why(setting, now, new);
-        assert!(told.contains(part), "{setting}: {new}: {told}");
+        let reported = why(setting, now, new);
+        assert!(reported.contains(part), "{setting}: {new}: {reported}");
     }
     // Every sysctl that checks may propose has its rule.
     for key in proposed::SYSCTLS {

@@ -281,7 +281,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn queues_counters_are_told_from_sizes() {
+    fn queues_counters_are_reported_from_sizes() {
         for name in ["rx_queue_0_packets", "rx0_packets", "tx-3.bytes", "ch2_poll", "[4]: rx_ucast_packets"] {
             assert!(is_of_queue(name), "{name}");
         }
@@ -307,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn packets_of_a_queue_are_told() {
+    fn packets_of_a_queue_are_reported() {
         for name in ["rx_queue_3_packets", "rx3_packets", "rx-3.packets", "rx-3.rx_packets", "queue_3_rx_cnt"]
         {
             assert_eq!(receiving_queue(name), Some(3), "{name}");

@@ -98,7 +98,7 @@ mod tests {
     use std::path::Path;
 
     #[test]
-    fn what_is_asked_for_is_told() {
+    fn what_is_asked_for_is_reported() {
         let root = Root::dir(Path::new("/"));
         let fixed = sysctls(&root);
         assert!(fixed.known().is_some_and(|all| all.iter().all(|key| !key.contains('/'))), "{fixed:?}");

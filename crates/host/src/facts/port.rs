@@ -185,10 +185,10 @@ impl Port {
     }
 
     /// The fact `read` from /sys; if /sys shows another network namespace, the fact `told` of RTM_GETLINK.
-    fn or_told(&self, read: Fact<u32>, told: fn(&PortLayer) -> Option<u32>) -> Fact<u32> {
-        let told = self.layer.known().and_then(told);
-        match (read, told) {
-            (Fact::Unreadable(_), Some(told)) => Fact::Known(told),
+    fn or_told(&self, read: Fact<u32>, reported: fn(&PortLayer) -> Option<u32>) -> Fact<u32> {
+        let reported = self.layer.known().and_then(reported);
+        match (read, reported) {
+            (Fact::Unreadable(_), Some(reported)) => Fact::Known(reported),
             (read, _) => read,
         }
     }

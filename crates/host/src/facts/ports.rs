@@ -137,8 +137,8 @@ impl PortInputs<'_> {
 
     /// The driver of an interface. The kernel's own interfaces have no device, and drivers answer requests
     /// only on a live host.
-    fn driver(&self, dir: &str, told: Fact<String>) -> Fact<String> {
-        match told {
+    fn driver(&self, dir: &str, reported: Fact<String>) -> Fact<String> {
+        match reported {
             Fact::Known(name) => Fact::Known(name),
             _ => self.root.link_name(&format!("{dir}/device/driver")),
         }
@@ -187,15 +187,15 @@ impl Port {
     /// The interface's facts; if /sys belongs to a different network namespace, its values come from
     /// RTM_GETLINK instead.
     fn or_as(mut self, layer: Fact<PortLayer>) -> Self {
-        if let Fact::Known(told) = &layer {
+        if let Fact::Known(reported) = &layer {
             let is_other = matches!((&self.state, &self.mtu), (Fact::Unreadable(_), Fact::Unreadable(_)));
-            if let (true, Some(state), Some(mtu)) = (is_other, &told.state, told.mtu) {
+            if let (true, Some(state), Some(mtu)) = (is_other, &reported.state, reported.mtu) {
                 // Tunnels report no state.
                 let carrier =
                     if state == "unknown" { Fact::NotApplicable } else { Fact::Known(state == "up") };
                 self.carrier = carrier;
                 (self.state, self.mtu) = (Fact::Known(state.clone()), Fact::Known(mtu));
-                if told.kind.as_deref().is_some_and(|kind| WITHOUT_SPEED.contains(&kind)) {
+                if reported.kind.as_deref().is_some_and(|kind| WITHOUT_SPEED.contains(&kind)) {
                     self.speed_mbps = Fact::NotApplicable;
                 }
             }
@@ -292,9 +292,9 @@ mod tests {
             tx_queues: Some(2),
             ..PortLayer::default()
         };
-        let told = port().or_as(Fact::Known(layer.clone()));
-        assert_eq!((told.rx_count(), told.tx_count()), (Fact::Known(4), Fact::Known(2)));
-        assert_eq!((told.mtu, told.speed_mbps), (Fact::Known(1500), Fact::NotApplicable));
+        let reported = port().or_as(Fact::Known(layer.clone()));
+        assert_eq!((reported.rx_count(), reported.tx_count()), (Fact::Known(4), Fact::Known(2)));
+        assert_eq!((reported.mtu, reported.speed_mbps), (Fact::Known(1500), Fact::NotApplicable));
         for kind in [None, Some("vlan".to_owned())] {
             let card = port().or_as(Fact::Known(PortLayer { kind, ..layer.clone() }));
             assert!(matches!(card.speed_mbps, Fact::Unreadable(_)), "its speed can't be seen here");

@@ -89,10 +89,13 @@ mod tests {
 
     #[test]
     fn versions_end_before_the_library() {
-        let told = |text: &str| version(text.into()).known().cloned();
-        assert_eq!(told("OpenSSH_9.2p1 Debian-2, OpenSSL 3.0\n").as_deref(), Some("OpenSSH_9.2p1 Debian-2"));
-        assert_eq!(told("unknown option -- V\nOpenSSH_8.4p1, x\n").as_deref(), Some("OpenSSH_8.4p1"));
-        assert_eq!(told("usage"), None);
+        let reported = |text: &str| version(text.into()).known().cloned();
+        assert_eq!(
+            reported("OpenSSH_9.2p1 Debian-2, OpenSSL 3.0\n").as_deref(),
+            Some("OpenSSH_9.2p1 Debian-2")
+        );
+        assert_eq!(reported("unknown option -- V\nOpenSSH_8.4p1, x\n").as_deref(), Some("OpenSSH_8.4p1"));
+        assert_eq!(reported("usage"), None);
         assert!(Ssh::is_hpn("OpenSSH_9.3p1-hpn17v15") && !Ssh::is_hpn("OpenSSH_9.2p1"));
     }
 }

@@ -205,17 +205,17 @@ impl FileSystem {
 }
 
 fn space(path: &str) -> io::Result<String> {
-    let told = rustix::fs::statvfs(path)?;
-    let bytes = |blocks: u64| blocks.saturating_mul(told.f_frsize);
-    let (total, free, mount) = (bytes(told.f_blocks), bytes(told.f_bavail), mount_id(path));
+    let reported = rustix::fs::statvfs(path)?;
+    let bytes = |blocks: u64| blocks.saturating_mul(reported.f_frsize);
+    let (total, free, mount) = (bytes(reported.f_blocks), bytes(reported.f_bavail), mount_id(path));
     Ok(format!("path {path}\nmount {mount}\ntotal {total}\nfree {free}"))
 }
 
 /// The ID of a path's mount in mountinfo; `-` if the kernel (before Linux 5.8) doesn't report it.
 fn mount_id(path: &str) -> String {
-    let told = statx(CWD, path, AtFlags::empty(), StatxFlags::MNT_ID);
-    let told = told.ok().filter(|told| told.stx_mask & StatxFlags::MNT_ID.bits() != 0);
-    told.map_or("-".into(), |told| told.stx_mnt_id.to_string())
+    let reported = statx(CWD, path, AtFlags::empty(), StatxFlags::MNT_ID);
+    let reported = reported.ok().filter(|reported| reported.stx_mask & StatxFlags::MNT_ID.bits() != 0);
+    reported.map_or("-".into(), |reported| reported.stx_mnt_id.to_string())
 }
 
 /// The answer for a path. In a snapshot, answers are numbered, so each answer begins with its path, which is

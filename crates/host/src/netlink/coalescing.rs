@@ -45,7 +45,7 @@ mod tests {
     /// The bytes are built as the kernel's coalesce_fill_reply() builds them, for stmmac's
     /// supported_coalesce_params.
     #[test]
-    fn what_a_driver_has_is_told() {
+    fn what_a_driver_has_is_reported() {
         let about = attribute(ABOUT, &attribute(PORT, b"eth0\0"));
         let numbers = [2, 3, 6, 7].map(|kind| attribute(kind, &0_u32.to_ne_bytes()));
         let message = [vec![0; HEADER], about, numbers.concat()].concat();

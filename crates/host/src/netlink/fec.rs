@@ -34,7 +34,7 @@ pub(crate) fn ports() -> io::Result<String> {
 fn port(message: &[u8]) -> Option<String> {
     let (mut line, mut corrected, mut uncorrectable) = (String::new(), None, None);
     for (attribute, value) in attributes(message.get(HEADER..)?) {
-        let told = match attribute & !FLAGS {
+        let reported = match attribute & !FLAGS {
             ABOUT => find(value, PORT).map(string),
             AUTO => number(value, 0, 1).map(|auto| format!(" auto {auto}")),
             MODES => find(value, BITS).map(|bits| format!(" configured {}", configured(bits))),
@@ -47,7 +47,7 @@ fn port(message: &[u8]) -> Option<String> {
             }
             _ => None,
         };
-        line.extend(told);
+        line.extend(reported);
     }
     // Writing to a string can't fail.
     let _ = corrected.map(|count| write!(line, " corrected {count}"));
@@ -87,7 +87,7 @@ mod tests {
         [attribute(1, &[]), attribute(2, &93_u32.to_ne_bytes()), attribute(BITS, &bits)].concat()
     }
 
-    fn told(name: &[u8], auto: u8, set: &[u32], active: Option<u32>, counters: &[u8]) -> String {
+    fn reported(name: &[u8], auto: u8, set: &[u32], active: Option<u32>, counters: &[u8]) -> String {
         // ETHTOOL_A_HEADER_DEV_INDEX.
         let about = [attribute(1, &2_u32.to_ne_bytes()), attribute(PORT, name)].concat();
         let parts = [
@@ -104,23 +104,23 @@ mod tests {
     /// values are from output of `ethtool -I --show-fec` in the kernel's patches "ethtool: add standard FEC statistics"
     /// (2021; a sum and two lanes) and in the patches of 2024 that add counters to the ice driver.
     #[test]
-    fn modes_and_counters_are_told() {
+    fn modes_and_counters_are_reported() {
         let lanes = [
             attribute(CORRECTED, &counts(&[256, 255, 1])),
             attribute(UNCORRECTABLE, &counts(&[145, 128, 17])),
         ];
         assert_eq!(
-            told(b"eth0\0", 0, &[49], Some(49), &lanes.concat()),
+            reported(b"eth0\0", 0, &[49], Some(49), &lanes.concat()),
             "eth0 configured off auto 0 active off corrected 256 uncorrectable 145\n"
         );
         let ice = [attribute(CORRECTED, &counts(&[0])), attribute(UNCORRECTABLE, &counts(&[0]))];
         assert_eq!(
-            told(b"ens21f0np0\0", 1, &[50, 51], Some(50), &ice.concat()),
+            reported(b"ens21f0np0\0", 1, &[50, 51], Some(50), &ice.concat()),
             "ens21f0np0 configured rs,baser auto 1 active rs corrected 0 uncorrectable 0\n"
         );
         // A driver without counters answers with empty counters; without a link, no encoding is active.
         let empty = [attribute(CORRECTED, &[]), attribute(UNCORRECTABLE, &[])];
-        assert_eq!(told(b"e\0", 1, &[], None, &empty.concat()), "e configured - auto 1\n");
+        assert_eq!(reported(b"e\0", 1, &[], None, &empty.concat()), "e configured - auto 1\n");
     }
 
     #[test]

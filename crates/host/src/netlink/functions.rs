@@ -22,11 +22,11 @@ const RATE: u16 = 6;
 /// Returns a line for each function with a rate limit: `eth0 3 min 0 max 1000`, in Mbit/s.
 pub(crate) fn rates() -> io::Result<String> {
     let asked = NetlinkQuestions::open()?;
-    let told = asked.dump(&question(), |message| {
+    let reported = asked.dump(&question(), |message| {
         let name = asked.name(number(message, 4, 4)? as u32)?;
         Some(written(&name, message))
     })?;
-    Ok(told.concat().split_inclusive('\n').take(MOST_LINES).collect())
+    Ok(reported.concat().split_inclusive('\n').take(MOST_LINES).collect())
 }
 
 fn question() -> Vec<u8> {
@@ -48,8 +48,8 @@ fn written(port: &str, message: &[u8]) -> String {
 fn rate(about: &[u8]) -> Option<[u64; 3]> {
     let three = |value: &[u8]| Some([number(value, 0, 4)?, number(value, 4, 4)?, number(value, 8, 4)?]);
     let old = |value: &[u8]| Some([number(value, 0, 4)?, 0, number(value, 4, 4)?]);
-    let told = find(about, RATE).and_then(three).or_else(|| find(about, OLD_RATE).and_then(old))?;
-    (told[1] > 0 || told[2] > 0).then_some(told)
+    let reported = find(about, RATE).and_then(three).or_else(|| find(about, OLD_RATE).and_then(old))?;
+    (reported[1] > 0 || reported[2] > 0).then_some(reported)
 }
 
 #[cfg(test)]
@@ -71,7 +71,7 @@ mod tests {
     /// (<https://github.com/ironcore-dev/dpservice/pull/722>): `vf 0 ... tx rate 5000 (Mbps), max_tx_rate 5000Mbps`, and
     /// nothing about vf 1.
     #[test]
-    fn a_function_with_a_rate_is_told_and_one_without_is_not() {
+    fn a_function_with_a_rate_is_reported_and_one_without_is_not() {
         let function = |number: u32, least: u32, most: u32| {
             [
                 // IFLA_VF_MAC, IFLA_VF_VLAN.

@@ -35,8 +35,8 @@ pub(super) fn all_ports(command: u8, flags: u32, line: fn(&[u8]) -> Option<Strin
     // Before Linux 5.6, the kernel has no such family.
     let family = family.ok_or_else(|| io::Error::from(io::ErrorKind::Unsupported))?;
     let flags = attribute(ASKED, &flags.to_ne_bytes());
-    let told = asked.dump(&question(family, command, &attribute(ABOUT | NESTED, &flags)), line)?;
-    Ok(told.into_iter().take(MOST_LINES).collect())
+    let reported = asked.dump(&question(family, command, &attribute(ABOUT | NESTED, &flags)), line)?;
+    Ok(reported.into_iter().take(MOST_LINES).collect())
 }
 
 fn question(family: u16, command: u8, attributes: &[u8]) -> Vec<u8> {

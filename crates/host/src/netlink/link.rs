@@ -128,7 +128,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn told(attributes: &[Vec<u8>]) -> String {
+    fn reported(attributes: &[Vec<u8>]) -> String {
         let mut message = vec![0_u8; HEADER];
         message[4..8].copy_from_slice(&7_u32.to_ne_bytes());
         message.extend(attributes.concat());
@@ -138,21 +138,22 @@ mod tests {
     }
 
     #[test]
-    fn a_veths_other_end_and_a_vxlans_carrier_are_told() {
+    fn a_veths_other_end_and_a_vxlans_carrier_are_reported() {
         let kind = |kind: &[u8], data: &[u8]| {
             attribute(INFO, &[attribute(INFO_KIND, kind), attribute(INFO_DATA, data)].concat())
         };
         let number = |at: u16, value: u32| attribute(at, &value.to_ne_bytes());
-        let veth = told(&[number(BELOW, 9), kind(b"veth\0", &[]), number(ELSEWHERE, 0), number(51, 65535)]);
+        let veth =
+            reported(&[number(BELOW, 9), kind(b"veth\0", &[]), number(ELSEWHERE, 0), number(51, 65535)]);
         assert_eq!(veth, "eth7 kind veth max_mtu 65535 elsewhere 1\n");
-        let vxlan = told(&[kind(b"vxlan\0", &number(VXLAN_BELOW, 3))]);
+        let vxlan = reported(&[kind(b"vxlan\0", &number(VXLAN_BELOW, 3))]);
         assert_eq!(vxlan, "eth7 kind vxlan below eth3\n");
         let local = attribute(17, &[0xfd; 16]);
-        assert_eq!(told(&[kind(b"vxlan\0", &local)]), "eth7 kind vxlan over_ipv6 1\n");
-        assert_eq!(told(&[kind(b"bridge\0", &local)]), "eth7 kind bridge\n");
-        assert_eq!(told(&[number(BELOW, 7), kind(b"bridge\0", &[])]), "eth7 kind bridge\n");
+        assert_eq!(reported(&[kind(b"vxlan\0", &local)]), "eth7 kind vxlan over_ipv6 1\n");
+        assert_eq!(reported(&[kind(b"bridge\0", &local)]), "eth7 kind bridge\n");
+        assert_eq!(reported(&[number(BELOW, 7), kind(b"bridge\0", &[])]), "eth7 kind bridge\n");
         let generic = attribute(XDP, &attribute(XDP_ATTACHED, &[2]));
-        assert_eq!(told(&[generic, number(30, 1)]), "eth7 xdp 2 taps 1\n");
+        assert_eq!(reported(&[generic, number(30, 1)]), "eth7 xdp 2 taps 1\n");
     }
 
     /// The bytes with which Linux 6.1 answers about `vrf table 100`, and about a veth whose master is this

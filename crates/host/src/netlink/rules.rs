@@ -57,7 +57,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn a_limit_of_bytes_is_told_and_one_of_packets_is_not() {
+    fn a_limit_of_bytes_is_reported_and_one_of_packets_is_not() {
         let rule = |kind: u32| {
             let data = [
                 attribute(RATE, &12_500_000_u64.to_be_bytes()),

@@ -170,7 +170,7 @@ mod tests {
 
     /// The bytes with which Linux 6.18 answers about `u32 match u32 0 0 action mirred egress redirect dev (5)`.
     #[test]
-    fn a_redirection_is_told_with_its_device_and_a_mirror_is_not() {
+    fn a_redirection_is_reported_with_its_device_and_a_mirror_is_not() {
         let filter = |what: u32| {
             let words = [1, 0, 4, 1, 1, what, 5].map(u32::to_ne_bytes).concat();
             let action = [attribute(1, b"mirred\0"), attribute(2, &attribute(2, &words))].concat();

@@ -243,7 +243,7 @@ mod tests {
     /// The bytes with which Linux 6.18 answers about `10.9.0.0/24 nexthop via 10.1.0.2 dev (3) weight 1 nexthop via 10.2.0.2
     /// dev (4) weight 2`.
     #[test]
-    fn next_hops_are_told_unless_they_are_down() {
+    fn next_hops_are_reported_unless_they_are_down() {
         let hop = |device: u32, flags: u8| {
             let gateway = attribute(5, &[10, 1, 0, 2]);
             let length = u16::try_from(WAY + gateway.len()).unwrap();

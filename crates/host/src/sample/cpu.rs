@@ -146,7 +146,7 @@ mod tests {
     use crate::sample::{SamplerOptions, recording_of};
 
     #[test]
-    fn states_are_told_for_the_host_and_for_each_processor() {
+    fn states_are_reported_for_the_host_and_for_each_processor() {
         let first = "cpu  100 0 100 1000 0 0 0 0 0 0\ncpu0 50 0 50 500 0 0 0 0 0 0\ncpu1 50 0 50 500 0 0 0 0";
         let last =
             "cpu  150 0 100 1040 0 0 10 0 0 0\ncpu0 100 0 50 500 0 0 0 0 0 0\ncpu1 50 0 50 540 0 0 10 0";

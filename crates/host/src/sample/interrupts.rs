@@ -128,7 +128,7 @@ mod tests {
         28:  0 14 PCI-MSIX-0000:00:01.0   0-edge      virtio0-input.0\nLOC: 10 20   Local timer interrupts\nERR: 3\n";
 
     #[test]
-    fn sources_are_told_by_processor() {
+    fn sources_are_reported_by_processor() {
         let last = FIRST.replace("0 14", "5 100").replace("10 20", "11 22");
         let recording = recording_of(HARD_NAME, &[FIRST, &last]);
         let found = interrupts(&recording);

@@ -118,7 +118,7 @@ mod tests {
     use crate::sample::recording_of;
 
     #[test]
-    fn each_direction_is_told() {
+    fn each_direction_is_reported() {
         let text = |received: u64, sent: u64| {
             format!(
                 "Inter-|   Receive |  Transmit\n face |bytes    packets errs |bytes\n    lo: 1 1 0 0 0 0 0 0 1 1 0 0 0 0 0 0\n  \

@@ -120,7 +120,7 @@ impl TextSource for Trees {
             }
             is_there
         });
-        sockets.tell(text);
+        sockets.report(text);
         Ok(())
     }
 }

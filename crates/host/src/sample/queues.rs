@@ -92,7 +92,7 @@ mod tests {
     use crate::sample::recording_of;
 
     #[test]
-    fn statistics_are_told_by_interface() {
+    fn statistics_are_reported_by_interface() {
         let text =
             |n| format!("eth0 rx_queue_0_packets: {n}\neth0 tx 0 idle: 5\nveth1 peer_ifindex: 3\nbroken\n");
         let recording = recording_of(NAME, &[&text(2), &text(12)]);

@@ -309,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_damaged_is_told() {
+    fn what_is_damaged_is_reported() {
         assert_eq!(Recording::parse(b"linerate recording 2\n"), Err(RecordingError::NoRecording));
         let damaged = [
             "# cpu 1\nx\n",

@@ -112,13 +112,13 @@ struct OpenKind {
     /// the first one, has no effect.
     cost: f64,
     /// True once the recording states why this kind can't be read.
-    told: bool,
+    reported: bool,
 }
 
 impl OpenKind {
     fn open(kind: &SampleKind, options: &SamplerOptions) -> Self {
         let source = (kind.open)(options);
-        Self { name: kind.name, source, text: Vec::new(), out: 0, last: 0.0, cost: 0.0, told: false }
+        Self { name: kind.name, source, text: Vec::new(), out: 0, last: 0.0, cost: 0.0, reported: false }
     }
 
     /// Reads this kind for a sample; false if the kind skips this sample.
@@ -132,7 +132,7 @@ impl OpenKind {
         let result = self.source.read(&mut self.text);
         let cost = thread_seconds() - before;
         (self.cost, self.last) = (cost.min(self.last), cost);
-        self.tell(result, recording);
+        self.report(result, recording);
         true
     }
 
@@ -144,15 +144,15 @@ impl OpenKind {
         self.out = samples(SHARE).min(longest.max(samples(ALL)));
     }
 
-    fn tell(&mut self, result: io::Result<()>, recording: &mut Vec<u8>) {
+    fn report(&mut self, result: io::Result<()>, recording: &mut Vec<u8>) {
         match result {
             Ok(()) => {
                 recording.extend_from_slice(format!("# {} {}\n", self.name, self.text.len()).as_bytes());
                 recording.extend_from_slice(&self.text);
                 recording.push(b'\n');
             }
-            Err(error) if !self.told => {
-                self.told = true;
+            Err(error) if !self.reported => {
+                self.reported = true;
                 let reason = error.to_string().replace('\n', " ");
                 recording.extend_from_slice(format!("! {} {reason}\n", self.name).as_bytes());
             }

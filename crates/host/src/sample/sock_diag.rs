@@ -85,22 +85,22 @@ impl SockDiag {
     pub fn read(&mut self, text: &mut String) -> io::Result<()> {
         for family in [AF_INET, AF_INET6] {
             send(&self.socket, &question(family), SendFlags::empty())?;
-            let mut told = 0;
-            while self.receive(text, &mut told)? {}
+            let mut reported = 0;
+            while self.receive(text, &mut reported)? {}
         }
         Ok(())
     }
 
     /// Receives one answer of the kernel; false if it was the last one.
-    fn receive(&mut self, text: &mut String, told: &mut usize) -> io::Result<bool> {
+    fn receive(&mut self, text: &mut String, reported: &mut usize) -> io::Result<bool> {
         let (got, _) = recv(&self.socket, &mut self.buffer[..], RecvFlags::empty())?;
         let mut rest = &self.buffer[..got];
         while let Some((kind, message, after)) = message(rest) {
             match kind {
                 NLMSG_DONE => return Ok(false),
                 NLMSG_ERROR => return error(message),
-                _ if *told < MOST_CONNECTIONS => {
-                    *told += 1;
+                _ if *reported < MOST_CONNECTIONS => {
+                    *reported += 1;
                     line(message, text);
                 }
                 _ => {}
@@ -184,7 +184,7 @@ mod tests {
     use std::net::{TcpListener, TcpStream};
 
     #[test]
-    fn a_connection_of_ours_is_told() {
+    fn a_connection_of_ours_is_reported() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let mut near = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let (mut far, _) = listener.accept().unwrap();
@@ -193,12 +193,12 @@ mod tests {
         let mut text = String::new();
         SockDiag::open().unwrap().read(&mut text).unwrap();
         let both = format!("{} {} state=1 ", far.local_addr().unwrap(), far.peer_addr().unwrap());
-        let told =
+        let reported =
             text.lines().find(|line| line.starts_with(&both)).unwrap_or_else(|| panic!("{both}: {text}"));
-        assert!(told.contains(" bytes_received=4321 ") && told.contains(" rtt="), "{told}");
-        assert!(told.contains(" sndbuf=") && !told.contains(" sndbuf=0"), "{told}");
-        assert!(told.contains(" snd_wnd=") && !told.contains(" snd_wnd=0"), "{told}");
-        assert!(told.contains(" data_segs_in=") && !told.contains(" data_segs_in=0"), "{told}");
+        assert!(reported.contains(" bytes_received=4321 ") && reported.contains(" rtt="), "{reported}");
+        assert!(reported.contains(" sndbuf=") && !reported.contains(" sndbuf=0"), "{reported}");
+        assert!(reported.contains(" snd_wnd=") && !reported.contains(" snd_wnd=0"), "{reported}");
+        assert!(reported.contains(" data_segs_in=") && !reported.contains(" data_segs_in=0"), "{reported}");
     }
 
     proptest! {

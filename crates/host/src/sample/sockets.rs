@@ -36,7 +36,7 @@ impl Sockets {
     }
 
     /// Appends the line with the sockets to `text`.
-    pub fn tell(&self, text: &mut Vec<u8>) {
+    pub fn report(&self, text: &mut Vec<u8>) {
         text.extend_from_slice(WORD.as_bytes());
         self.inodes.iter().for_each(|inode| text.extend_from_slice(format!(" {inode}").as_bytes()));
         if self.is_hidden {
@@ -94,20 +94,20 @@ mod tests {
 
     #[test]
     fn what_may_not_be_seen_is_not_known() {
-        let told = |open: Vec<io::Result<Vec<u64>>>| {
+        let reported = |open: Vec<io::Result<Vec<u64>>>| {
             let mut sockets = Sockets::default();
             open.into_iter().for_each(|open| sockets.add(open));
             let mut text = b"1 (a) S 0\n".to_vec();
-            sockets.tell(&mut text);
+            sockets.report(&mut text);
             followed(&recording_of("processes", &[&String::from_utf8(text).unwrap()]))
         };
         let error = |kind: io::ErrorKind| Err(io::Error::from(kind));
         assert_eq!(
-            told(vec![Ok(vec![7, 5]), error(io::ErrorKind::NotFound), Ok(vec![7])]),
+            reported(vec![Ok(vec![7, 5]), error(io::ErrorKind::NotFound), Ok(vec![7])]),
             Some([5, 7].into())
         );
-        assert_eq!(told(vec![Ok(Vec::new())]), Some(BTreeSet::new()));
-        assert_eq!(told(vec![Ok(vec![7]), error(io::ErrorKind::PermissionDenied)]), None);
+        assert_eq!(reported(vec![Ok(Vec::new())]), Some(BTreeSet::new()));
+        assert_eq!(reported(vec![Ok(vec![7]), error(io::ErrorKind::PermissionDenied)]), None);
         assert_eq!(followed(&recording_of("processes", &["1 (a) S 0\n"])), None, "an older recording");
     }
 }

@@ -62,7 +62,7 @@ mod tests {
     use crate::sample::recording_of;
 
     #[test]
-    fn hexadecimal_columns_are_told_by_processor() {
+    fn hexadecimal_columns_are_reported_by_processor() {
         let first = "0000000a 00000000 00000001 0 0 0 0 0 0 0 0 0 00000000\n\
                      00000001 00000000 00000000 0 0 0 0 0 0 0 0 0 00000003\n";
         let last =

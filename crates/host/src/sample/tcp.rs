@@ -120,7 +120,7 @@ mod tests {
     use crate::sample::Sample;
 
     #[test]
-    fn both_files_are_told_together() {
+    fn both_files_are_reported_together() {
         let snmp = |n| {
             format!(
                 "Ip: Forwarding\nIp: 1\nTcp: MaxConn CurrEstab OutSegs RetransSegs\nTcp: -1 {n} 1{n} {n}\n"

@@ -58,8 +58,8 @@ pub(crate) struct TunInterface {
 /// or an interface was removed.
 pub fn serve(job: &str) -> io::Result<()> {
     let prepared = prepare(job);
-    let told = prepared.as_ref().map_or_else(|error| error.to_string(), |_| "ready".into());
-    writeln!(io::stdout(), "{}", told.replace('\n', " "))?;
+    let reported = prepared.as_ref().map_or_else(|error| error.to_string(), |_| "ready".into());
+    writeln!(io::stdout(), "{}", reported.replace('\n', " "))?;
     let (job, links) = prepared?;
     // A late packet would make the link's delay wrong. Only root may raise the priority.
     let _ = rustix::process::setpriority_process(None, -10);
@@ -104,7 +104,7 @@ fn run(job: &EmulatorJob, links: Vec<[Arc<Tun>; 2]>) -> io::Result<()> {
     let mut written = Vec::new();
     loop {
         match end.recv_timeout(TELL_EVERY) {
-            Err(RecvTimeoutError::Timeout) => tell(job, &counts, &mut written)?,
+            Err(RecvTimeoutError::Timeout) => report(job, &counts, &mut written)?,
             Err(error) => return Err(io::Error::other(error)),
             // When this function returns, the process ends, and so do the other threads.
             Ok(end) => return end.map(drop),
@@ -112,7 +112,7 @@ fn run(job: &EmulatorJob, links: Vec<[Arc<Tun>; 2]>) -> io::Result<()> {
     }
 }
 
-fn tell(job: &EmulatorJob, counts: &SharedCounts, written: &mut Vec<[SegmentCounts; 2]>) -> io::Result<()> {
+fn report(job: &EmulatorJob, counts: &SharedCounts, written: &mut Vec<[SegmentCounts; 2]>) -> io::Result<()> {
     let now = counts.lock().unwrap_or_else(PoisonError::into_inner).clone();
     if now != *written {
         let partial = job.counts.with_extension("json.new");

@@ -40,10 +40,10 @@ fn failures(tally: &UserTally) -> Option<String> {
         (errors.timeouts, "requests timed out"),
         (errors.broken, "replies were broken"),
     ];
-    let told: Vec<_> =
+    let reported: Vec<_> =
         parts.iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{count} {what}")).collect();
     let first = tally.reason.as_ref().map_or(String::new(), |reason| format!("; the first: {reason}"));
-    (!told.is_empty()).then(|| format!("{}{first}", told.join(", ")))
+    (!reported.is_empty()).then(|| format!("{}{first}", reported.join(", ")))
 }
 
 /// Checks a result by Little's law for a closed loop: the number of users must equal rate x (mean response

@@ -52,7 +52,7 @@ impl HttpService {
                 Some(found) => found,
                 None => return Ok(()),
             };
-            self.tell(patient, answer)?;
+            self.report(patient, answer)?;
             if !answer.keeps() {
                 return finish(patient, &mut buffer);
             }
@@ -61,7 +61,7 @@ impl HttpService {
         }
     }
 
-    fn tell(&self, patient: &PatientStream<'_>, answer: ServerAnswer) -> io::Result<()> {
+    fn report(&self, patient: &PatientStream<'_>, answer: ServerAnswer) -> io::Result<()> {
         match answer {
             ServerAnswer::Object { body, keep } => {
                 let head = head("200 OK", self.object.len(), keep);

@@ -371,7 +371,7 @@ mod tests {
     }
 
     #[test]
-    fn a_smaller_window_than_asked_for_is_told() {
+    fn a_smaller_window_than_asked_for_is_reported() {
         let bulk = Bulk {
             to: Vec::new(),
             pairs: 1,

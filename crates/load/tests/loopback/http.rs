@@ -62,13 +62,13 @@ fn users_who_pause_ask_less_often_and_the_loop_still_closes() {
     let count = tally.latency.count();
     // 6 users, each at most every 90 ms: 100 in 1.5 s.
     assert!((50..=106).contains(&count), "{count}");
-    let told = report(&crowd, &tally);
-    assert_eq!((&told.warnings[..], told.new_connections_per_second), (&[][..], None));
-    let window = told.window.unwrap();
+    let reported = report(&crowd, &tally);
+    assert_eq!((&reported.warnings[..], reported.new_connections_per_second), (&[][..], None));
+    let window = reported.window.unwrap();
     assert!((window.end - window.begin - 1.5).abs() < 1e-6, "{window:?}");
     let new = Crowd { new_connections: true, ..crowd };
-    let told = report(&new, &new.run(&StopFlag::default()).unwrap());
-    assert_eq!(told.new_connections_per_second, told.transactions_per_second);
+    let reported = report(&new, &new.run(&StopFlag::default()).unwrap());
+    assert_eq!(reported.new_connections_per_second, reported.transactions_per_second);
 }
 
 #[test]

@@ -62,8 +62,8 @@ impl Ethtool {
         let count = self.count(interface, SET)?;
         self.put([STATISTICS, u32::try_from(count).unwrap_or(0), 0]);
         self.ask(interface)?;
-        let told = (self.word(4) as usize).min(MOST_STATISTICS);
-        let values = self.buffer[8..8 + told * 8].as_chunks().0.iter();
+        let reported = (self.word(4) as usize).min(MOST_STATISTICS);
+        let values = self.buffer[8..8 + reported * 8].as_chunks().0.iter();
         Ok(values.map(|bytes| u64::from_ne_bytes(*bytes)).collect())
     }
 
@@ -72,8 +72,8 @@ impl Ethtool {
         let count = self.count(interface, set)?;
         self.put([STRINGS, set, u32::try_from(count).unwrap_or(0)]);
         self.ask(interface)?;
-        let told = (self.word(8) as usize).min(MOST_STATISTICS);
-        Ok(self.buffer[12..12 + told * NAME].chunks(NAME).map(name).collect())
+        let reported = (self.word(8) as usize).min(MOST_STATISTICS);
+        Ok(self.buffer[12..12 + reported * NAME].chunks(NAME).map(name).collect())
     }
 
     /// The number of strings that a set of the driver has now.

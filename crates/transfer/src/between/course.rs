@@ -118,8 +118,8 @@ impl Course {
     }
 
     fn is_ready_in_turn(&self) -> bool {
-        let is_told = self.within.is_some() || !self.carriage.digests;
-        self.sources.is_some() && self.offers.is_none() && is_told
+        let is_reported = self.within.is_some() || !self.carriage.digests;
+        self.sources.is_some() && self.offers.is_none() && is_reported
     }
 
     fn has_all(&self) -> bool {

@@ -107,7 +107,7 @@ pub fn carry(
         course: Mutex::new(Course::new(carriage)),
         failed: Mutex::default(),
         over: AtomicBool::new(false),
-        told: AtomicU64::new(0),
+        reported: AtomicU64::new(0),
         source: sender.meters.remote.clone(),
         delivered,
     };
@@ -167,7 +167,7 @@ struct Shared<'a> {
     failed: Mutex<Option<(FarError, Instant)>>,
     over: AtomicBool,
     /// The bytes of the digests that were reported so far. The sender's progress is stored beside it.
-    told: AtomicU64,
+    reported: AtomicU64,
     source: Arc<Mutex<Progress>>,
     delivered: &'a (dyn Fn(Delivery) + Sync),
 }
@@ -203,8 +203,9 @@ impl Shared<'_> {
             Fate::Keep => {}
         }
         let Message::Delivered(list) = message else { return Ok(None) };
-        let told: usize = list.iter().map(|told| told.path.as_bytes().len() + DIGEST_OVERHEAD).sum();
-        let all = self.told.fetch_add(told as u64, Ordering::Relaxed) + told as u64;
+        let reported: usize =
+            list.iter().map(|reported| reported.path.as_bytes().len() + DIGEST_OVERHEAD).sum();
+        let all = self.reported.fetch_add(reported as u64, Ordering::Relaxed) + reported as u64;
         if all > TOLD + self.found().saturating_mul(TOLD_EACH) {
             return Err(TransferError::Breach("the far end sends more digests than there are files".into()));
         }

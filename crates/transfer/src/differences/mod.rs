@@ -138,10 +138,10 @@ pub fn compare(
     mut each: impl FnMut(&RelPath, &Difference),
 ) -> Result<Compared, TransferError> {
     let reporter = session.reporter();
-    let tell = |problem: Problem| reporter.problem(problem);
+    let report = |problem: Problem| reporter.problem(problem);
     let (founds, found) = bounded(WAITING);
     thread::scope(|scope| {
-        scope.spawn(|| walk(near, keep, &tell, move |found| founds.send(found).is_ok()));
+        scope.spawn(|| walk(near, keep, &report, move |found| founds.send(found).is_ok()));
         let mut merge = Merge::new(found, near_is_source, keep, &mut each);
         session.receive_digests(|batch| batch.into_iter().try_for_each(|far| merge.far(far)))?;
         merge.rest();

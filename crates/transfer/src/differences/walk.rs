@@ -43,7 +43,7 @@ type Ordered = (Digested, Option<Receiver<Option<Contents>>>);
 pub fn walk(
     source: &SourceRoot,
     keep: Keep,
-    tell: &(dyn Fn(Problem) + Sync),
+    report: &(dyn Fn(Problem) + Sync),
     mut each: impl FnMut(Digested) -> bool,
 ) {
     let (tasks, waiting) = bounded::<WalkTask>(WAITING);
@@ -52,10 +52,10 @@ pub fn walk(
     thread::scope(|scope| {
         for _ in 0..threads {
             let waiting = waiting.clone();
-            scope.spawn(move || Hasher { source, tell }.run(&waiting));
+            scope.spawn(move || Hasher { source, report }.run(&waiting));
         }
         drop(waiting);
-        scope.spawn(move || Walk::new(source, keep, tell, tasks, ordered).run());
+        scope.spawn(move || Walk::new(source, keep, report, tasks, ordered).run());
         // If the receiver of entries is gone, the walker stops.
         for (mut found, contents) in order {
             let contents = contents.and_then(|contents| contents.recv().ok().flatten());
@@ -74,7 +74,7 @@ struct Walk<'a> {
     keep: Keep,
     reader: Reader,
     is_root: bool,
-    tell: &'a (dyn Fn(Problem) + Sync),
+    report: &'a (dyn Fn(Problem) + Sync),
     tasks: Sender<WalkTask>,
     ordered: Sender<Ordered>,
 }
@@ -90,14 +90,14 @@ impl<'a> Walk<'a> {
     fn new(
         source: &'a SourceRoot,
         keep: Keep,
-        tell: &'a (dyn Fn(Problem) + Sync),
+        report: &'a (dyn Fn(Problem) + Sync),
         tasks: Sender<WalkTask>,
         ordered: Sender<Ordered>,
     ) -> Self {
         // Hard links are compared by inode numbers here, so the reader must read every name.
         let reader = Reader::new(Keep { hard_links: false, ..keep });
         let is_root = rustix::process::geteuid().is_root();
-        Self { source, keep, reader, is_root, tell, tasks, ordered }
+        Self { source, keep, reader, is_root, report, tasks, ordered }
     }
 
     fn run(mut self) {
@@ -195,7 +195,7 @@ impl<'a> Walk<'a> {
         let attributes = match self.reader.complete(&mut entry, stat, at, false) {
             Ok(()) => (self.keep.xattrs || self.keep.acls).then(|| self.attributes(&mut entry)),
             Err(message) => {
-                (self.tell)(problem(self.source.shown(&entry.path), ProblemKind::Failed, message));
+                (self.report)(problem(self.source.shown(&entry.path), ProblemKind::Failed, message));
                 None
             }
         };
@@ -216,7 +216,7 @@ impl<'a> Walk<'a> {
 
     fn failed(&self, path: &RelPath, doing: &str, error: Errno) {
         let message = format!("{doing} failed: {error}");
-        (self.tell)(problem(self.source.shown(path), ProblemKind::Failed, message));
+        (self.report)(problem(self.source.shown(path), ProblemKind::Failed, message));
     }
 }
 
@@ -239,7 +239,7 @@ fn kind(stat: &Stat, target: Vec<u8>) -> Option<Kind> {
 
 struct Hasher<'a> {
     source: &'a SourceRoot,
-    tell: &'a (dyn Fn(Problem) + Sync),
+    report: &'a (dyn Fn(Problem) + Sync),
 }
 
 impl Hasher<'_> {
@@ -253,15 +253,15 @@ impl Hasher<'_> {
     }
 
     fn digest(&self, entry: &Entry, buffer: &mut [u8]) -> Option<Contents> {
-        let tell = |kind, message: String| {
-            (self.tell)(problem(self.source.shown(&entry.path), kind, message));
+        let report = |kind, message: String| {
+            (self.report)(problem(self.source.shown(&entry.path), kind, message));
             None
         };
         match self.hash(entry, buffer) {
             Ok(Some(digest)) => Some(digest),
-            Ok(None) => tell(ProblemKind::Changed, "changed size while it was read".into()),
-            Err(Errno::NOENT) => tell(ProblemKind::Changed, "vanished before it was read".into()),
-            Err(error) => tell(ProblemKind::Failed, format!("reading failed: {error}")),
+            Ok(None) => report(ProblemKind::Changed, "changed size while it was read".into()),
+            Err(Errno::NOENT) => report(ProblemKind::Changed, "vanished before it was read".into()),
+            Err(error) => report(ProblemKind::Failed, format!("reading failed: {error}")),
         }
     }
 

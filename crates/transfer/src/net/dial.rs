@@ -101,8 +101,8 @@ pub fn all_candidates(known: Option<IpAddr>, port: u16) -> Vec<SocketAddr> {
 
 /// Addresses of this host other than `candidates`, without loopback.
 pub fn further(candidates: &[SocketAddr]) -> Vec<IpAddr> {
-    let is_told = |address: &IpAddr| candidates.iter().any(|candidate| candidate.ip() == *address);
-    own_addresses().into_iter().filter(|address| !address.is_loopback() && !is_told(address)).collect()
+    let is_reported = |address: &IpAddr| candidates.iter().any(|candidate| candidate.ip() == *address);
+    own_addresses().into_iter().filter(|address| !address.is_loopback() && !is_reported(address)).collect()
 }
 
 /// Addresses of this host's interfaces, loopback last and IPv4 first.

@@ -71,15 +71,15 @@ impl Pace {
     /// held. `tcp` is called once per interval; `told` is the stream's own report.
     pub fn take(
         &self,
-        told: &mut StreamReport,
+        reported: &mut StreamReport,
         bytes: usize,
         tcp: impl FnOnce() -> Option<TcpInfo>,
         stop: impl Fn() -> bool,
     ) -> bool {
         let now = Instant::now();
         let mut controller = lock(&self.0);
-        if controller.wants_to_know(told, now) {
-            controller.tell(told, &tcp().unwrap_or_default(), now);
+        if controller.wants_to_know(reported, now) {
+            controller.report(reported, &tcp().unwrap_or_default(), now);
         }
         let then = controller.book(bytes, now);
         let is_held = matches!(controller.state, PaceState::Held(_));
@@ -220,38 +220,39 @@ impl Pacer {
         }
     }
 
-    fn wants_to_know(&self, told: &StreamReport, now: Instant) -> bool {
-        told.interval < self.interval || self.ends(told, now)
+    fn wants_to_know(&self, reported: &StreamReport, now: Instant) -> bool {
+        reported.interval < self.interval || self.ends(reported, now)
     }
 
     /// Whether this stream's report ends the interval: the leader's does, or any stream's if the leader has left.
-    fn ends(&self, told: &StreamReport, now: Instant) -> bool {
+    fn ends(&self, reported: &StreamReport, now: Instant) -> bool {
         let elapsed = now.saturating_duration_since(self.since);
-        elapsed >= if told.number == self.leader { self.least } else { 2 * self.least }
+        elapsed >= if reported.number == self.leader { self.least } else { 2 * self.least }
     }
 
-    fn tell(&mut self, told: &mut StreamReport, tcp: &TcpInfo, now: Instant) {
-        let more = tcp.acknowledged.saturating_sub(told.acknowledged);
-        match told.at {
-            None => self.welcome(told),
+    fn report(&mut self, reported: &mut StreamReport, tcp: &TcpInfo, now: Instant) {
+        let more = tcp.acknowledged.saturating_sub(reported.acknowledged);
+        match reported.at {
+            None => self.welcome(reported),
             Some(at) => {
                 self.acknowledged += more;
                 self.rate += more as f64 / now.saturating_duration_since(at).as_secs_f64().max(1e-3);
             }
         }
-        let ends = self.ends(told, now);
+        let ends = self.ends(reported, now);
         self.interval += u64::from(ends);
-        (told.interval, told.at, told.acknowledged) = (self.interval, Some(now), tcp.acknowledged);
+        (reported.interval, reported.at, reported.acknowledged) =
+            (self.interval, Some(now), tcp.acknowledged);
         if ends {
-            self.leader = told.number;
+            self.leader = reported.number;
             self.end(now, Path::of(tcp));
         }
     }
 
     /// Adds a new stream. Since the stream may use a separate path, a higher rate is tried immediately.
-    fn welcome(&mut self, told: &mut StreamReport) {
+    fn welcome(&mut self, reported: &mut StreamReport) {
         self.streams += 1;
-        told.number = self.streams;
+        reported.number = self.streams;
         if let PaceState::Held(held) = &mut self.state {
             held.steps = held.steps.max(1);
         }

@@ -102,7 +102,7 @@ impl Backups {
         place: &RelPath,
         parent: BorrowedFd<'_>,
         name: &OsStr,
-        tell: impl Fn(Problem),
+        report: impl Fn(Problem),
     ) -> Result<(), Errno> {
         let Some(stat) = there(parent, name)? else { return Ok(()) };
         if FileType::from_raw_mode(stat.st_mode) == FileType::Directory
@@ -119,7 +119,7 @@ impl Backups {
             Err(Errno::XDEV) => copy((parent, name), (holder.as_fd(), &kept), &stat)?,
             linked => linked?,
         }
-        tell(self.remark(place));
+        report(self.remark(place));
         Ok(())
     }
 
@@ -132,14 +132,14 @@ impl Backups {
         place: &RelPath,
         parent: BorrowedFd<'_>,
         name: &OsStr,
-        tell: impl Fn(Problem),
+        report: impl Fn(Problem),
     ) -> Result<(), Errno> {
         let stat = there(parent, name)?;
         let is_file = |stat: &Stat| FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile;
         let Some(stat) = stat.filter(is_file) else { return Ok(()) };
         let (holder, kept) = self.room(place, parent, name)?;
         copy((parent, name), (holder.as_fd(), &kept), &stat)?;
-        tell(self.remark(place));
+        report(self.remark(place));
         Ok(())
     }
 
@@ -153,7 +153,7 @@ impl Backups {
         place: &RelPath,
         parent: BorrowedFd<'_>,
         name: &OsStr,
-        tell: impl Fn(Problem),
+        report: impl Fn(Problem),
     ) -> Result<bool, Errno> {
         let stat = rustix::fs::statat(parent, name, AtFlags::SYMLINK_NOFOLLOW)?;
         if self.is_backup(name) || self.drops(place, parent, name, &stat)? {
@@ -167,7 +167,7 @@ impl Backups {
             }
             taken => taken?,
         }
-        tell(self.remark(place));
+        report(self.remark(place));
         Ok(true)
     }
 

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use crate::base::lock::lock;
 use crate::net::channel::Channel;
-use crate::tree::digest::ledger::Told;
+use crate::tree::digest::ledger::Reported;
 
 /// The number of digests in one message. Even if all paths have the greatest length, the message stays within
 /// its limit.
@@ -27,14 +27,14 @@ impl Deliveries {
     }
 
     /// Adds a report about the contents of the file at `path` of a source.
-    pub fn add(&self, source: u32, path: &RelPath, told: Told) {
+    pub fn add(&self, source: u32, path: &RelPath, reported: Reported) {
         if !self.wanted {
             return;
         }
-        let contents = match told {
-            Told::Digest(digest) => DeliveredContents::Digest(digest),
-            Told::SameAs(source, first) => DeliveredContents::SameAs(source, first),
-            Told::Withdrawn => DeliveredContents::Withdrawn,
+        let contents = match reported {
+            Reported::Digest(digest) => DeliveredContents::Digest(digest),
+            Reported::SameAs(source, first) => DeliveredContents::SameAs(source, first),
+            Reported::Withdrawn => DeliveredContents::Withdrawn,
         };
         let mut waiting = lock(&self.waiting);
         waiting.push(Delivery { source, path: path.clone(), contents });

@@ -61,14 +61,14 @@ fn remove_partials(past: &Past, landing: &Landing) {
 /// Lists the leftovers below the directory `root`, and removes them if `remove` is set. Files of a running
 /// transfer are skipped. `each` receives every leftover that exists or was removed, `tell` every leftover
 /// that can't be removed.
-pub fn clean(root: &Root, remove: bool, mut each: impl FnMut(Leftover), mut tell: impl FnMut(Problem)) {
+pub fn clean(root: &Root, remove: bool, mut each: impl FnMut(Leftover), mut report: impl FnMut(Problem)) {
     let live = Live::look(root, &KeyStore::of_account());
     walk(root, RelPath::root(), true, &mut |parent, at, name| {
         let Some(held) = Candidate::look(parent, at, name, &live) else { return };
         let Ok(path) = at.join(name) else { return };
         let path = root.shown(&path);
         if remove && let Err(error) = rustix::fs::unlinkat(parent, name, AtFlags::empty()) {
-            return tell(problem(path, ProblemKind::Failed, format!("removing the file failed: {error}")));
+            return report(problem(path, ProblemKind::Failed, format!("removing the file failed: {error}")));
         }
         let path = path.into_os_string().into_vec();
         each(Leftover { path, size: held.size, kind: held.kind });

@@ -38,7 +38,7 @@ impl Near {
         destination: &Named,
         options: &Options,
         mode: Mode,
-        tell: &dyn Fn(Problem),
+        report: &dyn Fn(Problem),
     ) -> Result<Self, TransferError> {
         let sync = options.sync.as_ref();
         let backups = sync.and_then(|sync| sync.backup.as_ref());
@@ -57,7 +57,7 @@ impl Near {
         }
         let temporary = placing.temporary.as_deref().map(|written| temporary(destination, written));
         Ok(Self {
-            others: others(destination, sync, tell)?,
+            others: others(destination, sync, report)?,
             backups,
             temporary: temporary.transpose()?,
             partial,
@@ -85,7 +85,7 @@ fn temporary(destination: &Named, written: &[u8]) -> Result<Arc<Directory>, Tran
 fn others(
     destination: &Named,
     sync: Option<&Sync>,
-    tell: &dyn Fn(Problem),
+    report: &dyn Fn(Problem),
 ) -> Result<Vec<Root>, TransferError> {
     let others = sync.and_then(|sync| sync.others.as_ref());
     let directories = others.map_or(&[][..], |others| &others.directories);
@@ -99,7 +99,7 @@ fn others(
     let passes_over = sync.is_some_and(|sync| sync.into);
     let is_passed_over = |named: &Named| {
         let why = named.strangers_link().filter(|_| passes_over);
-        why.map(|why| tell(problem(named.shown(), ProblemKind::Remark, why))).is_some()
+        why.map(|why| report(problem(named.shown(), ProblemKind::Remark, why))).is_some()
     };
     let option = others.map_or("", |others| option_of(others.used));
     let there = |named: Named| {
@@ -109,7 +109,7 @@ fn others(
             _ => "it isn't a directory",
         };
         let message = format!("{option}: {why}; this option is ignored");
-        tell(problem(named.shown(), ProblemKind::Noted, message));
+        report(problem(named.shown(), ProblemKind::Noted, message));
         Ok(None)
     };
     // With rsync's names, a tree whose path contains another user's link is treated as missing.

@@ -29,7 +29,7 @@ impl News {
     }
 
     /// Adds one change, which is reported soon, together with others.
-    pub fn tell(&mut self, change: Change) {
+    pub fn report(&mut self, change: Change) {
         self.bytes += 64 + 2 * change.path.as_bytes().len();
         self.waiting.push(change);
         if self.waiting.len() >= TOLD || self.bytes >= TOLD_BYTES {

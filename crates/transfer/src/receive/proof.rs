@@ -78,13 +78,13 @@ impl<'a> Verifier<'a> {
         let Some(proof) = &entry.proof else { return Some(entry) };
         match result {
             Some(Ok(digest)) if digest == proof.digest => return Some(entry),
-            Some(Err(error)) => self.tell(&entry, &format!("reading the file back failed: {error}")),
+            Some(Err(error)) => self.report(&entry, &format!("reading the file back failed: {error}")),
             // A file that is too short has no digest, so this case covers it too.
             Some(Ok(_)) | None if self.wants_again(proof) => {}
             Some(Ok(_)) | None if self.last_round.load(Ordering::Relaxed) => {
-                self.tell(&entry, if entry.temporary.is_in_place() { TWICE_IN_PLACE } else { TWICE });
+                self.report(&entry, if entry.temporary.is_in_place() { TWICE_IN_PLACE } else { TWICE });
             }
-            Some(Ok(_)) | None => self.tell(&entry, ONCE),
+            Some(Ok(_)) | None => self.report(&entry, ONCE),
         }
         // The journal may list the file, but resuming from damaged contents is useless.
         entry.temporary.discard();
@@ -103,7 +103,7 @@ impl<'a> Verifier<'a> {
         true
     }
 
-    fn tell(&self, entry: &Finished, message: &str) {
+    fn report(&self, entry: &Finished, message: &str) {
         (self.problem)(problem(&entry.shown, ProblemKind::Failed, message));
     }
 }

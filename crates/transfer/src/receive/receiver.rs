@@ -30,7 +30,7 @@ use crate::receive::resume::{Resume, settle};
 use crate::receive::sink::{ReceiveWorker, note_still_opened};
 use crate::receive::wanted::{Comparer, Offer, OfferedNames};
 use crate::tree::bounds::Named;
-use crate::tree::digest::ledger::{Known, Told};
+use crate::tree::digest::ledger::{Known, Reported};
 use crate::tree::filter::Side;
 use crate::tree::filter::attributes::AttributeRules;
 use crate::tree::landing::umask;
@@ -132,7 +132,7 @@ fn receive(
 ) -> Result<Received, TransferError> {
     let landing = terms.landing();
     let reporter = session.reporter();
-    let tell = |problem: Problem| reporter.problem(problem);
+    let report = |problem: Problem| reporter.problem(problem);
     let channel = session.channel();
     // If the sender is gone, the wait for its next message reports it.
     let skip = |file: u64| drop(channel.send(&Message::Skip { file }));
@@ -143,10 +143,10 @@ fn receive(
     let names =
         Names::new(session.nonce(), options.verify || options.details.dig_holes).announced_by(&announce);
     let (finished, whole) = bounded(WAITING);
-    let (writer, past) = (writer(options, &tell), resume.past.as_deref());
+    let (writer, past) = (writer(options, &report), resume.past.as_deref());
     let (names, writer) = (&names, &writer);
     let ground = Ground { landing, near, sources: &sources, terms, names, writer, past, journal };
-    let reports = Reports { finished, counters: &counters, problem: &tell, skip: &skip };
+    let reports = Reports { finished, counters: &counters, problem: &report, skip: &skip };
     let shared = Reception::new(Settings::new(options, umask), ground, reports);
     past.iter().for_each(|past| note_still_opened(past, &shared));
     let received = bring(session, &shared, whole, options, known);
@@ -162,11 +162,11 @@ fn receive(
 }
 
 /// The writer of entries' metadata; `tell` receives the users and groups that are unknown here.
-fn writer(options: &Options, tell: &dyn Fn(Problem)) -> MetadataWriter {
+fn writer(options: &Options, report: &dyn Fn(Problem)) -> MetadataWriter {
     let rules = AttributeRules::new(&options.filter, Side::Receiver);
     MetadataWriter::new(options.keep).with_rules(rules).with(&options.details, |option, name| {
         let why = format!("Unknown {option} name on receiver: {name}; this rule is ignored");
-        tell(problem(Path::new(option), ProblemKind::Noted, why));
+        report(problem(Path::new(option), ProblemKind::Noted, why));
     })
 }
 
@@ -226,7 +226,7 @@ fn take<'a>(
     let Reports { counters, problem, finished, .. } = &shared.reports;
     let verifier = (options.digests && options.verify).then(|| Verifier::new(problem));
     let verifier = verifier.as_ref();
-    let proven = |proof: &Proof| known(proof.source, &proof.path, Told::Digest(proof.digest));
+    let proven = |proof: &Proof| known(proof.source, &proof.path, Reported::Digest(proof.digest));
     let journal = shared.ground.journal;
     let Ground { names, landing, near, .. } = shared.ground;
     let committer = Committer { counters, problem, journal, verifier, proven: &proven, names, landing, near };

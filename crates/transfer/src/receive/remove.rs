@@ -117,7 +117,7 @@ impl<'a> Remover<'a> {
                 if self.left == 1 { "1 entry is".into() } else { format!("{} entries are", self.left) };
             let message =
                 format!("{left} not at the source, and not deleted, because --max-delete allows no more");
-            self.tell(&RelPath::root(), message);
+            self.report(&RelPath::root(), message);
         }
     }
 
@@ -132,7 +132,7 @@ impl<'a> Remover<'a> {
         // Entries that were in the way of another kind of entry may already have been deleted.
         let nothing = if self.removed == 0 { "nothing" } else { "nothing more" };
         let message = format!("{nothing} is deleted{NOT_ALL_READ}");
-        self.tell(&RelPath::root(), message);
+        self.report(&RelPath::root(), message);
     }
 
     /// Deletes extra entries in a directory whose contents are on the list of files. The rules of the
@@ -145,7 +145,7 @@ impl<'a> Remover<'a> {
             let Ok(held) = self.shared.ground.landing.root.directory(&above) else { return };
             scope = match scope.enter(&above, &mut |name| merge_file(held.as_fd(), name)) {
                 Ok(scope) => scope,
-                Err(error) => return self.tell(&above, unknown(&error)),
+                Err(error) => return self.report(&above, unknown(&error)),
             };
         }
         self.shown_below = RelPath::root();
@@ -174,15 +174,15 @@ impl<'a> Remover<'a> {
         let (found, inside) = match (listed, inside) {
             (Ok(found), Ok(inside)) => (found, inside),
             (Err(error), _) => {
-                return self.tell(place, format!("listing the directory for --delete failed: {error}"));
+                return self.report(place, format!("listing the directory for --delete failed: {error}"));
             }
-            (_, Err(error)) => return self.tell(place, unknown(&error)),
+            (_, Err(error)) => return self.report(place, unknown(&error)),
         };
         let root = &self.shared.ground.landing.root;
         let stays = root.has_other_paths(place, &held, |other| offered.has(other, true));
         if stays {
             let why = "nothing in this directory is deleted: through links (--keep-dirlinks) it stands for several directories of the source";
-            self.tell(place, why.into());
+            self.report(place, why.into());
         }
         let stays = stays || offered.is_on_the_way(place);
         let before = self.removed;
@@ -265,7 +265,7 @@ impl<'a> Remover<'a> {
         }
         self.removed += 1;
         let shown = if self.sync.into { below(&self.shown_below, path) } else { path.clone() };
-        self.news.tell(change(Item::Deleted, shown, found.directory, None));
+        self.news.report(change(Item::Deleted, shown, found.directory, None));
         true
     }
 
@@ -286,7 +286,7 @@ impl<'a> Remover<'a> {
             Err(error) => {
                 let advice = backups.filter(|backups| !found.directory && !backups.are_beside());
                 let advice = advice.map_or_else(String::new, |_| format!("; {BACKUP_ADVICE}"));
-                self.tell(path, format!("deleting failed: {error}{advice}"));
+                self.report(path, format!("deleting failed: {error}{advice}"));
                 false
             }
         }
@@ -294,8 +294,8 @@ impl<'a> Remover<'a> {
 
     /// Removes an entry that isn't a directory, or moves it to the backups.
     fn take_away(&self, place: &RelPath, parent: BorrowedFd<'_>, name: &OsStr) -> Result<(), Errno> {
-        let tell = self.shared.reports.problem;
-        let taken = self.backups().map(|backups| backups.take(place, parent, name, tell));
+        let report = self.shared.reports.problem;
+        let taken = self.backups().map(|backups| backups.take(place, parent, name, report));
         match taken.transpose()? {
             Some(true) => Ok(()),
             _ => rustix::fs::unlinkat(parent, name, AtFlags::empty()),
@@ -321,7 +321,7 @@ impl<'a> Remover<'a> {
         let (directory, found) = match self.open_directory(parent, name) {
             Ok(opened) => opened,
             Err(error) => {
-                self.tell(path, format!("opening the directory for --delete failed: {error}"));
+                self.report(path, format!("opening the directory for --delete failed: {error}"));
                 return None;
             }
         };
@@ -335,11 +335,11 @@ impl<'a> Remover<'a> {
         if is_behind || is_source {
             directory.close_again();
             let why = if is_behind { "a link that --keep-dirlinks keeps leads to it" } else { IS_SOURCE };
-            self.tell(path, format!("not deleted: {why}"));
+            self.report(path, format!("not deleted: {why}"));
             return None;
         }
         let inside = scope.enter(path, &mut |name| merge_file(directory.fd.as_fd(), name));
-        let inside = inside.inspect_err(|error| self.tell(path, unknown(error)));
+        let inside = inside.inspect_err(|error| self.report(path, unknown(error)));
         let gone = inside.is_ok_and(|inside| self.remove_all(path, &directory, found, &inside));
         // This command may still write its metrics file into the directory at the end.
         let gone = gone && !own_files::belong_in(&directory.fd);
@@ -373,7 +373,7 @@ impl<'a> Remover<'a> {
         let is_source = rustix::fs::fstat(held).is_ok_and(|stat| self.sources.are_found(&stat));
         let is_source = is_source && !place.is_root();
         if is_source {
-            self.tell(place, format!("nothing in this directory is deleted: {IS_SOURCE}"));
+            self.report(place, format!("nothing in this directory is deleted: {IS_SOURCE}"));
         }
         is_source
             || self.spares(held.device)
@@ -388,7 +388,7 @@ impl<'a> Remover<'a> {
     fn is_too_deep(&self, path: &RelPath) -> bool {
         let is = path.components().count() > MAX_DEPTH;
         if is {
-            self.tell(
+            self.report(
                 path,
                 format!(
                     "nothing in this directory is deleted: its path has more than {MAX_DEPTH} components"
@@ -398,7 +398,7 @@ impl<'a> Remover<'a> {
         is
     }
 
-    fn tell(&self, place: &RelPath, message: String) {
+    fn report(&self, place: &RelPath, message: String) {
         let shown = self.shared.ground.landing.root.shown(place);
         (self.shared.reports.problem)(problem(shown, ProblemKind::NotDeleted, message));
     }

@@ -49,7 +49,7 @@ pub fn scan_ahead<T>(
 ) -> T {
     let (queue, found) = bounded(WAITING);
     let (stop, whole) = (AtomicBool::new(false), AtomicBool::new(true));
-    let tell = told(&whole, selection, problem);
+    let report = reported(&whole, selection, problem);
     // The closure owns the queue's sender, so the queue is closed when the scan ends.
     let gathering = Gathering::new(move |found| queue.send(found).map_err(|_| Stopped));
     thread::scope(|scope| {
@@ -57,7 +57,7 @@ pub fn scan_ahead<T>(
             let scanner = Scanner {
                 sources,
                 found: &counters.found,
-                problem: &tell,
+                problem: &report,
                 keep: options.keep,
                 stop: &stop,
                 selection,
@@ -65,24 +65,24 @@ pub fn scan_ahead<T>(
             scanner.run(gathering);
             counters.scanned.store(true, Ordering::Release);
         });
-        let done = work(Ahead { found, selection, problem: &tell, whole: &whole, stop: &stop });
+        let done = work(Ahead { found, selection, problem: &report, whole: &whole, stop: &stop });
         stop.store(true, Ordering::Relaxed);
         done
     })
 }
 
 /// A function that reports problems, and records that the scan hasn't found everything.
-pub(super) fn told<'a>(
+pub(super) fn reported<'a>(
     whole: &'a AtomicBool,
     selection: &'a Selection,
     problem: &'a (dyn Fn(Problem) + Sync),
 ) -> impl Fn(Problem) + Sync + 'a {
-    |told: Problem| {
+    |reported: Problem| {
         // Skipped entries don't count: with sync, the receiver gets their names too.
-        if !matches!(told.kind, ProblemKind::Skipped | ProblemKind::Remark) || !selection.names_skipped {
+        if !matches!(reported.kind, ProblemKind::Skipped | ProblemKind::Remark) || !selection.names_skipped {
             whole.store(false, Ordering::Release);
         }
-        problem(told);
+        problem(reported);
     }
 }
 

@@ -81,7 +81,7 @@ impl SendWorker<'_> {
             Err(NotRead::Large(opened)) => return self.unstated(scanned, opened),
             Err(NotRead::Error(error)) => {
                 let (kind, message) = read_problem(error);
-                self.tell(&scanned, kind, &message);
+                self.report(&scanned, kind, &message);
                 return Ok(());
             }
         }
@@ -90,7 +90,7 @@ impl SendWorker<'_> {
         self.count(file_size(entry));
         shared.counters.found.corrected(file_size(&scanned), file_size(entry));
         if changed {
-            self.tell(&scanned, ProblemKind::Changed, CHANGED);
+            self.report(&scanned, ProblemKind::Changed, CHANGED);
         }
         Ok(())
     }

@@ -101,8 +101,8 @@ pub fn follow(
     place: usize,
 ) -> Result<(Sent, Totals), TransferError> {
     let sent = loop {
-        let told = hear(session, lead, place)?;
-        if told.is_some() {
+        let reported = hear(session, lead, place)?;
+        if reported.is_some() {
             return Err(out_of_turn());
         }
         if let Some(sent) = lead.sent() {

@@ -42,19 +42,19 @@ impl Removable {
 
     /// Removes all recorded entries that are unchanged since the scan; removes none unless `all`, that is,
     /// unless all entries that were found have arrived.
-    pub fn remove(&self, sources: &[SourceRoot], all: bool, tell: &(dyn Fn(Problem) + Sync)) {
+    pub fn remove(&self, sources: &[SourceRoot], all: bool, report: &(dyn Fn(Problem) + Sync)) {
         let sent = std::mem::take(&mut *lock(&self.0));
         if !all {
             let message =
                 "no source is removed, because not everything has arrived; run the same command again";
-            return tell(problem(Path::new("--remove-source-files"), ProblemKind::Failed, message));
+            return report(problem(Path::new("--remove-source-files"), ProblemKind::Failed, message));
         }
         for sent in sent {
             let source = &sources[sent.source as usize];
             let path = source.full_path(&sent.path);
             if let Some(option) = sent.own_file(&source.root, &path) {
                 let stays = format!("is this command's own file ({option}), and is not removed");
-                tell(problem(source.shown(&sent.path), ProblemKind::Noted, stays));
+                report(problem(source.shown(&sent.path), ProblemKind::Noted, stays));
                 continue;
             }
             let failed = match sent.remove(&source.root, &path) {
@@ -62,7 +62,7 @@ impl Removable {
                 Ok(false) => "has changed since it was sent, and is not removed".to_owned(),
                 Err(error) => format!("is at the destination, but removing it here failed: {error}"),
             };
-            tell(problem(source.shown(&sent.path), ProblemKind::Failed, failed));
+            report(problem(source.shown(&sent.path), ProblemKind::Failed, failed));
         }
     }
 }

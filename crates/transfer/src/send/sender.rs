@@ -70,7 +70,7 @@ pub fn find_sources(
     bounds: &Bounds,
     written: &[Vec<u8>],
     finding: Finding,
-    tell: &dyn Fn(Problem),
+    report: &dyn Fn(Problem),
 ) -> Result<Vec<SourceRoot>, TransferError> {
     let (mut sources, mut missing) = (Vec::new(), 0);
     for (argument, written) in (0..).zip(written) {
@@ -81,7 +81,7 @@ pub fn find_sources(
             Ok(names) if is_passed_over && names.iter().all(Named::is_missing) => Vec::new(),
             Err(_) if is_passed_over => Vec::new(),
             names => names.unwrap_or_else(|problem| {
-                tell(problem);
+                report(problem);
                 Vec::new()
             }),
         };
@@ -90,7 +90,7 @@ pub fn find_sources(
             let found = SourceRoot::find(&name, argument, finding);
             match found.and_then(|source| source.opened_as(finding)) {
                 Ok(source) => sources.push(source),
-                Err(problem) => tell(problem),
+                Err(problem) => report(problem),
             }
         }
     }

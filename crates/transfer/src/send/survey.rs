@@ -24,10 +24,10 @@ pub fn survey(
     keep: Keep,
     selection: &Selection,
     counters: &Counters,
-    tell: &(dyn Fn(Problem) + Sync),
+    report: &(dyn Fn(Problem) + Sync),
     mut each: impl FnMut(&Path, &Entry, u64),
 ) {
-    walk(sources, keep, selection, counters, tell, |entry, seen| {
+    walk(sources, keep, selection, counters, report, |entry, seen| {
         each(&sources[entry.source as usize].shown(&entry.path), &entry, seen.size);
         true
     });
@@ -39,7 +39,7 @@ pub fn walk(
     keep: Keep,
     selection: &Selection,
     counters: &Counters,
-    tell: &(dyn Fn(Problem) + Sync),
+    report: &(dyn Fn(Problem) + Sync),
     mut each: impl FnMut(Entry, Seen) -> bool,
 ) {
     let (queue, entries) = bounded(WAITING);
@@ -49,7 +49,7 @@ pub fn walk(
     let keep = Keep { hard_links, devices, specials, ..Keep::NOTHING };
     thread::scope(|scope| {
         let (found, stop) = (&counters.found, &stop);
-        let scanner = Scanner { sources, found, problem: tell, keep, stop, selection };
+        let scanner = Scanner { sources, found, problem: report, keep, stop, selection };
         scope.spawn(move || scanner.run(Lister { queue, found: Vec::new() }));
         // The scan ends if nobody takes its entries any more.
         entries.into_iter().flatten().all(|(entry, seen)| each(entry, seen));

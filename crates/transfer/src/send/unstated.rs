@@ -27,7 +27,7 @@ impl SendWorker<'_> {
             Ok(found) => found,
             Err(error) => {
                 let (kind, message) = read_problem(error);
-                self.tell(&entry, kind, &message);
+                self.report(&entry, kind, &message);
                 return Ok(());
             }
         };

@@ -45,7 +45,7 @@ pub struct SendWorker<'a> {
     /// The other workers are so much faster that this worker leaves its remaining work to them.
     leaves: bool,
     /// The stream's last report to the pace.
-    told: StreamReport,
+    reported: StreamReport,
     pub(super) payload: Vec<u8>,
     /// Decides whether searching for blocks at every offset is worthwhile.
     pub(super) thorough: Thoroughness,
@@ -80,7 +80,7 @@ impl<'a> SendWorker<'a> {
             clock: Clock::start(),
             speed: Speed::new(),
             leaves: false,
-            told: StreamReport::default(),
+            reported: StreamReport::default(),
             payload: Vec::new(),
             thorough: Thoroughness::new(shared.search),
             copied: Copied::default(),
@@ -205,7 +205,7 @@ impl<'a> SendWorker<'a> {
         self.shared.digests.iter().for_each(|known| known.forget(file.number));
         self.frame(FrameKind::GiveUp, &[])?;
         if !self.shared.stop.load(Ordering::Relaxed) {
-            self.tell(&file.entry, kind, why);
+            self.report(&file.entry, kind, why);
         }
         Ok(())
     }
@@ -455,7 +455,7 @@ impl<'a> SendWorker<'a> {
         self.clock.entries(1);
         let Some(Ok(opened)) = file.descriptor.get() else { return };
         if opened.has_changed(&file.entry).unwrap_or(true) {
-            self.tell(&file.entry, ProblemKind::Changed, CHANGED);
+            self.report(&file.entry, ProblemKind::Changed, CHANGED);
         }
     }
 
@@ -466,13 +466,13 @@ impl<'a> SendWorker<'a> {
             self.clock.lap(Stage::Limit);
         }
         if let Some(pace) = &self.shared.pace {
-            let is_held = pace.take(&mut self.told, bytes, || self.stream.tcp_info(), stop);
+            let is_held = pace.take(&mut self.reported, bytes, || self.stream.tcp_info(), stop);
             self.clock.lap(Stage::Socket);
             self.clock.hold(is_held);
         }
     }
 
-    pub(super) fn tell(&self, entry: &Entry, kind: ProblemKind, message: &str) {
+    pub(super) fn report(&self, entry: &Entry, kind: ProblemKind, message: &str) {
         let shown = self.shared.sources[entry.source as usize].shown(&entry.path);
         (self.shared.problem)(problem(shown, kind, message));
     }

@@ -210,7 +210,7 @@ impl<T: Taker> ScanWalk<'_, '_, T> {
         let (stat, held) = match opened {
             Ok(opened) => opened,
             Err(Errno::INVAL) if fakes => {
-                self.tell(number, &RelPath::root(), ProblemKind::Failed, stands_for_nothing());
+                self.report(number, &RelPath::root(), ProblemKind::Failed, stands_for_nothing());
                 return Ok(());
             }
             Err(error) => {
@@ -302,7 +302,7 @@ impl<T: Taker> ScanWalk<'_, '_, T> {
         let whole = self.is_whole(source, &path, led.way.is_some(), level.whole);
         if let Some((kind, why)) = self.unfit(&name) {
             if wanted.sent {
-                self.tell(source, &path, kind, why.into());
+                self.report(source, &path, kind, why.into());
             }
             return Ok(());
         }
@@ -318,7 +318,7 @@ impl<T: Taker> ScanWalk<'_, '_, T> {
         }
         if is_directory && led.is_followed && is_above(levels, &led.stat) {
             let why = "is a symbolic link to a directory above it; its contents are not sent";
-            self.tell(source, &path, ProblemKind::Failed, why.into());
+            self.report(source, &path, ProblemKind::Failed, why.into());
         } else if is_directory && wanted.entered && self.is_here(level, &led.stat) {
             let scope = level.scope.clone();
             levels.extend(self.enter(source, path, &scope, whole));
@@ -376,7 +376,7 @@ impl<T: Taker> ScanWalk<'_, '_, T> {
             Ok(stat) => return Some((path, stat)),
             Err(Errno::NOENT) => self.vanished(source, &path),
             Err(Errno::INVAL) if self.scanner.selection.fakes => {
-                self.tell(source, &path, ProblemKind::Failed, stands_for_nothing());
+                self.report(source, &path, ProblemKind::Failed, stands_for_nothing());
             }
             Err(error) => self.fail(source, &path, "reading", error),
         }
@@ -410,7 +410,12 @@ impl<T: Taker> ScanWalk<'_, '_, T> {
                 Some(ScanLevel { path, listing, ahead: VecDeque::new(), fd, scope, whole })
             }
             Err(error) => {
-                self.tell(source, &path, ProblemKind::Failed, format!("its contents are not sent: {error}"));
+                self.report(
+                    source,
+                    &path,
+                    ProblemKind::Failed,
+                    format!("its contents are not sent: {error}"),
+                );
                 None
             }
         }
@@ -432,7 +437,7 @@ impl<T: Taker> ScanWalk<'_, '_, T> {
         entry.mode = changed(&self.scanner.selection.modes, &entry);
         // For an entry that isn't sent because of its kind, only the name is sent, without attributes.
         if !is_mere_name && let Err(message) = self.reader.complete(&mut entry, stat, at, bare) {
-            self.tell(source, &entry.path, ProblemKind::NotKept, message);
+            self.report(source, &entry.path, ProblemKind::NotKept, message);
         }
         let seen = Seen { whole, ..Seen::of(&entry.kind, stat) };
         // Only with rsync's names, such entries are counted.

@@ -81,7 +81,7 @@ fn wherever_it_was_cut_off_everything_can_be_taken_back() {
 }
 
 #[test]
-fn what_a_host_refuses_or_rounds_is_told_as_it_is() {
+fn what_a_host_refuses_or_rounds_is_reported_as_it_is() {
     let (_directory, shelf) = shelf();
     let mut host = Pretended::of(&steps());
     host.refused = Some(sysctl("net.ipv4.tcp_ecn"));

@@ -142,9 +142,9 @@ fn path(path: &RelPath) -> usize {
     path.as_bytes().len() + ALLOCATION_OVERHEAD
 }
 
-fn delivery(told: &Delivery) -> usize {
-    let first = if let DeliveredContents::SameAs(_, first) = &told.contents { path(first) } else { 0 };
-    path(&told.path) + first
+fn delivery(reported: &Delivery) -> usize {
+    let first = if let DeliveredContents::SameAs(_, first) = &reported.contents { path(first) } else { 0 };
+    path(&reported.path) + first
 }
 
 fn link(link: Option<&Link>) -> usize {

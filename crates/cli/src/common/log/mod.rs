@@ -120,7 +120,7 @@ pub fn begin(file: Option<&Path>, names: RunNames) -> Result<(), Failure> {
         // A process has only one run, so this is set only once.
         let log = CURRENT.get_or_init(|| log);
         if log.journal.is_some() {
-            aside_to(tell);
+            aside_to(report);
         }
         log.start();
     }
@@ -162,7 +162,7 @@ pub fn to_journal_as_output(event: &LoggedEvent) -> bool {
 }
 
 /// Sends a line to the journal in place of standard error; false if there is no journal.
-fn tell(text: &str, weight: LineWeight) -> bool {
+fn report(text: &str, weight: LineWeight) -> bool {
     let Some(log) = CURRENT.get().filter(|log| log.journal.is_some()) else { return false };
     // The program's name is in a field of the journal, so it is removed from the text.
     let text = text.strip_prefix("linerate: ").unwrap_or(text);

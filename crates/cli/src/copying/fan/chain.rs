@@ -189,9 +189,9 @@ impl Copy {
         chain: &FormedChain,
     ) -> Result<Code, Failure> {
         let (options, selection) = (&self.task.options, &self.task.selection);
-        let tell = |problem: Problem| chain.problem(&problem);
+        let report = |problem: Problem| chain.problem(&problem);
         let known = |source, path: &RelPath, what| self.delivered.known(source, path, what);
-        let done = scan_ahead(found, options, selection, &self.meters.local, &tell, |ahead| {
+        let done = scan_ahead(found, options, selection, &self.meters.local, &report, |ahead| {
             self.transfer(far, true, |session| {
                 let sharing = Sharing { member: Some(reading), chain: Some(&chain.lead) };
                 let sent = sender::run_announced(session, announced, found, ahead, options, &known, sharing)?;

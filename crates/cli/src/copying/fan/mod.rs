@@ -75,10 +75,10 @@ pub fn perform(output: &Arc<Output>, task: Task, to: &FanPlaces) -> Result<Code,
     let interrupted = interrupted()?;
     let head = Copy::interruptible(task.clone(), output.clone(), interrupted.clone())?;
     let reporter = head.reporter();
-    let tell = |problem| reporter.problem(problem);
-    let found = head.find(task.sources.clone(), &tell)?;
+    let report = |problem| reporter.problem(problem);
+    let found = head.find(task.sources.clone(), &report)?;
     if task.list {
-        return Ok(head.survey(&found, &tell));
+        return Ok(head.survey(&found, &report));
     }
     if task.options.clear {
         output.note("the data travels in clear (--no-encrypt), protected by checksums only");

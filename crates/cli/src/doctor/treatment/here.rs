@@ -161,8 +161,8 @@ fn applied_steps(
 
 /// A treatment's journal.
 fn journal_of(shelf: &Shelf, id: &str) -> Result<TreatmentJournal, Failure> {
-    let told = |why| shelf.unread(id).as_ref().map_or(why, what_to_do);
-    shelf.journal(id).map_err(|why| Failure::failed(told(why)))
+    let reported = |why| shelf.unread(id).as_ref().map_or(why, what_to_do);
+    shelf.journal(id).map_err(|why| Failure::failed(reported(why)))
 }
 
 /// A sentence about a journal that can't be read, with what the user can do.
@@ -305,7 +305,7 @@ pub fn undo(wanted: &TreatmentArgs, id: &str) -> Result<UndoReport, Failure> {
     let shelf = Shelf::having(&wanted.state, id).map_err(Failure::failed)?;
     let _lock = shelf.lock(LOCK_TIMEOUT).map_err(|why| Failure(why, Code::Busy))?;
     let mut journal = journal_of(&shelf, id)?;
-    tell_damage(&journal);
+    report_damage(&journal);
     let system = System::below(&wanted.system);
     let recalled = system.recall(&mut journal);
     // The settings are restored also if a file stays.
@@ -333,13 +333,13 @@ pub fn undo(wanted: &TreatmentArgs, id: &str) -> Result<UndoReport, Failure> {
     shelf.reach_back(&mut journal);
     let taker = if wanted.force { TakenBy::InsistingUser } else { TakenBy::User };
     let ends = course::take_back(&mut journal, &mut LiveControls, taker).map_err(Failure::failed)?;
-    tell_others(&shelf, &journal);
+    report_others(&shelf, &journal);
     let ends = ends.into_iter().map(|(step, end)| (step, named(&shelf, &journal, step, end))).collect();
     forgotten.map(|()| undo_report(&journal, ends))
 }
 
 /// Finishes the undoing of earlier treatments that had to leave settings to this treatment, and reports their names.
-pub fn tell_others(shelf: &Shelf, journal: &TreatmentJournal) {
+pub fn report_others(shelf: &Shelf, journal: &TreatmentJournal) {
     for id in course::catch_up(shelf, journal, &mut LiveControls) {
         message!("linerate: the rest of {id} is undone now, too");
     }
@@ -362,7 +362,7 @@ fn named(shelf: &Shelf, journal: &TreatmentJournal, step: usize, end: WayBack) -
 }
 
 /// Reports that a journal is damaged, unless nothing depends on it any more.
-pub fn tell_damage(journal: &TreatmentJournal) {
+pub fn report_damage(journal: &TreatmentJournal) {
     let is_past =
         journal.standing() == TreatmentStanding::TakenBack && course::outstanding(journal).is_empty();
     if journal.is_damaged() && !is_past {
@@ -404,7 +404,7 @@ pub fn applied(wanted: &TreatmentArgs) -> Result<AppliedReport, Failure> {
     needs_root()?;
     let swept = sweep(wanted);
     let (journals, unread) = Shelf::existing(&wanted.state).map(|shelf| shelf.all()).unwrap_or_default();
-    journals.iter().filter(|journal| !swept.contains(&journal.id)).for_each(tell_damage);
+    journals.iter().filter(|journal| !swept.contains(&journal.id)).for_each(report_damage);
     let names = |journal: &TreatmentJournal, steps: &[usize]| {
         let steps = steps.iter().filter_map(|step| journal.head.steps.get(*step));
         steps.map(|step| step.setting.to_string()).collect()

@@ -226,7 +226,8 @@ pub fn hint(findings: &[Finding], hosts: &[OsString], path: &[OsString], reach: 
         .collect();
     let is_ours = path.is_empty() || path.iter().any(|end| end == HERE);
     let of_path = if path.is_empty() { "" } else { " --path" };
-    let reach = if hosts.iter().chain(path).any(|host| host != HERE) { reach.told() } else { String::new() };
+    let reach =
+        if hosts.iter().chain(path).any(|host| host != HERE) { reach.reported() } else { String::new() };
     let names = hosts.iter().chain(path).map(|host| format!(" {}", shell_word(host)));
     let count = show::counted(settings.len(), "setting");
     let hint = || {
@@ -327,7 +328,11 @@ fn confirming(args: &DoctorArgs, report: &TreatmentReport) -> String {
 /// A command about a treatment of a host, with the options that led to the host.
 fn command(args: &DoctorArgs, verb: &str, id: &str, host: &str) -> String {
     let own = args.treatment.command(verb, id);
-    if host == HERE { own } else { format!("{own}{} {}", args.reach.told(), shell_word(OsStr::new(host))) }
+    if host == HERE {
+        own
+    } else {
+        format!("{own}{} {}", args.reach.reported(), shell_word(OsStr::new(host)))
+    }
 }
 
 /// The steps that were shown, and that the host left out before it began.

@@ -6,7 +6,7 @@ use linerate_treat::journal::{Shelf, TreatmentJournal, TreatmentStanding};
 use linerate_treat::keep::System;
 use linerate_treat::surroundings::uptime;
 
-use super::here::{LOCK_TIMEOUT, is_here, tell_damage, tell_others};
+use super::here::{LOCK_TIMEOUT, is_here, report_damage, report_others};
 use super::{TreatmentArgs, show};
 
 /// Milliseconds after an undo timer's deadline before another run undoes the changes in its place.
@@ -44,7 +44,7 @@ fn sweep_one(wanted: &TreatmentArgs, shelf: &Shelf, id: &str) -> Result<(), Stri
     if !journal.is_open() {
         return Ok(());
     }
-    tell_damage(&journal);
+    report_damage(&journal);
     let why = if journal.is_damaged() {
         "has a damaged journal that doesn't show whether it was confirmed"
     } else {
@@ -52,7 +52,7 @@ fn sweep_one(wanted: &TreatmentArgs, shelf: &Shelf, id: &str) -> Result<(), Stri
     };
     shelf.reach_back(&mut journal);
     let ends = course::take_back(&mut journal, &mut LiveControls, TakenBy::NextRun)?;
-    tell_others(shelf, &journal);
+    report_others(shelf, &journal);
     let restored = ends.iter().filter(|(_, end)| *end == WayBack::Restored).count();
     let restored = show::counted(restored, "setting");
     message!("linerate: {id} {why}, and was undone now: {restored}");

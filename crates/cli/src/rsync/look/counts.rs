@@ -9,7 +9,7 @@ use crate::common::look::Sums;
 
 /// The changes counted so far, by kind, and which lines were printed about them.
 #[derive(Default)]
-pub(super) struct Told {
+pub(super) struct Reported {
     pub(super) created: Totals,
     pub(super) deleted: Totals,
     pub(super) transferred: u64,
@@ -20,32 +20,35 @@ pub(super) struct Told {
 
 impl RsyncLook {
     pub(super) fn count(&self, change: &Change) {
-        let mut told = lock(&self.told);
+        let mut reported = lock(&self.reported);
         if change.item == Change::DELETED {
             // A report about a deleted entry contains only whether the entry was a directory.
-            let deleted = &mut told.deleted;
+            let deleted = &mut reported.deleted;
             *(if change.directory { &mut deleted.directories } else { &mut deleted.files }) += 1;
             return;
         }
         let is_new = change.item[2] == b'+';
-        told.transferred += u64::from(matches!(change.item[0], b'<' | b'>'));
+        reported.transferred += u64::from(matches!(change.item[0], b'<' | b'>'));
         if is_new {
             match change.item[1] {
-                b'd' => told.created.directories += 1,
-                b'L' => told.created.symlinks += 1,
-                b'f' => told.created.files += 1,
-                _ => told.created.specials += 1,
+                b'd' => reported.created.directories += 1,
+                b'L' => reported.created.symlinks += 1,
+                b'f' => reported.created.files += 1,
+                _ => reported.created.specials += 1,
             }
         }
     }
 
     pub(super) fn statistics(&self, sums: &Sums) {
-        let told = lock(&self.told);
+        let reported = lock(&self.reported);
         self.print("");
         self.print(format!("Number of files: {}", self.counts(&sums.there)));
-        self.print(format!("Number of created files: {}", self.counts(&told.created)));
-        self.print(format!("Number of deleted files: {}", self.counts(&told.deleted)));
-        self.print(format!("Number of regular files transferred: {}", self.human.number(told.transferred)));
+        self.print(format!("Number of created files: {}", self.counts(&reported.created)));
+        self.print(format!("Number of deleted files: {}", self.counts(&reported.deleted)));
+        self.print(format!(
+            "Number of regular files transferred: {}",
+            self.human.number(reported.transferred)
+        ));
         self.print(format!("Total file size: {} bytes", self.human.number(sums.size)));
         let size = sums.moved.bytes.saturating_add(sums.matched);
         // A dry run sends no file contents.

@@ -234,7 +234,7 @@ fn whoever_watches_leaves_the_job_alone_or_ends_it() {
 }
 
 #[test]
-fn several_jobs_are_told_apart() {
+fn several_jobs_are_reported_apart() {
     let Some(trio) = trio() else { return };
     large_tree(&trio);
     let one = job(&left(&trio, &["--bwlimit", "8m"], "to").exits(0));
@@ -253,7 +253,7 @@ fn several_jobs_are_told_apart() {
 }
 
 #[test]
-fn problems_of_single_entries_are_told_to_whoever_asks_later() {
+fn problems_of_single_entries_are_reported_to_whoever_asks_later() {
     let Some(trio) = trio() else { return };
     let (tree, to) = trio.trees();
     make_mixed(&tree);

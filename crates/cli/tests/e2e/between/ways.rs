@@ -68,8 +68,8 @@ fn what_goes_through_the_client_is_no_plain_text() {
     let Some(trio) = trio() else { return };
     let _walls = [End::A, End::B].map(|host| Wall::refusing(&trio.case, host, "7241-7244"));
     let (tree, to) = trio.trees();
-    let told = b"a secret that stands in the file again and again; ";
-    write(tree.join("file"), told.repeat(20_000));
+    let reported = b"a secret that stands in the file again and again; ";
+    write(tree.join("file"), reported.repeat(20_000));
     let seen = trio.client().join("seen");
     // The remote shell is the client's own, and keeps all that the source's agent says.
     let shell = trio.client().join("shell");
@@ -85,8 +85,8 @@ fn what_goes_through_the_client_is_no_plain_text() {
     trio.start_with(words, line).end().exits(0).says(&["through this host"]);
     assert_alike(&tree, &to);
     let seen = std::fs::read(seen).unwrap();
-    assert!(seen.len() > told.len() * 20_000, "the data went by: {}", seen.len());
-    assert!(!seen.windows(20).any(|part| part == &told[..20]), "the client saw it");
+    assert!(seen.len() > reported.len() * 20_000, "the data went by: {}", seen.len());
+    assert!(!seen.windows(20).any(|part| part == &reported[..20]), "the client saw it");
 }
 
 #[test]

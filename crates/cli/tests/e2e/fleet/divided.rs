@@ -131,8 +131,8 @@ fn a_file_that_changes_between_two_tasks_is_named_and_none_of_it_gets_the_name()
     let file = fs::File::options().write(true).open(fleet.source.join("d/large")).unwrap();
     file.write_all_at(b"changed", 60 * MIB).unwrap();
     file.set_modified(std::time::UNIX_EPOCH + Duration::from_secs(1_500_000_000)).unwrap();
-    let told = "d/large: is a divided file that has changed since the plan was made";
-    fleet.shard(1).exits(4).says(&[told]);
+    let reported = "d/large: is a divided file that has changed since the plan was made";
+    fleet.shard(1).exits(4).says(&[reported]);
     assert_eq!(fs::read(fleet.large()).unwrap(), b"older");
     assert_eq!(temporaries(&fleet.copy).len(), 1);
     fleet.divide(2);

@@ -351,11 +351,11 @@ mod tests {
 
     #[test]
     fn other_losses_are_of_unknown_cause() {
-        let told = |driver: &str, counter: &str| unknown(&port(driver, &[(counter, 5)])).map(|(_, n)| n);
-        assert_eq!(told("bnxt_en", "rx_stat_discard"), Some(5));
-        assert_eq!(told("mvneta", "rx_discard"), Some(5));
+        let reported = |driver: &str, counter: &str| unknown(&port(driver, &[(counter, 5)])).map(|(_, n)| n);
+        assert_eq!(reported("bnxt_en", "rx_stat_discard"), Some(5));
+        assert_eq!(reported("mvneta", "rx_discard"), Some(5));
         for name in ["tx_dropped", "rx_xdp_drop", "rx_csum_bad", "rx_packets", "rx_prio0_pause"] {
-            assert_eq!(told("mvneta", name), None, "{name}");
+            assert_eq!(reported("mvneta", name), None, "{name}");
         }
     }
 }

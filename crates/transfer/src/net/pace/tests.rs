@@ -12,7 +12,7 @@ struct World {
     begun: Instant,
     now: Duration,
     controller: Pacer,
-    told: [StreamReport; 3],
+    reported: [StreamReport; 3],
     /// The share of the data that each stream sends.
     shares: &'static [f64],
     /// The time at which the sender may continue.
@@ -41,7 +41,7 @@ impl World {
             begun,
             now: Duration::ZERO,
             controller: Pacer::new(begun),
-            told: Default::default(),
+            reported: Default::default(),
             shares: &[1.0],
             then: Duration::ZERO,
             queue: 0.0,
@@ -74,8 +74,8 @@ impl World {
         let bytes = load.source * TICK.as_secs_f64();
         let delay = Duration::from_secs_f64(self.queue / load.link) + load.others_queue;
         let now = self.begun + self.now;
-        for (told, share) in self.told.iter_mut().zip(self.shares) {
-            if self.controller.wants_to_know(told, now) {
+        for (reported, share) in self.reported.iter_mut().zip(self.shares) {
+            if self.controller.wants_to_know(reported, now) {
                 let tcp = TcpInfo {
                     unsent: if self.queue > 3e6 { 1 } else { 0 },
                     rtt_us: (BASE + delay).as_micros() as u32,
@@ -83,7 +83,7 @@ impl World {
                     acknowledged: (self.delivered * share) as u64,
                     ..TcpInfo::default()
                 };
-                self.controller.tell(told, &tcp, now);
+                self.controller.report(reported, &tcp, now);
             }
             let then = self.controller.book((bytes * share) as usize, now);
             self.then = then.saturating_duration_since(self.begun);

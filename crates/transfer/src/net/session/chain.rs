@@ -191,12 +191,12 @@ impl Session {
     /// Reports to the caller's function that the agent has given up a host. The agent may give up each host
     /// once, and only hosts that it has reached.
     pub(super) fn next_is_lost(&mut self, lost: LostNext) -> Result<(), TransferError> {
-        let Some(Chaining::Client { lost: tell, next }) = &mut self.chaining else {
+        let Some(Chaining::Client { lost: report, next }) = &mut self.chaining else {
             return Err(out_of_turn());
         };
         let at = next.iter().position(|place| *place == lost.place).ok_or_else(out_of_turn)?;
         next.swap_remove(at);
-        tell(lost.place, super::printable(&lost.reason));
+        report(lost.place, super::printable(&lost.reason));
         Ok(())
     }
 

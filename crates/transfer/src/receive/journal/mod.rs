@@ -242,12 +242,12 @@ impl Journal {
 
     /// Records that a chunk was passed to the kernel; false if the journal is full or gone.
     pub fn chunk(&self, partial: u32, number: u32) -> bool {
-        self.tell(&[Record::Chunk { partial, number }])
+        self.report(&[Record::Chunk { partial, number }])
     }
 
     /// Records that chunks are on stable storage, and syncs the journal too.
     pub fn stable(&self, partial: u32, chunks: &HashSet<u32>) {
-        self.tell(&[Record::Stable { partial, chunks: bits(chunks) }]);
+        self.report(&[Record::Stable { partial, chunks: bits(chunks) }]);
         if let JournalState::Open(writer) = &mut *lock(&self.state) {
             writer.sync();
         }
@@ -267,7 +267,7 @@ impl Journal {
     /// restore the mode.
     fn directory(&self, record: Record) {
         if self.make() {
-            self.tell(&[record]);
+            self.report(&[record]);
         }
     }
 
@@ -275,12 +275,12 @@ impl Journal {
     /// trusted. If the record can't be written, the journal is removed.
     pub fn distrust(&self) {
         let is_open = matches!(*lock(&self.state), JournalState::Open(_));
-        if is_open && !self.tell(&[Record::Distrust]) {
+        if is_open && !self.report(&[Record::Distrust]) {
             self.remove();
         }
     }
 
-    fn tell(&self, records: &[Record]) -> bool {
+    fn report(&self, records: &[Record]) -> bool {
         let mut state = lock(&self.state);
         if let JournalState::Open(writer) = &mut *state { writer.write(records) } else { false }
     }

@@ -21,7 +21,7 @@ use crate::receive::admission::Admitted;
 use crate::receive::commit::Touched;
 use crate::receive::spool::Spool;
 use crate::tree::copying::{CopyError, copy_range};
-use crate::tree::digest::ledger::{Known, Told};
+use crate::tree::digest::ledger::{Known, Reported};
 use crate::tree::identity::identity;
 use crate::tree::metadata::holes::{Run, next_run};
 use crate::tree::metadata::read::{At, Reader, faked_link};
@@ -84,7 +84,7 @@ impl ReceiveWorker<'_> {
                 Ok(()) => {
                     self.shared.reports.counters.landed.file(0);
                     if self.shared.settings.digests {
-                        known(name.name.0, &name.name.1, Told::SameAs(name.of.0, name.of.1));
+                        known(name.name.0, &name.name.1, Reported::SameAs(name.of.0, name.of.1));
                     }
                 }
                 Err(message) => {

@@ -197,7 +197,7 @@ impl<'a, 'b> Comparer<'a, 'b> {
         origin: Origin,
     ) -> Option<Want> {
         if let Some(option) = self.shared.own_file(admitted.place()) {
-            self.tell(admitted.place(), own_files::refusal(option));
+            self.report(admitted.place(), own_files::refusal(option));
             return Some(Want::Nothing);
         }
         if let Some(want) = self.divided(admitted, digest, origin) {
@@ -323,7 +323,7 @@ impl<'a, 'b> Comparer<'a, 'b> {
                 if there.stat.st_nlink > 1 { "perhaps under two names" } else { "which has only one name" };
             let why =
                 format!("source and destination are the same file, {names}, so the source isn't removed");
-            self.tell(admitted.place(), why);
+            self.report(admitted.place(), why);
         }
         is_it
     }
@@ -353,7 +353,7 @@ impl<'a, 'b> Comparer<'a, 'b> {
             (Decision::New, None) => Want::Whole,
             (Decision::New, Some(there)) => {
                 if let Err(why) = self.make_way(entry, place, there) {
-                    self.tell(place, why);
+                    self.report(place, why);
                     return Want::Nothing;
                 }
                 Want::Whole
@@ -410,7 +410,7 @@ impl<'a, 'b> Comparer<'a, 'b> {
         }
     }
 
-    fn tell(&self, place: &RelPath, message: String) {
+    fn report(&self, place: &RelPath, message: String) {
         let shown = self.shared.ground.landing.root.shown(place);
         (self.shared.reports.problem)(problem(shown, ProblemKind::Failed, message));
     }

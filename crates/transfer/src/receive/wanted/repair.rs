@@ -27,7 +27,7 @@ impl Comparer<'_, '_> {
             let more = more || self.is_to_be_stored(there);
             // This can't be a repetition, since each directory is offered only once.
             if let Err(error) = self.shared.keep_directory(admitted, false, !more) {
-                self.tell(place, format!("recording the directory's metadata failed: {error}"));
+                self.report(place, format!("recording the directory's metadata failed: {error}"));
             }
             return;
         }
@@ -36,7 +36,7 @@ impl Comparer<'_, '_> {
             return;
         }
         if let Err(error) = self.repair(entry, place, there, changes) {
-            self.tell(place, format!("setting the mode or times of the existing entry failed: {error}"));
+            self.report(place, format!("setting the mode or times of the existing entry failed: {error}"));
         }
     }
 

@@ -50,7 +50,7 @@ impl Comparer<'_, '_> {
             let stays = item.is_unchanged() && matches!(entry.kind, Kind::HardLink { .. }) && !relinked;
             let link = link.filter(|_| !stays);
             let change = change(item, self.shown_path(entry), directory, link);
-            self.remover.news.tell(Change { facts: self.facts(entry), ..change });
+            self.remover.news.report(Change { facts: self.facts(entry), ..change });
         }
     }
 
@@ -69,7 +69,7 @@ impl Comparer<'_, '_> {
             return;
         }
         let (path, directory) = (self.shown_path(entry), entry.kind == Kind::Directory);
-        self.remover.news.tell(Change { item, path, directory, link: None, facts: self.facts(entry) });
+        self.remover.news.report(Change { item, path, directory, link: None, facts: self.facts(entry) });
     }
 
     /// The entry's properties for the printed line, if the user wants to see them.
@@ -104,7 +104,7 @@ impl Comparer<'_, '_> {
         if sync.into && sync.itemize && self.makes_top() {
             let (path, link) = (RelPath::root(), None);
             let (item, facts) = (Change::MADE, None);
-            self.remover.news.tell(Change { item, path, directory: true, link, facts });
+            self.remover.news.report(Change { item, path, directory: true, link, facts });
         }
     }
 

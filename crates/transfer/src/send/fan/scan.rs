@@ -25,7 +25,7 @@ use crate::base::lock::lock;
 use crate::base::problem::problem;
 use crate::base::totals::SharedTotals;
 use crate::net::clock::Counters;
-use crate::send::ahead::{Ahead, Gathered, Gathering, WAITING, told};
+use crate::send::ahead::{Ahead, Gathered, Gathering, WAITING, reported};
 use crate::send::plan::extra_size;
 use crate::tree::scan::{Scanner, Seen, Stopped};
 use crate::tree::selection::Selection;
@@ -129,9 +129,9 @@ impl ScanLog {
         let readers = lock(&self.state).readers.len();
         let (queue, found) = bounded((WAITING / readers.max(1)).max(1));
         let (stop, whole) = (AtomicBool::new(false), AtomicBool::new(true));
-        let tell = told(&whole, selection, problem);
+        let report = reported(&whole, selection, problem);
         thread::scope(|scope| {
-            let (stop, tell) = (&stop, &tell);
+            let (stop, report) = (&stop, &report);
             scope.spawn(move || {
                 while let Some(found) = self.next(number, stop) {
                     let passed_on = match &*found {
@@ -140,7 +140,7 @@ impl ScanLog {
                             queue.send(entries.clone()).is_ok()
                         }
                         LoggedFind::Problem(problem) => {
-                            tell(problem.clone());
+                            report(problem.clone());
                             true
                         }
                     };
@@ -151,7 +151,7 @@ impl ScanLog {
                 counters.scanned.store(true, Ordering::Release);
                 self.leave(number);
             });
-            let done = work(Ahead { found, selection, problem: tell, whole: &whole, stop });
+            let done = work(Ahead { found, selection, problem: report, whole: &whole, stop });
             stop.store(true, Ordering::Relaxed);
             done
         })

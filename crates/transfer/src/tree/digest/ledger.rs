@@ -12,7 +12,7 @@ use crate::base::lock::lock;
 
 /// A report about a file's contents.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Told {
+pub enum Reported {
     /// The digest of the file's contents.
     Digest(Digest),
     /// The file is a further hard link to the file at this path of this source.
@@ -23,7 +23,7 @@ pub enum Told {
 
 /// A function that receives reports: the number of the file's source, the file's path below it, and the
 /// report.
-pub type Known<'a> = &'a (dyn Fn(u32, &RelPath, Told) + Sync);
+pub type Known<'a> = &'a (dyn Fn(u32, &RelPath, Reported) + Sync);
 
 /// Joins the digests of a sender's files from the digests of their parts, which several workers compute.
 pub struct Ledger<'a> {
@@ -39,12 +39,12 @@ impl<'a> Ledger<'a> {
 
     /// Records that an entry of a batch was read. `digest` is set if the entry is a file.
     pub fn entry(&self, entry: &Entry, digest: Option<Digest>) {
-        let told = match (&entry.kind, digest) {
-            (_, Some(digest)) => Told::Digest(digest),
-            (Kind::HardLink { source, path }, None) => Told::SameAs(*source, path.clone()),
+        let reported = match (&entry.kind, digest) {
+            (_, Some(digest)) => Reported::Digest(digest),
+            (Kind::HardLink { source, path }, None) => Reported::SameAs(*source, path.clone()),
             _ => return,
         };
-        (self.known)(entry.source, &entry.path, told);
+        (self.known)(entry.source, &entry.path, reported);
     }
 
     /// Records that a part of a large file was read. `count` is the number of the file's parts.
@@ -67,7 +67,7 @@ impl<'a> Ledger<'a> {
 
     /// Reports that earlier reports about a file are no longer valid.
     pub fn withdraw(&self, source: u32, path: &RelPath) {
-        (self.known)(source, path, Told::Withdrawn);
+        (self.known)(source, path, Reported::Withdrawn);
     }
 
     /// Forgets the parts of a large file that was given up.

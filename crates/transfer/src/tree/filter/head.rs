@@ -52,16 +52,16 @@ impl Modifiers {
     }
 
     /// Adds one letter after the name of a rule.
-    fn add(&mut self, letter: u8, what: HeadKind, side_is_told: bool) -> Result<(), BadRule> {
+    fn add(&mut self, letter: u8, what: HeadKind, side_is_reported: bool) -> Result<(), BadRule> {
         let merges = matches!(what, HeadKind::Merge | HeadKind::DirMerge);
         match letter {
             b'/' => self.absolute = true,
             b'p' => self.perishable = true,
             b'!' if !merges => self.negated = true,
-            b's' if !side_is_told => self.sides = Some(both(self.sides, Sides::Sender)),
-            b'r' if !side_is_told => self.sides = Some(both(self.sides, Sides::Receiver)),
+            b's' if !side_is_reported => self.sides = Some(both(self.sides, Sides::Sender)),
+            b'r' if !side_is_reported => self.sides = Some(both(self.sides, Sides::Receiver)),
             b'C' if merges => self.read_as_cvs()?,
-            b'C' if !side_is_told => self.style.cvs = true,
+            b'C' if !side_is_reported => self.style.cvs = true,
             b'-' | b'+' if merges && self.style.patterns.is_none() => {
                 self.style.patterns = Some(letter == b'+')
             }

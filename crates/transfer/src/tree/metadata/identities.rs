@@ -69,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_rule_that_fits_counts_and_unknown_names_are_told() {
+    fn the_first_rule_that_fits_counts_and_unknown_names_are_reported() {
         let pattern = |text: &str| IdentityFrom::Pattern(text.to_owned());
         let users = vec![
             rule(IdentityFrom::Name("ann".into()), "root"),

@@ -56,11 +56,11 @@ impl<T: Taker> ScanWalk<'_, '_, T> {
         };
         if self.ignores(source, path, &target) {
             let seen = self.seen(source, path);
-            self.tell(source, path, ProblemKind::Remark, ignored_link(&seen, &target));
+            self.report(source, path, ProblemKind::Remark, ignored_link(&seen, &target));
             return self.scanner.selection.names_skipped.then_some((Kind::Symlink { target }, true));
         }
         if !self.has_form(&target) {
-            self.tell(source, path, ProblemKind::Failed, LINK_NO_FORM.into());
+            self.report(source, path, ProblemKind::Failed, LINK_NO_FORM.into());
             return None;
         }
         Some((Kind::Symlink { target }, false))

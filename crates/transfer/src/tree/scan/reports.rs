@@ -27,7 +27,7 @@ impl<T: Taker> ScanWalk<'_, '_, T> {
                 (Ok(_), _) | (Err(Errno::NOENT), MissingPath::Ignored) => {}
                 // A parent directory of the path may also have become another kind of entry.
                 (Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP), MissingPath::Vanished) => {
-                    self.tell(
+                    self.report(
                         source,
                         &listed.path,
                         ProblemKind::Changed,
@@ -42,28 +42,28 @@ impl<T: Taker> ScanWalk<'_, '_, T> {
     }
 
     pub(super) fn fail(&self, source: usize, path: &RelPath, doing: &str, error: Errno) {
-        self.tell(source, path, ProblemKind::Failed, format!("{doing} failed: {error}"));
+        self.report(source, path, ProblemKind::Failed, format!("{doing} failed: {error}"));
     }
 
     pub(super) fn leads_nowhere(&self, source: usize, path: &RelPath, error: Errno) {
         match error {
             Errno::NOENT => {
                 let why = "is a symbolic link whose target doesn't exist; nothing is sent".to_owned();
-                self.tell(source, path, ProblemKind::Failed, why);
+                self.report(source, path, ProblemKind::Failed, why);
             }
             error => self.fail(source, path, "following the symbolic link", error),
         }
     }
 
     pub(super) fn vanished(&self, source: usize, path: &RelPath) {
-        self.tell(source, path, ProblemKind::Changed, "vanished while the tree was read".into());
+        self.report(source, path, ProblemKind::Changed, "vanished while the tree was read".into());
     }
 
     pub(super) fn skip(&self, source: usize, path: &RelPath, kind: FileType) {
-        self.tell(source, path, ProblemKind::Skipped, format!("is {}; not copied", named(kind)));
+        self.report(source, path, ProblemKind::Skipped, format!("is {}; not copied", named(kind)));
     }
 
-    pub(super) fn tell(&self, source: usize, path: &RelPath, kind: ProblemKind, message: String) {
+    pub(super) fn report(&self, source: usize, path: &RelPath, kind: ProblemKind, message: String) {
         let shown = self.scanner.sources[source].shown(path);
         (self.scanner.problem)(problem(shown, kind, message));
     }
