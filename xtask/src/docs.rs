@@ -139,7 +139,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_page_tells_what_it_refers_to() {
+    fn a_page_says_what_it_refers_to() {
         let page =
             Page::parse("# A `b`, c\n[x](y.md#z) `linerate cp`\n```sh\nlinerate lab status # now\n```\n");
         assert_eq!(page.links, ["y.md#z"]);

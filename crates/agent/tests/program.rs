@@ -45,7 +45,7 @@ fn it_has_no_other_command() {
 }
 
 #[test]
-fn its_file_tells_what_it_speaks() {
+fn its_file_says_what_it_speaks() {
     assert_eq!(reported_by(&std::fs::read(PROGRAM).unwrap()), Some(IDENTITY));
     let output = Command::new(PROGRAM).output().unwrap();
     assert_eq!(reported_by(&output.stderr), Some(IDENTITY), "{output:?}");

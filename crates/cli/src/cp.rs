@@ -131,7 +131,7 @@ mod tests {
     use super::EXAMPLES;
 
     #[test]
-    fn the_first_example_tells_the_rule_of_the_slash_and_no_line_is_wrapped() {
+    fn the_first_example_says_the_rule_of_the_slash_and_no_line_is_wrapped() {
         let first = EXAMPLES.split("\n  linerate").nth(1).unwrap();
         let reported = first.split_whitespace().collect::<Vec<_>>().join(" ");
         assert!(

@@ -181,7 +181,7 @@ fn main() -> ExitCode {
         Ok(_) if is_lost() => Code::Failed,
         Ok(code) => code,
         Err(Failure(message, code)) => {
-            if !log::tell_failure(&message, code) {
+            if !log::report_failure(&message, code) {
                 message!("linerate: {message}");
             }
             code

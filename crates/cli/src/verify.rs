@@ -22,8 +22,9 @@ use crate::common::far::{FarSession, NearEnd, SILENCE};
 use crate::common::log::{self, LogArgs, LoggedEvent, RunNames};
 use crate::common::metrics::MetricsArgs;
 use crate::common::output::{Output, Style};
-use crate::common::reach::{Reach, interrupted};
+use crate::common::reach::Reach;
 use crate::common::recording::logging;
+use crate::common::signals::interrupted;
 use crate::common::spec::{Spec, check_destination, check_places};
 use crate::exit::{Code, FAILED, FAR_END, INTERRUPTED, Meaning, USAGE, VERSION, table};
 use crate::keep::AspectArgs;
@@ -179,7 +180,7 @@ impl VerifyArgs {
         let start = |(host, path): &(OsString, Vec<u8>)| {
             let job = Job::Digests { path: path.clone(), keep };
             let near_end = NearEnd {
-                observer: Arc::new(FarTeller { host: printable(host.as_bytes()), output: output.clone() }),
+                observer: Arc::new(FarReporter { host: printable(host.as_bytes()), output: output.clone() }),
                 interrupted: near_end.interrupted.clone(),
                 meters: near_end.meters.clone(),
                 interfaces: Interfaces::One,
@@ -265,12 +266,12 @@ impl ComparedTrees {
 }
 
 /// Reports the problems of one of two far hosts.
-struct FarTeller {
+struct FarReporter {
     host: String,
     output: Arc<Output>,
 }
 
-impl Observer for FarTeller {
+impl Observer for FarReporter {
     fn problem(&self, problem: Problem) {
         let path = [self.host.as_bytes(), b":", &problem.path].concat();
         self.output.problem(Problem { path, ..problem });

@@ -255,7 +255,7 @@ fn what_an_agent_can_not_do_is_done_by_the_whole_program() {
 }
 
 #[test]
-fn the_program_s_file_tells_what_it_speaks() {
+fn the_program_s_file_says_what_it_speaks() {
     assert_eq!(reported_by(&fs::read(PROGRAM).unwrap()), Some(IDENTITY));
     let asked = Command::new(PROGRAM).args(["agent", "--id"]).output().unwrap();
     assert_eq!(String::from_utf8_lossy(&asked.stdout), format!("{IDENTITY}\n"));

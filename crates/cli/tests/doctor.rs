@@ -61,7 +61,7 @@ fn many_interrupts_are_one_row_and_in_json_each_is_a_change() {
 }
 
 #[test]
-fn a_snapshot_tells_what_it_costs_and_what_helps() {
+fn a_snapshot_says_what_it_costs_and_what_helps() {
     let run = doctor(&["-v", "--root", &fixture("bare-gen1-x4.txt")]).exits(0);
     let part = |text: &str| run.out.find(text).unwrap_or_else(|| panic!("{text}: {run}"));
     // The most severe finding is first, with its parts in order.

@@ -68,7 +68,7 @@ fn a_far_end_of_another_protocol_is_reported_with_both_versions() {
 }
 
 #[test]
-fn a_snapshot_tells_the_same_elsewhere() {
+fn a_snapshot_says_the_same_elsewhere() {
     let directory = support::directory("linerate-facts-");
     for name in ["here.txt", "here.txt.zst"] {
         let file = directory.path().join(name);

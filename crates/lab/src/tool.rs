@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failure_tells_the_command_and_its_words() {
+    fn a_failure_says_the_command_and_its_words() {
         let error = output(Command::new("sh").args(["-c", "echo it broke >&2; exit 3"]))
             .expect_err("exit 3")
             .to_string();

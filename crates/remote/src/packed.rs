@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn a_packed_agent_has_the_protocol_that_its_binary_tells_and_no_other() {
+    fn a_packed_agent_has_the_protocol_that_its_binary_says_and_no_other() {
         let mut older = tempfile::NamedTempFile::new().unwrap();
         older.write_all(b"#!/bin/sh\n# (speaks linerate 0.0.1 protocol 1)\n").unwrap();
         let mut file = tempfile::NamedTempFile::new().unwrap();

@@ -63,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_header_tells_the_machine_and_the_length() {
+    fn the_header_says_the_machine_and_the_length() {
         let own = std::fs::read("/proc/self/exe").unwrap();
         let (head, size, here) = (&own[..HEAD], own.len() as u64, std::env::consts::ARCH);
         assert_eq!(fault(head, size, here), None);

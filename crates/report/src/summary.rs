@@ -81,11 +81,11 @@ pub(crate) fn case_name(record: &Record, case: &Case) -> String {
 /// The levels of the factors (except streams, cipher, data and link) in which the case differs from other
 /// cases of its label.
 fn distinct_levels(record: &Record, case: &Case) -> Vec<String> {
-    const TOLD: [&str; 5] = ["streams", "cipher", "dataset", "link", "tool"];
+    const SHOWN_ELSEWHERE: [&str; 5] = ["streams", "cipher", "dataset", "link", "tool"];
     let namesakes = || record.cases.iter().filter(|other| other.id != case.id && other.label == case.label);
     let differs =
         |factor: &String, level: &String| namesakes().any(|other| other.factors.get(factor) != Some(level));
-    let factors = case.factors.iter().filter(|(factor, _)| !TOLD.contains(&factor.as_str()));
+    let factors = case.factors.iter().filter(|(factor, _)| !SHOWN_ELSEWHERE.contains(&factor.as_str()));
     factors.filter(|(factor, level)| differs(factor, level)).map(|(_, level)| level.clone()).collect()
 }
 

@@ -74,7 +74,7 @@ fn bars_of_requests_have_no_ceiling_and_no_cipher() {
 }
 
 #[test]
-fn scaling_tells_its_linearity() {
+fn scaling_says_its_linearity() {
     let figure = only(&common::studies::scaling(5));
     says(
         &figure,

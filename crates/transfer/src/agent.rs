@@ -64,13 +64,14 @@ pub trait HostObserver {
     ///
     /// # Errors
     /// The reason why there is no such job.
-    fn attend(&self, _: &JobAttention, _tell: &mut dyn FnMut(Message) -> bool) -> Result<(), String> {
+    fn attend(&self, _: &JobAttention, _report: &mut dyn FnMut(Message) -> bool) -> Result<(), String> {
         Err(NO_JOBS.into())
     }
 }
 
 /// The error message of an agent that can't answer questions about detached jobs.
-const NO_JOBS: &str = "this agent can't run or list detached jobs; install linerate on its host";
+const NO_JOBS: &str = "the far end runs linerate-agent, which can't run or list detached jobs: let --agent-command, or command= in authorized_keys, \
+     name linerate";
 
 /// Counters that are being recorded; dropping the value ends the recording.
 pub trait Recording {
@@ -151,7 +152,7 @@ fn perform(
         Job::Discard { options } => {
             session.offer(&options)?;
             memory::discard(session)?;
-            session.tell_report()
+            session.send_report()
         }
         Job::Observe => observe(session, host),
         Job::Clean { destination, remove } => {
@@ -179,7 +180,7 @@ fn jobs(session: &mut Session, host: &dyn HostObserver, forget: bool) -> Result<
     for job in host.jobs(forget).map_err(TransferError::Failed)? {
         session.send(&Message::JobRecord(job))?;
     }
-    session.tell_report()
+    session.send_report()
 }
 
 fn attend(
@@ -193,7 +194,7 @@ fn attend(
         heard.map_err(|error| gone = Some(error)).is_ok()
     });
     attended.map_err(TransferError::Arguments)?;
-    gone.map_or_else(|| session.tell_report(), Err)
+    gone.map_or_else(|| session.send_report(), Err)
 }
 
 fn receive(session: &mut Session, destination: &Named, options: &Options) -> Result<(), TransferError> {
@@ -208,7 +209,7 @@ fn receive(session: &mut Session, destination: &Named, options: &Options) -> Res
         None if session.has_partner() => return Err(out_of_turn()),
         None => drop(receiver::run(session, destination, options, None, UNHEARD)?),
     }
-    session.tell_report()
+    session.send_report()
 }
 
 /// Receives from another agent the sources that the client has requested there, and nothing else.
@@ -281,7 +282,7 @@ fn send_found(
     let sent = scan_ahead(found, options, &selection, &counters, &report, |ahead| {
         sender::run(session, found, ahead, options, UNHEARD, None)
     })?;
-    session.tell_report()?;
+    session.send_report()?;
     Ok(sent.landed)
 }
 
@@ -307,7 +308,7 @@ fn list(session: &mut Session, found: &[SourceRoot], options: &Options) -> Resul
         // If the client is gone, a later step notices it.
         let _ = channel.send(&listed);
     });
-    session.tell_report()
+    session.send_report()
 }
 
 fn clean(session: &mut Session, root: &Root, remove: bool) -> Result<(), TransferError> {
@@ -315,7 +316,7 @@ fn clean(session: &mut Session, root: &Root, remove: bool) -> Result<(), Transfe
     // If the client is gone, a later step notices it.
     let report = |left| drop(channel.send(&Message::Leftover(left)));
     leftovers::clean(root, remove, report, |problem| reporter.problem(problem));
-    session.tell_report()
+    session.send_report()
 }
 
 fn observe(session: &mut Session, host: &dyn HostObserver) -> Result<(), TransferError> {
@@ -329,7 +330,7 @@ fn observe(session: &mut Session, host: &dyn HostObserver) -> Result<(), Transfe
                 drop(recording.take());
                 recording = start(session, host.record(&sampling))?;
             }
-            Ok(Message::TakeSamples { last }) => tell_samples(session, &mut recording, last)?,
+            Ok(Message::TakeSamples { last }) => report_samples(session, &mut recording, last)?,
             Ok(_) => {
                 refuse(session, "this agent was started only to answer questions about its host".into())?
             }
@@ -351,7 +352,7 @@ fn start(session: &Session, started: Started) -> Result<Option<Box<dyn Recording
     }
 }
 
-fn tell_samples(
+fn report_samples(
     session: &Session,
     recording: &mut Option<Box<dyn Recording>>,
     last: bool,

@@ -178,7 +178,7 @@ fn send(end: UnixStream, sources: &[Source], entries: &[Entry]) -> Result<(), Tr
     let totals = Totals { files: entries.len() as u64, ..Totals::default() };
     session.send(&Message::Sent { totals, streams: 1, complete: true })?;
     session.wait_for_commit()?;
-    session.tell_report()
+    session.send_report()
 }
 
 fn broken(error: impl ToString) -> TransferError {

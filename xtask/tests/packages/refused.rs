@@ -46,7 +46,7 @@ fn a_binary_of_another_commit_is_refused_and_one_without_a_commit_has_none_in_it
 }
 
 #[test]
-fn a_binary_of_another_protocol_or_that_tells_none_is_refused_also_one_that_can_not_run_here() {
+fn a_binary_of_another_protocol_or_that_says_none_is_refused_also_one_that_can_not_run_here() {
     let directory = tempfile::tempdir().unwrap();
     let Some(program) = program(directory.path()) else { return };
     let (binary, out) = (directory.path().join("binary"), directory.path().join("out"));

@@ -84,7 +84,7 @@ impl Differences {
             return format!("No row can be compared with {}: there are too few blocks.", self.baseline);
         }
         let unreported =
-            if unreported > 0 { format!("; {untold} rows can't be compared") } else { String::new() };
+            if unreported > 0 { format!("; {unreported} rows can't be compared") } else { String::new() };
         let noise = self.repeats.map_or(String::new(), |repeats| {
             format!(
                 ": two runs of the same configuration differ by up to {:.2} in 95 % of cases (standard deviation of the repeated runs \
@@ -95,8 +95,8 @@ impl Differences {
             )
         });
         match different {
-            0 => format!("No row differs significantly from {}{noise}{untold}.", self.baseline),
-            n => format!("{n} of {all} rows differ significantly from {}{noise}{untold}.", self.baseline),
+            0 => format!("No row differs significantly from {}{noise}{unreported}.", self.baseline),
+            n => format!("{n} of {all} rows differ significantly from {}{noise}{unreported}.", self.baseline),
         }
     }
 }

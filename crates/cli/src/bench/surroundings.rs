@@ -13,7 +13,7 @@ use signal_hook::iterator::Signals;
 use signal_hook::low_level::emulate_default_handler;
 
 use super::StudyArgs;
-use crate::common::reach::{SAME_REQUEST, ending_signals};
+use crate::common::signals::{SAME_REQUEST, ending_signals};
 
 /// Installs missing packages if the user requests that; otherwise prints their names. It is an error if the
 /// programs that a lab needs are missing.

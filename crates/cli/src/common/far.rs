@@ -56,7 +56,7 @@ impl FarSession {
         Ok(Self { session: Session::client(reader, writer, client, meters)?, _far: far })
     }
 
-    /// Starts one of two agents that exchange data, up to its first message. The agent gets `news`, which is
+    /// Starts one of two agents that exchange data, up to its first message. The agent gets `progress`, which is
     /// the progress of the other agent.
     ///
     /// # Errors
@@ -66,11 +66,11 @@ impl FarSession {
         job: Job,
         silence: Option<u32>,
         near: NearEnd,
-        news: Arc<Mutex<Progress>>,
+        progress: Arc<Mutex<Progress>>,
     ) -> Result<Self, Failure> {
         let meters = near.meters.clone();
         let (far, reader, writer, client) = start(far_end, job, silence, near)?;
-        Ok(Self { session: Session::between(reader, writer, client, meters, news)?, _far: far })
+        Ok(Self { session: Session::between(reader, writer, client, meters, progress)?, _far: far })
     }
 
     /// Starts the agent of a host in a chain or tree, up to its first message. If the agent gives up a host

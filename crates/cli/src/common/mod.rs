@@ -16,6 +16,7 @@ pub mod output;
 pub mod reach;
 pub mod recording;
 pub mod refused_number;
+pub mod signals;
 pub mod spared;
 pub mod spec;
 pub mod summary;

@@ -70,7 +70,7 @@ impl Copy {
         host: &OsStr,
         role: FarRole,
         job: Job,
-        (its, news): (&Arc<Mutex<Progress>>, &Arc<Mutex<Progress>>),
+        (its, other): (&Arc<Mutex<Progress>>, &Arc<Mutex<Progress>>),
     ) -> Result<FarSession, Failure> {
         let reach = match role {
             FarRole::Sender => &self.task.reach,
@@ -83,11 +83,11 @@ impl Copy {
         let shown = printable(host.as_bytes());
         let near = NearEnd {
             interrupted: self.interrupted.clone(),
-            observer: Arc::new(HostTeller { host: shown.clone(), delivered: self.delivered.clone() }),
+            observer: Arc::new(HostReporter { host: shown.clone(), delivered: self.delivered.clone() }),
             meters: Meters { local: self.meters.local.clone(), remote: its.clone(), ..Meters::default() },
             interfaces: Interfaces::One,
         };
-        let far = FarSession::between(&far_end, job, self.task.options.timeout, near, news.clone());
+        let far = FarSession::between(&far_end, job, self.task.options.timeout, near, other.clone());
         far.map_err(|failure| failure.at(host))
     }
 
@@ -185,14 +185,14 @@ fn of_contents(contents: DeliveredContents) -> Reported {
 }
 
 /// Reports the problems and notes of one of the two hosts.
-pub struct HostTeller {
+pub struct HostReporter {
     /// The host as the user wrote it, safe to print.
     pub host: String,
     /// The place to which problems are reported.
     pub delivered: Arc<Delivered>,
 }
 
-impl Observer for HostTeller {
+impl Observer for HostReporter {
     fn problem(&self, problem: Problem) {
         self.delivered.problem_at(&self.host, problem);
     }

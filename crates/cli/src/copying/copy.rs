@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use super::between::Hosts;
-use super::linked::HostsTeller;
+use super::linked::HostsReporter;
 use super::manifest::{Delivered, Landed};
 use super::route::Route;
 use super::showing::Showing;
@@ -21,7 +21,7 @@ use super::task::Task;
 use crate::common::failure::Failure;
 use crate::common::far::{FarSession, NearEnd};
 use crate::common::output::{Here, Output};
-use crate::common::reach::interrupted;
+use crate::common::signals::interrupted;
 use crate::common::summary::{Ends, Payload, Summary, Synced};
 use crate::exit::Code;
 use crate::units::show_counted;
@@ -145,7 +145,7 @@ impl Copy {
 
     fn observer(&self) -> Arc<dyn Observer> {
         match &self.hosts {
-            Some((from, to)) => Arc::new(HostsTeller::new(from, to, self.delivered.clone())),
+            Some((from, to)) => Arc::new(HostsReporter::new(from, to, self.delivered.clone())),
             None => self.delivered.clone(),
         }
     }

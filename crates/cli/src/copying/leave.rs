@@ -12,7 +12,7 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
 
-use super::between::HostTeller;
+use super::between::HostReporter;
 use super::copy::Copy;
 use super::route::Route;
 use crate::common::event::Event;
@@ -51,7 +51,7 @@ impl Copy {
             let FarError { role, error } = give_up(both, (&shown_from, &shown_to), failed);
             Failure::from(error).at(if role == FarRole::Sender { &from } else { &to })
         })?;
-        self.tell_left(&job);
+        self.report_left(&job);
         Ok(Code::Done)
     }
 
@@ -68,7 +68,7 @@ impl Copy {
         let far_end = FarEnd { patience: self.task.login, ..far_end };
         let near = NearEnd {
             interrupted: self.interrupted.clone(),
-            observer: Arc::new(HostTeller { host, delivered: self.delivered.clone() }),
+            observer: Arc::new(HostReporter { host, delivered: self.delivered.clone() }),
             meters: Meters::default(),
             interfaces: Interfaces::One,
         };
@@ -90,7 +90,7 @@ impl Copy {
         sender.wait_until_under_way().map_err(of(FarRole::Sender))
     }
 
-    fn tell_left(&self, job: &DetachedJob) {
+    fn report_left(&self, job: &DetachedJob) {
         let DetachedJob { id, from, to } = job;
         match self.output.style() {
             Style::Json => self.output.event(&Event::Detached {

@@ -58,12 +58,12 @@ pub fn receive(
     let output = Arc::new(output.itemizing(itemize));
     let mut copy = Copy::interruptible(Arc::new(task), output.clone(), interrupted)?;
     copy.hosts = Some(hosts.clone());
-    let teller = Arc::new(HostsTeller::new(&hosts.0, &hosts.1, copy.delivered.clone()));
-    let near = NearEnd { observer: teller.clone(), ..copy.near_end() };
+    let reporter = Arc::new(HostsReporter::new(&hosts.0, &hosts.1, copy.delivered.clone()));
+    let near = NearEnd { observer: reporter.clone(), ..copy.near_end() };
     let job = Job::Send { sources: sources.clone(), options: copy.task.options.clone() };
     let far = FarSession::linked(link, job, copy.task.options.timeout, near);
     let received = far.and_then(|far| copy.receive_linked(far, &sources, &destination));
-    received.map_err(|failure| teller.at_host(failure)).inspect_err(|failure| output.failed(failure))
+    received.map_err(|failure| reporter.at_host(failure)).inspect_err(|failure| output.failed(failure))
 }
 
 impl Copy {
@@ -89,7 +89,7 @@ impl Copy {
 }
 
 /// Reports problems, together with the name of the host on which they occurred.
-pub struct HostsTeller {
+pub struct HostsReporter {
     from: String,
     to: String,
     delivered: Arc<Delivered>,
@@ -97,7 +97,7 @@ pub struct HostsTeller {
     is_given_up: AtomicBool,
 }
 
-impl HostsTeller {
+impl HostsReporter {
     /// A reporter for problems on the host `from` and on this host, `to`.
     pub fn new(from: &str, to: &str, delivered: Arc<Delivered>) -> Self {
         Self { from: from.to_owned(), to: to.to_owned(), delivered, is_given_up: AtomicBool::new(false) }
@@ -111,7 +111,7 @@ impl HostsTeller {
     }
 }
 
-impl Observer for HostsTeller {
+impl Observer for HostsReporter {
     fn problem(&self, problem: Problem) {
         self.delivered.problem_at(&self.to, problem);
     }

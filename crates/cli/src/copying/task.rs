@@ -12,7 +12,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, SystemTime};
 
-use crate::common::reach::{Reach, interrupted_exits_with};
+use crate::common::reach::Reach;
+use crate::common::signals::interrupted_exits_with;
 use crate::common::spec::Spec;
 
 /// A task of a command that moves files.

@@ -15,7 +15,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::process::Stdio;
 
 use crate::common::failure::Failure;
-use crate::common::reach::{Reach, interrupted, not_started};
+use crate::common::reach::{Reach, not_started};
+use crate::common::signals::interrupted;
 
 /// The measurements of the doctor on `from`, and the routes of both hosts. `from` reaches `to` by that name, as a user there would.
 ///

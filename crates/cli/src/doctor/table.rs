@@ -102,7 +102,7 @@ fn with_minor(report: &Report, detail: Detail, most: FindingForm) -> String {
         if before.is_paragraph() || each.form.is_paragraph() {
             line(&mut out, "");
         }
-        report(&mut out, number, each, several, detail);
+        numbered(&mut out, number, each, several, detail);
         before = each.form;
     }
     line(&mut out, "");
@@ -155,14 +155,14 @@ fn needed(host: &Needed) -> String {
     format!("{}: needed {} ({}){unknown}", host.host, gbit(host.rate), host.because)
 }
 
-fn report(out: &mut String, number: u32, each: &Shown<'_>, several: bool, detail: Detail) {
+fn numbered(out: &mut String, number: u32, each: &Shown<'_>, several: bool, detail: Detail) {
     let finding = each.finding;
     let place = if several { format!("{}: ", each.hosts.join(", ")) } else { String::new() };
     line(out, &format!("{number}. {:8} {place}{}  [{}]", finding.severity, finding.title, finding.check));
     match each.form {
         FindingForm::Line => {}
         FindingForm::Short => command(finding).iter().for_each(|command| row(out, "fix", command)),
-        FindingForm::Costed | FindingForm::Full => tell_all(out, each, detail),
+        FindingForm::Costed | FindingForm::Full => details(out, each, detail),
     }
 }
 
@@ -171,7 +171,7 @@ fn command(finding: &Finding) -> Option<Cow<'_, str>> {
     finding.undo.as_ref().and_then(|_| brief::fix(finding))
 }
 
-fn tell_all(out: &mut String, &Shown { finding, form, .. }: &Shown<'_>, detail: Detail) {
+fn details(out: &mut String, &Shown { finding, form, .. }: &Shown<'_>, detail: Detail) {
     if let Some(ceiling) = finding.ceiling {
         row(out, "ceiling", &format!("{}{}", gbit(ceiling), finding.loss.map_or_else(String::new, lost)));
     }

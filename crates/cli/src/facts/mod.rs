@@ -18,7 +18,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use crate::common::failure::Failure;
-use crate::common::reach::{Reach, interrupted, not_started, unanswered};
+use crate::common::reach::{Reach, not_started, unanswered};
+use crate::common::signals::interrupted;
 use crate::common::spared::ReplacedKind;
 use crate::exit::{Code, FAILED, FAR_END, INTERRUPTED, Meaning, USAGE, VERSION, table};
 use crate::print::json;

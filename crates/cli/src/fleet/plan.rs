@@ -21,7 +21,7 @@ use std::time::Instant;
 use super::show;
 use crate::common::failure::Failure;
 use crate::common::output::{Output, Style};
-use crate::common::reach::interrupted;
+use crate::common::signals::interrupted;
 use crate::common::spec::{Spec, check_destination, check_host};
 use crate::exit::Code;
 use crate::keep::{ARCHIVE, KeepArgs};

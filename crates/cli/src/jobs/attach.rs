@@ -18,7 +18,8 @@ use super::status::read;
 use crate::common::failure::Failure;
 use crate::common::far::{FarSession, NearEnd, SILENCE};
 use crate::common::output::{Output, Style};
-use crate::common::reach::{Reach, interrupted};
+use crate::common::reach::Reach;
+use crate::common::signals::interrupted;
 use crate::common::spec::Spec;
 use crate::exit::{Code, FAILED, FAR_END, Meaning, USAGE, VERSION, table};
 
@@ -133,7 +134,7 @@ fn watch_far(
     let far_end = reach.far_end(host, false)?.with_program();
     let mut far = FarSession::open(&far_end, Job::Attach(attention), Some(SILENCE), near)?;
     let watched = far.work(|session| {
-        session.receive_jobs(|news| match news {
+        session.receive_jobs(|message| match message {
             JobNews::Record(record) => view.see(read(&record)?),
             JobNews::Events(events) => view.hear(&events),
         })

@@ -15,7 +15,8 @@ use super::record::{JobRecord, JobState};
 use crate::common::failure::Failure;
 use crate::common::far::{FarSession, NearEnd, SILENCE};
 use crate::common::output::{Output, Style};
-use crate::common::reach::{Reach, interrupted};
+use crate::common::reach::Reach;
+use crate::common::signals::interrupted;
 use crate::common::spec::Spec;
 use crate::exit::{Code, FAILED, FAR_END, INTERRUPTED, Meaning, USAGE, VERSION, table};
 use crate::print;
@@ -102,7 +103,7 @@ fn far_records(reach: &Reach, host: &OsStr, forget: bool) -> Result<Vec<JobRecor
     let mut far = FarSession::open(&far_end, Job::Jobs { forget }, Some(SILENCE), near)?;
     let mut records = Vec::new();
     far.work(|session| {
-        session.receive_jobs(|news| match news {
+        session.receive_jobs(|message| match message {
             JobNews::Record(record) if records.len() < MOST_RECORDS => {
                 records.push(read(&record)?);
                 Ok(())

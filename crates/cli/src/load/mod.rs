@@ -17,7 +17,7 @@ use std::net::{SocketAddr, ToSocketAddrs};
 use std::time::Duration;
 
 use crate::common::failure::Failure;
-use crate::common::reach::interrupted;
+use crate::common::signals::interrupted;
 use crate::exit::{Code, FAILED, INTERRUPTED, Meaning, NOT_FOUND, NOT_RUN, USAGE, table};
 
 const EXAMPLES: &str = "\

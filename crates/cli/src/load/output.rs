@@ -4,13 +4,12 @@ use linerate_load::latency::LatencySummary;
 use linerate_load::report::{DatagramCounts, Errors, LoadReport, Loads};
 use std::time::Duration;
 
-use crate::print;
 use crate::units::{show_bytes, show_count, show_rate, show_time};
 
 /// Prints the result of a load on standard output.
 pub fn print(report: &LoadReport, json: bool) {
     if json {
-        print::json(report);
+        crate::print::json(report);
     } else {
         lines(report).iter().for_each(|(name, text)| output!("{name:<12} {text}"));
     }

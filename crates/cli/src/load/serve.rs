@@ -13,7 +13,7 @@ use std::thread;
 use std::time::Duration;
 
 use crate::common::failure::Failure;
-use crate::common::reach::set_by;
+use crate::common::signals::set_by;
 use crate::exit::{Code, FAILED, Meaning, USAGE, table};
 use crate::units::{parse_size, show_bytes, show_count};
 

@@ -100,7 +100,8 @@ pub struct SyncArgs {
     whole_file: bool,
     /// Look for moved data in changed files, however fast the path is
     ///
-    /// Without this option, linerate searches if the path is slower than the search, but never within one host.
+    /// Files from 32 KiB are then searched, otherwise files from 4 MiB. Without this option, linerate searches if the path is slower
+    /// than the search, but never within one host. With --inplace, linerate never searches.
     #[arg(long, conflicts_with = "whole_file")]
     no_whole_file: bool,
     /// Compare changed files only at the same offsets
@@ -281,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_example_tells_what_becomes_what_and_no_line_is_wrapped() {
+    fn the_first_example_says_what_becomes_what_and_no_line_is_wrapped() {
         let first = EXAMPLES.split("\n  linerate").nth(1).unwrap();
         assert!(first.contains("rsync -a tree/ host:/data/copy/"));
         assert!(EXAMPLES.lines().all(|line| line.chars().count() <= 79), "{EXAMPLES}");

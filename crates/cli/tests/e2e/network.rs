@@ -389,7 +389,7 @@ fn timed_strangers_neither_stop_nor_slow_a_transfer() {
 }
 
 #[test]
-fn the_end_that_listens_tells_how_many_strangers_came() {
+fn the_end_that_listens_says_how_many_strangers_came() {
     let Some(case) = case() else { return };
     let _wall = Wall::refusing(&case, End::A, "7176-7177");
     write(case.near.join("file"), noise(10, 6 << 20));

@@ -197,7 +197,7 @@ fn restarted(host: &Ill, id: &str) {
 }
 
 #[test]
-fn after_a_restart_a_file_tells_what_the_journal_has_lost() {
+fn after_a_restart_a_file_says_what_the_journal_has_lost() {
     let Some(host) = Ill::host() else { return };
     let root = host.directory.path().join("root");
     fs::create_dir_all(root.join("etc/systemd/system")).unwrap();

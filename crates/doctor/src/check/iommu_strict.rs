@@ -9,7 +9,7 @@ use crate::{Citation, Finding, Host, Severity};
 const LEAST_RATE: f64 = 10e9;
 
 /// From this version on, the type `DMA-FQ` distinguishes lazy mappings from strict ones; in earlier versions both are `DMA`.
-const TOLD: (u32, u32) = (5, 15);
+const SHOWS_MODE: (u32, u32) = (5, 15);
 
 pub(super) const CHECK: Check = Check {
     name: "iommu-strict",
@@ -29,7 +29,7 @@ fn of(host: &Host<'_>) -> Option<Finding> {
     if host.facts.machine.guest.get() == Some(true) {
         return None;
     }
-    kernel(host.facts).filter(|version| *version >= TOLD)?;
+    kernel(host.facts).filter(|version| *version >= SHOWS_MODE)?;
     let is_strict = |iommu: &str| iommu == "DMA";
     let ports: Vec<&str> = host
         .hardware()

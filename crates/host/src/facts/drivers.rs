@@ -176,7 +176,7 @@ impl Drivers {
             by_queue: text.clone().map(|text| by_queue(&text)),
             all: text.map(|text| {
                 let all = text.lines().filter_map(pair);
-                added(all.filter(|(name, value)| *value > 0 && (tells_of_loss(name) || !is_of_queue(name))))
+                added(all.filter(|(name, value)| *value > 0 && (names_loss(name) || !is_of_queue(name))))
             }),
         }
     }
@@ -270,7 +270,7 @@ fn receiving_queue(name: &str) -> Option<u32> {
     number.parse().ok().filter(|_| is_sum)
 }
 
-fn tells_of_loss(name: &str) -> bool {
+fn names_loss(name: &str) -> bool {
     const SIGNS: [&str; 9] = ["drop", "err", "miss", "no_buf", "nobuf", "discard", "fail", "out_of", "over"];
     let name = name.to_ascii_lowercase();
     SIGNS.iter().any(|sign| name.contains(sign))
@@ -294,9 +294,7 @@ mod tests {
         ] {
             assert!(!is_of_queue(name), "{name}");
         }
-        assert!(
-            tells_of_loss("rx0_drops") && tells_of_loss("rx_out_of_buffer") && !tells_of_loss("rx0_packets")
-        );
+        assert!(names_loss("rx0_drops") && names_loss("rx_out_of_buffer") && !names_loss("rx0_packets"));
     }
 
     #[test]

@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn each_discipline_tells_its_rate_in_its_own_way() {
+    fn each_discipline_says_its_rate_in_its_own_way() {
         let tbf = attribute(1, &[spec(125_000_000), spec(0), vec![0; 12]].concat());
         assert_eq!(of_qdisc("tbf", &tbf).rate, Some(1_000_000_000));
         let fast = [attribute(1, &spec(u32::MAX)), attribute(4, &12_500_000_000_u64.to_ne_bytes())].concat();
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn a_class_tells_what_it_may_borrow_up_to() {
+    fn a_class_says_what_it_may_borrow_up_to() {
         let parms = attribute(1, &[spec(1_000), spec(250_000)].concat());
         let message = [vec![0; HEADER], attribute(KIND, b"htb\0"), attribute(OPTIONS, &parms)].concat();
         assert_eq!(of_class(&message), Some(2_000_000));

@@ -26,11 +26,11 @@ const LAST_WORDS: Duration = Duration::from_millis(500);
 /// The most bytes that may go from the receiver to the sender in a stream through the client: a few handshakes.
 const MAX_BACK: usize = 64 << 10;
 
-/// The most bytes of digests and paths that a receiver may report are `TOLD`, plus `TOLD_EACH` for each file
-/// that the sender has found. `TOLD` is needed because a digest may arrive before the file is counted, and
+/// The most bytes of digests and paths that a receiver may report are `REPORTED`, plus `REPORTED_EACH` for each file
+/// that the sender has found. `REPORTED` is needed because a digest may arrive before the file is counted, and
 /// again in a second round.
-const TOLD: u64 = 64 << 20;
-const TOLD_EACH: u64 = 4 << 10;
+const REPORTED: u64 = 64 << 20;
+const REPORTED_EACH: u64 = 4 << 10;
 /// Bytes that are counted for each digest in addition to its path.
 const DIGEST_OVERHEAD: usize = 64;
 
@@ -206,7 +206,7 @@ impl Shared<'_> {
         let reported: usize =
             list.iter().map(|reported| reported.path.as_bytes().len() + DIGEST_OVERHEAD).sum();
         let all = self.reported.fetch_add(reported as u64, Ordering::Relaxed) + reported as u64;
-        if all > TOLD + self.found().saturating_mul(TOLD_EACH) {
+        if all > REPORTED + self.found().saturating_mul(REPORTED_EACH) {
             return Err(TransferError::Breach("the far end sends more digests than there are files".into()));
         }
         list.into_iter().for_each(self.delivered);

@@ -117,7 +117,7 @@ pub fn serve(session: &mut Session, source: &SourceRoot, keep: Keep) -> Result<(
         channel.send(&Message::Digested(std::mem::take(&mut batch))).is_ok()
     });
     session.send(&Message::Digested(batch))?;
-    session.tell_report()
+    session.send_report()
 }
 
 /// Bytes that an entry takes in a message, without the parts that have their own limit.

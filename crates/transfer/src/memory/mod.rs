@@ -96,7 +96,7 @@ fn drive<'scope, W: Fn(Stream) -> WorkerEnd + Send + Sync + 'scope>(
             Event::Worker(end) => crew.ended(end, session.is_tunnelled())?,
             Event::Message(Message::Sent { streams, .. }) => return Ok(Some(streams)),
             Event::Message(_) => return Err(out_of_turn()),
-            Event::Tick => session.tell_progress()?,
+            Event::Tick => session.report_progress()?,
         }
     }
     Ok(None)

@@ -35,7 +35,7 @@ fn settle(session: &mut Session, finished: &Sender<ToCommit>) -> Result<(), Tran
         return Ok(());
     }
     while settled.recv_timeout(TICK).is_err_and(|error| error.is_timeout()) {
-        session.tell_progress()?;
+        session.report_progress()?;
         session.check()?;
     }
     Ok(())

@@ -182,7 +182,7 @@ impl Committer<'_> {
     /// Writes contents to stable storage, and returns the entries for which that succeeded. If the storage of
     /// a mount below the destination fails, only the entries in that mount fail.
     fn sync_contents(&self, entries: Vec<Finished>) -> Result<Vec<Finished>, String> {
-        let one_by_one = entries.len() <= FEW || !syncfs_tells_of_losses();
+        let one_by_one = entries.len() <= FEW || !syncfs_says_of_losses();
         let (mut devices, mut stored) = (HashMap::new(), Vec::with_capacity(entries.len()));
         for entry in entries {
             let parent = entry.temporary.parent();
@@ -356,7 +356,7 @@ impl Touched {
 }
 
 /// True if syncfs(2) reports that data was lost: false before Linux 5.8, where it succeeds in that case too.
-fn syncfs_tells_of_losses() -> bool {
+fn syncfs_says_of_losses() -> bool {
     let release = rustix::system::uname().release().to_string_lossy().into_owned();
     let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map(|word| word.parse().unwrap_or(0));
     (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0)) >= (5u32, 8u32)

@@ -19,10 +19,10 @@ use crate::net::session::{Event, Session, TICK, WorkerEnd, out_of_turn, with_end
 use crate::net::stream::{Stream, StreamError};
 use crate::receive::admission::{self, Request, Terms};
 use crate::receive::again;
+use crate::receive::changes::ChangeReports;
 use crate::receive::commit::{Committer, ToCommit, Touched};
 use crate::receive::land::{land, made_path};
 use crate::receive::near::Near;
-use crate::receive::news::News;
 use crate::receive::proof::{Proof, Verifier};
 use crate::receive::reception::{Ground, Reception, Reports, Settings};
 use crate::receive::remove::Remover;
@@ -330,7 +330,7 @@ fn drive<'scope, W: Fn(Stream) -> WorkerEnd + Send + Sync + 'scope>(
         }
         if looked.elapsed() >= TICK {
             looked = Instant::now();
-            session.tell_progress()?;
+            session.report_progress()?;
             if let Some(supply) = &mut supply {
                 let source = lock(&session.meters.remote).stages;
                 supply.look(&source, announced.is_some(), looked).map_err(TransferError::Cut)?;
@@ -369,8 +369,8 @@ impl<'scope, 'a: 'scope> Desk<'scope, 'a> {
     ) -> Self {
         let (offers, offered) = bounded(MAX_OPEN_OFFERS);
         let (sync, channel) = (options.sync.as_ref(), session.channel());
-        let news = News::new(session.reporter(), session.is_agent() && !session.is_within());
-        let remover = Remover::new(shared, sync, &options.filter, news);
+        let changes = ChangeReports::new(session.reporter(), session.is_agent() && !session.is_within());
+        let remover = Remover::new(shared, sync, &options.filter, changes);
         let thread = scope.spawn(move || Comparer::new(shared, sync, channel, remover).run(&offered));
         Self { offers, thread }
     }

@@ -14,8 +14,8 @@ use std::os::unix::ffi::OsStrExt;
 
 use crate::base::problem::problem;
 use crate::receive::backup::{BACKUP_ADVICE, Backups};
+use crate::receive::changes::ChangeReports;
 use crate::receive::commit::Touched;
-use crate::receive::news::News;
 use crate::receive::reception::Reception;
 use crate::receive::sources::Sources;
 use crate::receive::wanted::below;
@@ -41,7 +41,7 @@ pub struct Remover<'a> {
     sync: Sync,
     filter: Filter,
     /// Reports deletions and other changes.
-    pub news: News,
+    pub changes: ChangeReports,
     removed: u64,
     /// The number of entries that stayed because the user's limit was reached.
     left: u64,
@@ -78,13 +78,18 @@ struct Child {
 
 impl<'a> Remover<'a> {
     /// Deletes what `sync` allows, except entries that `rules` protect.
-    pub fn new(shared: &'a Reception<'a>, sync: Option<&Sync>, rules: &Rules, news: News) -> Self {
+    pub fn new(
+        shared: &'a Reception<'a>,
+        sync: Option<&Sync>,
+        rules: &Rules,
+        changes: ChangeReports,
+    ) -> Self {
         let filter = Filter::new(rules, Side::Receiver, shared.ground.landing.root.place());
         Self {
             shared,
             sync: sync.cloned().unwrap_or_default(),
             filter,
-            news,
+            changes,
             removed: 0,
             left: 0,
             shown_below: RelPath::root(),
@@ -111,7 +116,7 @@ impl<'a> Remover<'a> {
         for top in offered.tops().iter().filter(|_| is_listed) {
             self.clean_listed(top, offered, touched);
         }
-        self.news.flush();
+        self.changes.flush();
         if self.left > 0 {
             let left =
                 if self.left == 1 { "1 entry is".into() } else { format!("{} entries are", self.left) };
@@ -265,7 +270,7 @@ impl<'a> Remover<'a> {
         }
         self.removed += 1;
         let shown = if self.sync.into { below(&self.shown_below, path) } else { path.clone() };
-        self.news.report(change(Item::Deleted, shown, found.directory, None));
+        self.changes.report(change(Item::Deleted, shown, found.directory, None));
         true
     }
 

@@ -379,7 +379,7 @@ impl<'a> Rounds<'a> {
             }
             if looked.elapsed() >= TICK {
                 looked = Instant::now();
-                session.tell_progress()?;
+                session.report_progress()?;
                 streams.adjust(session, shared, crew.running)?;
                 answers.check()?;
             }

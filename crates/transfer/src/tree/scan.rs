@@ -228,7 +228,7 @@ impl<T: Taker> ScanWalk<'_, '_, T> {
             return Ok(());
         }
         self.descend(number, RelPath::root())?;
-        self.tell_missing(number);
+        self.report_missing(number);
         Ok(())
     }
 

@@ -198,7 +198,7 @@ pub fn end(message: Option<&str>, code: Code) {
 }
 
 /// Sends the end of a failed run to the journal; false if there is no journal.
-pub fn tell_failure(message: &str, code: Code) -> bool {
+pub fn report_failure(message: &str, code: Code) -> bool {
     CURRENT.get().is_some_and(|log| log.end_journal(Some(message), code))
 }
 

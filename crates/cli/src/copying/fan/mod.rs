@@ -26,7 +26,7 @@ use super::task::Task;
 use crate::common::failure::Failure;
 use crate::common::member::MemberOutput;
 use crate::common::output::Output;
-use crate::common::reach::interrupted;
+use crate::common::signals::interrupted;
 use crate::common::spec::Spec;
 use crate::exit::Code;
 use args::FanPlaces;

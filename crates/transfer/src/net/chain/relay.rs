@@ -1,4 +1,4 @@
-//! Forwards each incoming part to one of the next hosts at once.
+//! The connections to one next host, to which each incoming part is forwarded at once.
 //!
 //! The queue for a next host is limited; if it is full, this host waits too. If the next host accepts no data
 //! for some time, or very little, this host gives it up and continues without it. The hosts behind the next
@@ -168,8 +168,9 @@ impl ChainRelay {
         STILL + LONGER * self.next.behind.into()
     }
 
-    /// Counts a part that the next host has accepted, and gives the host up if it is too slow. `at_first` is
-    /// the rate at which data arrived here at first, in bytes per second.
+    /// Counts a part that the next host has accepted. At the end of each period, gives the host up if this host waited for
+    /// it for most of the period and it was too slow. `at_first` is the rate at which data arrived here at first, in bytes
+    /// per second.
     pub(super) fn count(&self, part: &TakenPart, at_first: Option<f64>) {
         let rate = lock(&self.holding_up).count(part, PERIOD * self.patience());
         if let Some(why) = rate.zip(at_first).and_then(|(rate, at_first)| too_slow(rate, at_first)) {

@@ -19,7 +19,7 @@ const NEWS: Duration = Duration::from_millis(50);
 
 impl Session {
     /// Starts the client's session with one agent, up to the agent's first message. Once a second, the client
-    /// sends this agent the other agent's progress, which is in `news`.
+    /// sends this agent the other agent's progress, which is in `progress`.
     ///
     /// # Errors
     /// If the far end doesn't speak this protocol or goes away.
@@ -28,7 +28,7 @@ impl Session {
         writer: impl Write + Send + 'static,
         client: Client,
         meters: Meters,
-        news: Arc<Mutex<Progress>>,
+        progress: Arc<Mutex<Progress>>,
     ) -> Result<Self, TransferError> {
         let Client { job, interrupted, observer, pulse, neighbour: _, interfaces: _, linked: _ } = client;
         pulse.beat();
@@ -40,7 +40,7 @@ impl Session {
         session.send(&Message::Job(job))?;
         if has_limit {
             session.limit_has_option();
-            session.begin_to_beat_with(move || *lock(&news));
+            session.begin_to_beat_with(move || *lock(&progress));
         }
         session.greet()?;
         Ok(session)
@@ -122,12 +122,12 @@ impl Session {
     }
 
     /// Forwards this agent's counters to the other agent, at most as often as an honest end sends new ones.
-    pub(super) fn pass_news_on(&mut self, news: Progress) {
+    pub(super) fn pass_progress_on(&mut self, progress: Progress) {
         let is_new = self.passed_on.is_none_or(|last| last.elapsed() >= NEWS);
         if let Some(partner) = self.partner.as_ref().filter(|_| is_new) {
             self.passed_on = Some(Instant::now());
             // If the other agent is gone, that agent's own session notices it.
-            let _ = partner.send_if_free(&Message::Progress(news));
+            let _ = partner.send_if_free(&Message::Progress(progress));
         }
     }
 }

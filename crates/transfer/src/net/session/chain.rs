@@ -151,7 +151,7 @@ impl Session {
         let Message::Link(link) = said else { return Err(out_of_turn()) };
         (self.peer.public_key, self.cookie) = (link.previous.clone(), link.cookie);
         self.make_link(options.clear)?;
-        self.listen_and_tell(options, !self.dials_client_alone)?;
+        self.listen_and_report(options, !self.dials_client_alone)?;
         let said = self.awaiting("the list of next hosts", Self::receive)?;
         let Message::Next(hosts) = said else { return Err(out_of_turn()) };
         let relays = self.reach_next(hosts, options.clear)?;

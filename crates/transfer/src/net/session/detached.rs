@@ -129,7 +129,7 @@ impl Session {
         // Messages between the agents are encrypted, even if the user has switched encryption of the data
         // off.
         self.make_link(false)?;
-        self.listen_and_tell(options, true)?;
+        self.listen_and_report(options, true)?;
         let stream = loop {
             if let Ok(stream) = self.arrivals.1.try_recv() {
                 break stream;

@@ -3,7 +3,7 @@
 mod between;
 mod chain;
 mod detached;
-mod news;
+mod flood;
 mod partner;
 mod reach;
 mod relay;
@@ -31,7 +31,7 @@ use self::partner::Partnership;
 pub use self::reach::DIAL_TIMEOUT;
 use self::reach::Opener;
 pub use self::reporter::Reporter;
-use self::reporter::{Quiet, Teller};
+use self::reporter::{Quiet, ReportSender};
 use self::silence::Silence;
 pub use self::silence::with_end;
 use crate::base::problem::{Observer, TransferError};
@@ -117,7 +117,7 @@ pub struct Session {
     /// The number of streams that were passed to the caller and whose workers have not ended.
     admitted: u32,
     cipher: Option<&'static str>,
-    news: news::FloodGuard,
+    reports: flood::FloodGuard,
     silence: Silence,
     /// For an agent whose data goes to or comes from another agent: the state of the connection between the
     /// two agents.
@@ -216,7 +216,7 @@ impl Session {
         let pulse = Arc::new(Pulse::new(None));
         let mut session = Self::start(reader, writer, quiet, Arc::default(), meters, pulse)?;
         session.is_agent = true;
-        session.observer = Arc::new(Teller(session.control.channel.clone()));
+        session.observer = Arc::new(ReportSender(session.control.channel.clone()));
         session.silence.pulse.limit(Some(patience));
         session.greet()?;
         let job = session.awaiting("its job", Self::receive_job)?;
@@ -288,7 +288,7 @@ impl Session {
             report: None,
             early: None,
             room: None,
-            news: news::FloodGuard::new(),
+            reports: flood::FloodGuard::new(),
             admitted: 0,
             cipher: None,
             silence: Silence::new(pulse),

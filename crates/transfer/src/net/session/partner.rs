@@ -58,7 +58,7 @@ impl Session {
     }
 
     /// Sends the client the figures that only this agent knows.
-    pub(super) fn tell_tally(&self) -> Result<(), TransferError> {
+    pub(super) fn report_tally(&self) -> Result<(), TransferError> {
         if self.partnership.is_none() {
             return Ok(());
         }

@@ -71,19 +71,19 @@ impl Session {
         self.meet_partner()?;
         self.make_link(options.clear)?;
         // The client of a restricted login isn't sent other addresses of this host.
-        let tells_all = self.has_partner() && !self.dials_client_alone;
-        self.listen_and_tell(options, tells_all)
+        let reports_all = self.has_partner() && !self.dials_client_alone;
+        self.listen_and_report(options, reports_all)
     }
 
     /// Starts to listen, and sends the other end the port with addresses of this host: all of them if `all`
     /// is set, else only those that the client knows.
-    pub(super) fn listen_and_tell(
+    pub(super) fn listen_and_report(
         &mut self,
         options: &Options,
-        tells_all: bool,
+        reports_all: bool,
     ) -> Result<(), TransferError> {
         let (client, own) = ssh_addresses();
-        let candidates = if tells_all { all_candidates } else { candidates };
+        let candidates = if reports_all { all_candidates } else { candidates };
         let listening = match (self.listen(options.ports), self.linked) {
             (Ok(port), Some(peer)) => peer.listening(port),
             (Ok(port), None) => {

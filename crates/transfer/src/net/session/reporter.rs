@@ -53,9 +53,9 @@ impl Reporter {
 }
 
 /// The observer of an agent: sends everything to the client.
-pub(super) struct Teller(pub Arc<Channel>);
+pub(super) struct ReportSender(pub Arc<Channel>);
 
-impl Observer for Teller {
+impl Observer for ReportSender {
     fn problem(&self, problem: Problem) {
         // If the client is gone, the wait for its next message reports it.
         let _ = self.0.send(&Message::Problem(problem));

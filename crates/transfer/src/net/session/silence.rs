@@ -63,7 +63,7 @@ struct Heart {
 }
 
 impl Heart {
-    fn start(channel: &Arc<Channel>, news: impl Fn() -> Progress + Send + 'static) -> Self {
+    fn start(channel: &Arc<Channel>, progress: impl Fn() -> Progress + Send + 'static) -> Self {
         let (stop, stopped) = bounded(0);
         // The channel is closed when the session ends, so this thread must not hold a strong reference to it.
         let channel = Arc::downgrade(channel);
@@ -71,7 +71,7 @@ impl Heart {
             while let Err(RecvTimeoutError::Timeout) = stopped.recv_timeout(BEAT) {
                 let Some(channel) = channel.upgrade() else { return };
                 // If the other end is gone, the wait for its next message reports it.
-                if channel.send_if_free(&Message::Progress(news())).is_err() {
+                if channel.send_if_free(&Message::Progress(progress())).is_err() {
                     return;
                 }
             }
@@ -99,9 +99,9 @@ impl Session {
         self.begin_to_beat_with(move || counters.progress());
     }
 
-    /// Starts to send `news` once a second, in place of this end's own progress.
-    pub(super) fn begin_to_beat_with(&mut self, news: impl Fn() -> Progress + Send + 'static) {
-        self.silence.heart = Some(Heart::start(&self.control.channel, news));
+    /// Starts to send `progress` once a second, in place of this end's own progress.
+    pub(super) fn begin_to_beat_with(&mut self, progress: impl Fn() -> Progress + Send + 'static) {
+        self.silence.heart = Some(Heart::start(&self.control.channel, progress));
     }
 
     /// Stops sending counters, since this end has sent its last message.

@@ -168,7 +168,7 @@ impl Session {
     ///
     /// # Errors
     /// If the other end is gone.
-    pub fn tell_progress(&self) -> Result<(), TransferError> {
+    pub fn report_progress(&self) -> Result<(), TransferError> {
         if !self.is_agent && !self.control.way.receives.load(Ordering::Acquire) {
             return Ok(());
         }
@@ -179,10 +179,10 @@ impl Session {
     ///
     /// # Errors
     /// If the client is gone.
-    pub fn tell_report(&mut self) -> Result<(), TransferError> {
+    pub fn send_report(&mut self) -> Result<(), TransferError> {
         self.end_to_beat();
-        self.tell_progress()?;
-        self.tell_tally()?;
+        self.report_progress()?;
+        self.report_tally()?;
         self.send(&Message::Report { stages: self.meters.local.stages(), usage: process_usage() })
     }
 

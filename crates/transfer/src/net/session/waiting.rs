@@ -122,11 +122,11 @@ impl Session {
     }
 
     fn progressed(&mut self, progress: Progress) -> Result<(), TransferError> {
-        if !self.news.is_welcome() {
+        if !self.reports.is_welcome() {
             return Err(TransferError::FarEnd("the far end sends too many progress messages".into()));
         }
         *lock(&self.meters.remote) = progress;
-        self.pass_news_on(progress);
+        self.pass_progress_on(progress);
         Ok(())
     }
 

@@ -78,7 +78,7 @@ impl ReceiveWorker<'_> {
             // A directory that was only given access to may have been deleted since then.
             let is_gone = planned.is_none() && finished == Err(Errno::NOENT);
             if let Some(error) = finished.err().filter(|_| !is_gone) {
-                self.tell_unfinished(&path, error);
+                self.report_unfinished(&path, error);
             }
         }
         Ok(())
@@ -96,13 +96,13 @@ impl ReceiveWorker<'_> {
             if is_made && mode & 0o777 == Mode::RWXU.as_raw_mode() {
                 let inherited = Mode::from_raw_mode(mode) & Mode::SGID;
                 let given = set_mode(held.as_fd(), self.shared.settings.created_as(&held) | inherited);
-                given.unwrap_or_else(|error| self.tell_unfinished(place, error));
+                given.unwrap_or_else(|error| self.report_unfinished(place, error));
                 touched.add_metadata(&held);
             }
         }
     }
 
-    fn tell_unfinished(&self, path: &RelPath, error: Errno) {
+    fn report_unfinished(&self, path: &RelPath, error: Errno) {
         let message = format!("setting the directory's mode or times failed: {error}");
         (self.shared.reports.problem)(problem(self.shown(path), ProblemKind::Failed, message));
     }
@@ -134,7 +134,7 @@ impl ReceiveWorker<'_> {
         if self.shared.settings.keep.times_of(&entry.kind) {
             set_times(&held, entry)?;
         }
-        self.tell_losses(
+        self.report_losses(
             path,
             self.shared.ground.writer.give(held.as_fd(), entry, mode, MetadataTarget::Directory),
         );

@@ -188,7 +188,7 @@ impl ReceiveWorker<'_> {
             }
             false => {
                 let writer = MetadataWriter::new(self.shared.settings.keep);
-                self.tell_losses(place, writer.give(fd, &entry, Some(mode), what));
+                self.report_losses(place, writer.give(fd, &entry, Some(mode), what));
             }
         }
         temporary.set_times(&timestamps(&entry))?;

@@ -285,7 +285,7 @@ impl<'a> ReceiveWorker<'a> {
         let held = match (!is_file).then(|| temporary.hold()).transpose() {
             Ok(held) => held,
             Err(error) => {
-                self.tell_losses(place, vec![Loss::of_held(error)]);
+                self.report_losses(place, vec![Loss::of_held(error)]);
                 return Ok(false);
             }
         };
@@ -301,7 +301,7 @@ impl<'a> ReceiveWorker<'a> {
         };
         let losses = self.shared.ground.writer.give(fd, entry, Some(mode), what);
         let is_kept = losses.is_empty();
-        self.tell_losses(place, losses);
+        self.report_losses(place, losses);
         Ok(is_kept)
     }
 
@@ -328,7 +328,7 @@ impl<'a> ReceiveWorker<'a> {
         kept.unwrap_or_else(|| self.first_mode(entry, parent))
     }
 
-    fn tell_losses(&self, place: &RelPath, losses: Vec<Loss>) {
+    fn report_losses(&self, place: &RelPath, losses: Vec<Loss>) {
         for loss in losses {
             (self.shared.reports.problem)(problem(self.shown(place), ProblemKind::NotKept, loss.message()));
         }

@@ -125,7 +125,7 @@ impl<'a, 'b> Comparer<'a, 'b> {
     /// # Errors
     /// If the sender is gone, or offers an entry that it may not offer.
     pub fn run(mut self, offers: &Receiver<Offer>) -> Result<(OfferedNames, Remover<'b>), TransferError> {
-        self.tell_of_made_top();
+        self.report_made_top();
         for (offered, _room) in offers {
             if offered.len() > MAX_OFFERS {
                 return Err(breach("it offers too many entries at once"));
@@ -138,7 +138,7 @@ impl<'a, 'b> Comparer<'a, 'b> {
             self.large =
                 offered.iter().filter(|offered| is_large(self.bounds, &offered.entry)).count() as u64;
             let wants = offered.iter().map(|offered| self.want(offered)).collect::<Result<_, _>>()?;
-            self.remover.news.flush();
+            self.remover.changes.flush();
             let sent = self.channel.send(&Message::Wanted(wants));
             sent.map_err(|error| TransferError::FarEnd(error.to_string()))?;
         }

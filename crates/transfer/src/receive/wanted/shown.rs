@@ -23,7 +23,7 @@ impl Comparer<'_, '_> {
     }
 
     pub(super) fn itemize(&mut self, entry: &Entry, decision: &Decision) {
-        let received = !self.remover.news.is_told_far_away();
+        let received = !self.remover.changes.is_reported_far_away();
         let shown = self.shown_kind(entry);
         let decision = if self.is_made_top(entry) { &Decision::New } else { decision };
         if let Some(item) = decision.item(&entry.kind, shown, received) {
@@ -50,7 +50,7 @@ impl Comparer<'_, '_> {
             let stays = item.is_unchanged() && matches!(entry.kind, Kind::HardLink { .. }) && !relinked;
             let link = link.filter(|_| !stays);
             let change = change(item, self.shown_path(entry), directory, link);
-            self.remover.news.report(Change { facts: self.facts(entry), ..change });
+            self.remover.changes.report(Change { facts: self.facts(entry), ..change });
         }
     }
 
@@ -69,7 +69,7 @@ impl Comparer<'_, '_> {
             return;
         }
         let (path, directory) = (self.shown_path(entry), entry.kind == Kind::Directory);
-        self.remover.news.report(Change { item, path, directory, link: None, facts: self.facts(entry) });
+        self.remover.changes.report(Change { item, path, directory, link: None, facts: self.facts(entry) });
     }
 
     /// The entry's properties for the printed line, if the user wants to see them.
@@ -99,12 +99,12 @@ impl Comparer<'_, '_> {
     }
 
     /// Reports that the destination directory is created.
-    pub(super) fn tell_of_made_top(&mut self) {
+    pub(super) fn report_made_top(&mut self) {
         let sync = &self.rules.sync;
         if sync.into && sync.itemize && self.makes_top() {
             let (path, link) = (RelPath::root(), None);
             let (item, facts) = (Change::MADE, None);
-            self.remover.news.report(Change { item, path, directory: true, link, facts });
+            self.remover.changes.report(Change { item, path, directory: true, link, facts });
         }
     }
 

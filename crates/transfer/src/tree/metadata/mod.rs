@@ -4,11 +4,11 @@
 
 pub mod accounts;
 pub mod acl;
-pub mod between;
 pub mod compare;
 pub mod fake;
 pub mod holes;
 pub mod identities;
+pub mod meantime;
 pub mod read;
 mod store;
 pub mod write;

@@ -114,7 +114,7 @@ impl MetadataWriter {
 
     /// Sets all metadata except times: the owner, the attributes, the ACLs, and last the mode, if it is
     /// known. The order matters, since a step may undo another: for example, a new owner removes setuid bits
-    /// and capabilities. [`super::between`] describes who has access between the steps.
+    /// and capabilities. [`super::meantime`] describes who has access between the steps.
     pub fn give(
         &self,
         fd: BorrowedFd<'_>,

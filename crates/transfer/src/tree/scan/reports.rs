@@ -12,7 +12,7 @@ use crate::tree::selection::MissingPath;
 
 impl<T: Taker> ScanWalk<'_, '_, T> {
     /// Reports listed paths that don't exist, so that the walk hasn't found them.
-    pub(super) fn tell_missing(&self, source: usize) {
+    pub(super) fn report_missing(&self, source: usize) {
         let found = &self.scanner.sources[source];
         let argument = found.source.argument;
         for listed in self.list(source).into_iter().flat_map(|list| list.listed(argument)) {

@@ -35,11 +35,11 @@ mod tests {
 
     #[test]
     fn a_flood_is_not_welcome_and_a_new_spell_is() {
-        let mut news = FloodGuard::new();
-        assert!((0..MOST_REPORTS).all(|_| news.is_welcome()));
-        assert!(!news.is_welcome());
+        let mut reports = FloodGuard::new();
+        assert!((0..MOST_REPORTS).all(|_| reports.is_welcome()));
+        assert!(!reports.is_welcome());
         let long_ago = Instant::now() - SPELL;
-        news.since = long_ago;
-        assert!(news.is_welcome());
+        reports.since = long_ago;
+        assert!(reports.is_welcome());
     }
 }

@@ -5,18 +5,18 @@ use linerate_wire::control::Change;
 use crate::net::session::Reporter;
 
 /// The most changes in one message, and the approximate limit of their bytes.
-const TOLD: usize = 512;
-const TOLD_BYTES: usize = 128 << 10;
+const MOST_WAITING: usize = 512;
+const REPORTED_BYTES: usize = 128 << 10;
 
 /// Collects reports of changes into messages.
-pub struct News {
+pub struct ChangeReports {
     reporter: Reporter,
     far_away: bool,
     waiting: Vec<Change>,
     bytes: usize,
 }
 
-impl News {
+impl ChangeReports {
     /// Sends the messages to `reporter`'s observer; `far_away` is true if that observer is a client at the
     /// other end.
     pub fn new(reporter: Reporter, far_away: bool) -> Self {
@@ -24,7 +24,7 @@ impl News {
     }
 
     /// True if the user is at the other end.
-    pub fn is_told_far_away(&self) -> bool {
+    pub fn is_reported_far_away(&self) -> bool {
         self.far_away
     }
 
@@ -32,7 +32,7 @@ impl News {
     pub fn report(&mut self, change: Change) {
         self.bytes += 64 + 2 * change.path.as_bytes().len();
         self.waiting.push(change);
-        if self.waiting.len() >= TOLD || self.bytes >= TOLD_BYTES {
+        if self.waiting.len() >= MOST_WAITING || self.bytes >= REPORTED_BYTES {
             self.flush();
         }
     }
