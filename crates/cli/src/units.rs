@@ -1,4 +1,4 @@
-//! Parses and prints quantities as users write and read them.
+//! Parses values of options, and prints quantities, as users write and read them.
 
 use clap::builder::{OsStringValueParser, TypedValueParser};
 use linerate_transfer::routes::{self, Interfaces};

@@ -3,7 +3,7 @@
 
 mod event;
 mod file;
-mod journal;
+mod systemd;
 
 use clap::Args;
 use linerate_sys::replace::is_descriptor;
@@ -27,7 +27,7 @@ use crate::print::{LineWeight, aside_to};
 use crate::units::named_file;
 pub use event::{LoggedEvent, LoggedKind, LoggedPriority, quoted};
 pub use file::LineFile;
-use journal::JournalSocket;
+use systemd::JournalSocket;
 
 /// The most sources, and the most destinations, that an entry in the journal names.
 const MOST_NAMED: usize = 32;
