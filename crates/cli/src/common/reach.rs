@@ -14,7 +14,6 @@ use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
 use super::config::current;
 use super::failure::Failure;
