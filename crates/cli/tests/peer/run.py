@@ -1,6 +1,7 @@
 """Runs the program against the hostile peer, and says each fault in a line: mode, command, run, and what was wrong.
 
     python3 run.py --program FILE                       the table of the tests
+    python3 run.py --program FILE --part 2/3            every third mode of it, from the second on
     python3 run.py --program FILE --mode NAME           one mode with each of its commands
     python3 run.py --program FILE --all                 each mode with each of its commands, in both ways and orders
     python3 run.py --program FILE --mix SECONDS         modes, commands and options at random; --seed repeats it
@@ -54,6 +55,7 @@ def parse():
     parser.add_argument("--mix", type=float, metavar="SECONDS", help="at random, for so long")
     parser.add_argument("--seed", type=int, help="of the mix; another one each time unless told")
     parser.add_argument("--flood-seconds", type=float, default=3, help="how long a flood lasts (3)")
+    parser.add_argument("--part", type=part, default=(0, 1), metavar="K/N", help="only every Nth mode, from the Kth on")
     parser.add_argument("--jobs", type=int, default=2, help="cases at the same time (2)")
     parser.add_argument("--list", action="store_true", help="print the modes and end")
     options = parser.parse_args()
@@ -63,6 +65,14 @@ def parse():
     if unknown:
         parser.error(f"there is no mode {', '.join(unknown)}; --list prints them")
     return options
+
+
+def part(text):
+    """The index of the first mode, and the distance to the next one."""
+    first, step = map(int, text.split("/"))
+    if not 1 <= first <= step:
+        raise ValueError(text)
+    return first - 1, step
 
 
 def matching(name):
@@ -85,7 +95,8 @@ class Driver:
         self.lock = threading.Lock()
         self.cases = self.runs = self.faults = self.failed = 0
         names = [name for asked in options.mode or MODES for name in matching(asked)]
-        self.modes = [MODES[name] for name in names]
+        first, step = options.part
+        self.modes = [MODES[name] for name in names][first::step]
 
     def table(self):
         """The fixed cases; those that only wait run beside one another."""
