@@ -76,7 +76,8 @@ fn build(machine: &Machine, target: &Path) -> anyhow::Result<Built> {
 
 /// The binaries for this machine, as the tests build them.
 fn build_here(repository: &Path) -> anyhow::Result<Built> {
-    call(cargo().args(["build", "--quiet", "--locked", "--package=linerate", "--package=linerate-agent"]))?;
+    let packages = ["--package=linerate", "--package=linerate-agent"];
+    call(cargo().args(["build", "--quiet", "--locked"]).args(packages).env_remove("CARGO_BUILD_TARGET"))?;
     let built = target_directory(repository).join("debug");
     Ok(Built { program: built.join("linerate"), agent: built.join("linerate-agent") })
 }

@@ -152,7 +152,7 @@ fn a_host_takes_at_most_a_screen() {
 
 /// The complete output for a host without findings, which is configured as ESnet's guide recommends.
 #[test]
-fn a_tuned_host_is_reported_nothing() {
+fn a_tuned_host_has_no_finding() {
     let run = doctor(&["--root", &fixture("esnet-dtn-100g.txt")]).exits(0);
     let last = run.out.lines().last().unwrap_or_default();
     assert!(last.ends_with("checks: nothing found") && run.out.lines().count() == 3, "{run}");

@@ -183,7 +183,7 @@ fn as_nobody(directory: &tempfile::TempDir, arguments: &[&str]) -> Run {
     Running::start(command).end().exits(0)
 }
 
-/// The first place at which the two values differ, unless the value in `told` is unknown.
+/// The first place at which the two values differ, unless the value in `reported` is unknown.
 fn differs(all: &Value, reported: &Value) -> Option<String> {
     match (all, reported) {
         _ if all == reported || reported.get("unreadable").is_some() => None,

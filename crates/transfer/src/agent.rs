@@ -60,11 +60,11 @@ pub trait HostObserver {
         Err(NO_JOBS.into())
     }
 
-    /// Calls `tell` with new events of a detached job until the job has ended, or `tell` returns false.
+    /// Calls `report` with new events of a detached job until the job has ended, or it returns false.
     ///
     /// # Errors
     /// The reason why there is no such job.
-    fn attend(&self, _: &JobAttention, _report: &mut dyn FnMut(Message) -> bool) -> Result<(), String> {
+    fn attend(&self, _: &JobAttention, _: &mut dyn FnMut(Message) -> bool) -> Result<(), String> {
         Err(NO_JOBS.into())
     }
 }

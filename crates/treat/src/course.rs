@@ -55,7 +55,7 @@ pub enum TakenBy {
     NextRun,
 }
 
-/// Makes all steps. `told` is called with the result of each step.
+/// Makes all steps. `reported` is called with the result of each step.
 ///
 /// # Errors
 /// A sentence if the journal can't be written; then the remaining steps aren't made.

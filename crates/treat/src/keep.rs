@@ -55,10 +55,10 @@ impl System {
     /// # Errors
     /// The reason, as the end of a sentence.
     pub fn place(&self, setting: &Setting, owners: &Owners) -> Result<String, String> {
-        owners.allow(setting)?;
         if self.0 == Path::new("/") && is_apart() {
             return Err("the settings of a container or a network namespace are lost when it ends".into());
         }
+        owners.allow(setting)?;
         match setting {
             Setting::Sysctl { key } if exists_early(key) => Ok(format!("/{SYSCTLS}/{OWN_SYSCTLS}")),
             Setting::IrqAffinity { .. } => Err("interrupts have other numbers after a restart".into()),

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use linerate_doctor::remedy::Setting;
 
 use self::ports::PortFile;
+use crate::surroundings::is_apart;
 
 /// The name of our own file of sysctls. Files are read in the order of their names, and the last one wins.
 pub const OWN_SYSCTLS: &str = "90-linerate.conf";
@@ -25,6 +26,8 @@ const PROFILE: &str = "etc/tuned/active_profile";
 const TUNED: &str = "etc/tuned/tuned-main.conf";
 /// Directories of tuned's profiles, by precedence.
 const PROFILES: [&str; 4] = ["etc/tuned/profiles", "etc/tuned", "usr/lib/tuned/profiles", "usr/lib/tuned"];
+/// The most bytes of a configuration file.
+const MOST_BYTES: u64 = 1 << 20;
 /// The most profiles that include one another.
 const MOST_PROFILES: usize = 32;
 
@@ -55,7 +58,7 @@ impl Owners {
     pub fn read(root: &Path) -> Self {
         let mut owners = Self { root: root.to_owned(), ..Self::default() };
         for (name, path) in files(root) {
-            let text = fs::read_to_string(&path).unwrap_or_default();
+            let text = text_of(&path);
             let shown = format!("/{}", path.strip_prefix(root).unwrap_or(&path).display());
             for (key, value) in text.lines().filter_map(assignment) {
                 let is_later = name.as_str() > OWN_SYSCTLS;
@@ -63,8 +66,8 @@ impl Owners {
                 owners.sysctls.entry(key).or_default().push(one);
             }
         }
-        owners.is_tuned_last = is_tuned_last(&fs::read_to_string(root.join(TUNED)).unwrap_or_default());
-        let active = fs::read_to_string(root.join(PROFILE)).unwrap_or_default();
+        owners.is_tuned_last = is_tuned_last(&text_of(&root.join(TUNED)));
+        let active = text_of(&root.join(PROFILE));
         let (mut waiting, mut seen) =
             (active.split_whitespace().map(str::to_owned).collect(), BTreeSet::new());
         while let Some(profile) = Vec::pop(&mut waiting) {
@@ -77,15 +80,16 @@ impl Owners {
 
     fn take_profile(&mut self, root: &Path, profile: &str, waiting: &mut Vec<String>) {
         let file = |directory: &&str| root.join(directory).join(profile).join("tuned.conf");
-        let text = PROFILES.iter().map(file).find_map(|path| fs::read_to_string(path).ok());
+        let text = PROFILES.iter().map(file).find(|path| path.is_file()).map(|path| text_of(&path));
         for (name, options) in sections(&text.unwrap_or_default()) {
             let kind = options.iter().rev().find(|(key, _)| key == "type");
             let plugin = kind.map_or(name, |(_, kind)| kind.clone());
             for (key, value) in options {
                 let own = match (plugin.as_str(), key.as_str()) {
                     ("main", "include") => {
-                        let names = value.split([',', ' ']).filter(|name| !name.is_empty());
-                        waiting.extend(names.map(str::to_owned));
+                        // A profile that may be missing has a dash before its name.
+                        let names = value.split([',', ';', ' ']).map(|name| name.trim_start_matches('-'));
+                        waiting.extend(names.filter(|name| !name.is_empty()).map(str::to_owned));
                         continue;
                     }
                     ("sysctl", key) => dotted(key),
@@ -109,7 +113,7 @@ impl Owners {
                 (!parts.is_empty()).then(|| parts.join(", "))
             }
             other => {
-                let file = PortFile::of(&self.root, other).map(|file| format!("{} sets it", file.file));
+                let file = self.port_file(other).map(|file| format!("{} sets it", file.file));
                 let parts: Vec<String> =
                     [tuned_option(other).and_then(tuned), file].into_iter().flatten().collect();
                 (!parts.is_empty()).then(|| parts.join(", "))
@@ -125,7 +129,7 @@ impl Owners {
         let (key, is_after_tuned) = match setting {
             Setting::Sysctl { key } => (key.as_str(), !self.is_tuned_last),
             other => {
-                PortFile::of(&self.root, other).map_or(Ok(()), |file| file.allow())?;
+                self.port_file(other).map_or(Ok(()), |file| file.allow())?;
                 match tuned_option(other) {
                     Some(option) => (option, false),
                     None => return Ok(()),
@@ -141,6 +145,12 @@ impl Owners {
             Some(later) => Err(format!("{} sets it at each start, after ours: change it there", later.file)),
             None => Ok(()),
         }
+    }
+
+    /// The file that gives a port this setting. The records of programs are those of the first network namespace.
+    fn port_file(&self, setting: &Setting) -> Option<PortFile> {
+        let is_elsewhere = self.root == Path::new("/") && is_apart();
+        (!is_elsewhere).then(|| PortFile::of(&self.root, setting)).flatten()
     }
 
     fn others(&self, key: &str) -> Vec<&Assignment> {
@@ -164,13 +174,24 @@ fn tuned_option(setting: &Setting) -> Option<&'static str> {
         Setting::Channels { .. } => Some("channels"),
         Setting::Coalescing { .. } => Some("coalesce"),
         Setting::Feature { .. } => Some("features"),
+        Setting::Mtu { .. } => Some("mtu"),
         _ => None,
     }
 }
 
-/// The sections of a file, each with its name and its options.
-fn sections(text: &str) -> Vec<(String, Vec<(String, String)>)> {
-    let mut sections: Vec<(String, Vec<(String, String)>)> = Vec::new();
+/// The text of a configuration file, which may have comments in any character set; empty if it can't be read.
+fn text_of(path: &Path) -> String {
+    let is_fit = fs::metadata(path).is_ok_and(|metadata| metadata.is_file() && metadata.len() <= MOST_BYTES);
+    let bytes = if is_fit { fs::read(path).unwrap_or_default() } else { Vec::new() };
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+/// A section of a file: its name, and its options.
+type Section = (String, Vec<(String, String)>);
+
+/// The sections of a file.
+fn sections(text: &str) -> Vec<Section> {
+    let mut sections: Vec<Section> = Vec::new();
     for line in text.lines().map(str::trim).filter(|line| !line.starts_with(['#', ';'])) {
         if let Some(name) = line.strip_prefix('[').and_then(|line| line.strip_suffix(']')) {
             sections.push((name.to_owned(), Vec::new()));

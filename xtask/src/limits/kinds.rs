@@ -25,7 +25,7 @@ pub const KINDS: &[LimitKind] = &[
         made: "link-10g",
         expected: "network",
         lab: "--link 10gbit",
-        script: "$STREAM --streams 2 b | full 9.2",
+        script: "fills 9.2; $STREAM --streams 2 b",
     },
     LimitKind {
         made: "window",

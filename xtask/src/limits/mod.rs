@@ -43,7 +43,11 @@ pub fn run(arguments: &[String]) -> anyhow::Result<()> {
         unmade.iter().for_each(|why| println!("{:<26} {why}; this try isn't counted", ""));
     }
     let share = f64::from(right) / f64::from(all.max(1));
-    println!("{right} of {all} named right: {:.1} %", 100.0 * share);
+    let unmade = chosen.len() as u32 * options.tries - all;
+    println!("{right} of {all} named right: {:.1} %; {unmade} more tries weren't made", 100.0 * share);
+    if all == 0 {
+        bail!("this machine is too slow for the chosen limits");
+    }
     if share < BOUND {
         bail!("less than {:.0} % were named right", 100.0 * BOUND);
     }

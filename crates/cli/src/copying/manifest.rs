@@ -95,7 +95,7 @@ impl Delivered {
         };
     }
 
-    /// Writes the manifest, if one is requested. `tell` gets a problem for each name that the format can't
+    /// Writes the manifest, if one is requested. `report` gets a problem for each name that the format can't
     /// express.
     ///
     /// # Errors

@@ -50,7 +50,7 @@ pub fn forget() -> Result<Vec<JobRecord>, String> {
     Ok(folder.records())
 }
 
-/// Calls `tell` with the news of a job until the job has ended, or `tell` returns false.
+/// Calls `report` with the news of a job until the job has ended, or `report` returns false.
 ///
 /// # Errors
 /// The reason why there is no such job.

@@ -175,17 +175,17 @@ impl Port {
     /// The number of receive queues.
     pub fn rx_count(&self) -> Fact<u32> {
         let queues = self.rx_queues.as_ref().map(|queues| u32::try_from(queues.len()).unwrap_or(u32::MAX));
-        self.or_told(queues, |layer| layer.rx_queues)
+        self.or_reported(queues, |layer| layer.rx_queues)
     }
 
     /// The number of transmit queues.
     pub fn tx_count(&self) -> Fact<u32> {
         let queues = self.tx_queues.as_ref().map(|queues| u32::try_from(queues.len()).unwrap_or(u32::MAX));
-        self.or_told(queues, |layer| layer.tx_queues)
+        self.or_reported(queues, |layer| layer.tx_queues)
     }
 
-    /// The fact `read` from /sys; if /sys shows another network namespace, the fact `told` of RTM_GETLINK.
-    fn or_told(&self, read: Fact<u32>, reported: fn(&PortLayer) -> Option<u32>) -> Fact<u32> {
+    /// The fact `read` from /sys; if /sys shows another network namespace, the fact `reported` of RTM_GETLINK.
+    fn or_reported(&self, read: Fact<u32>, reported: fn(&PortLayer) -> Option<u32>) -> Fact<u32> {
         let reported = self.layer.known().and_then(reported);
         match (read, reported) {
             (Fact::Unreadable(_), Some(reported)) => Fact::Known(reported),

@@ -145,7 +145,9 @@ mod tests {
                 users.min(summit) - (users - end).max(0.0) * loss * summit
             };
             let found = found(100_000, curve);
-            prop_assert!(curve(found.users) >= 0.98 * summit, "{} of {}: {:?}", found.users, knee, found.steps);
+            // Before a steep fall, the best measured number may be below the best one by the resolution.
+            let least = (1.0 - RESOLUTION) * (1.0 - PLATEAU) * summit;
+            prop_assert!(curve(found.users) >= least, "{} of {}: {:?}", found.users, knee, found.steps);
             prop_assert!(f64::from(found.users) <= summit * 1.07 + 1.0, "{} of {}", found.users, knee);
             prop_assert!(found.steps.len() <= 40, "{}", found.steps.len());
         }

@@ -39,7 +39,7 @@ type Ordered = (Digested, Option<Receiver<Option<Contents>>>);
 
 /// Walks `source`, which may be a file, and passes each entry to `each`, sorted by the bytes of its path's components,
 /// until `each` refuses one. `keep` selects the properties (owner, attributes, ACLs and further names) that an entry
-/// contains. Entries that can't be read are reported to `tell`.
+/// contains. Entries that can't be read are reported to `report`.
 pub fn walk(
     source: &SourceRoot,
     keep: Keep,

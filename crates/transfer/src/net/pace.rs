@@ -68,7 +68,7 @@ impl Pace {
     }
 
     /// Waits until a stream should send `bytes` bytes, or `stop` returns true. Returns true if a rate is
-    /// held. `tcp` is called once per interval; `told` is the stream's own report.
+    /// held. `tcp` is called once per interval; `reported` is the stream's own report.
     pub fn take(
         &self,
         reported: &mut StreamReport,

@@ -93,7 +93,7 @@ impl Backups {
 
     /// Renames or links the entry `name` in `parent`, at `place`, to its backup name, before another entry
     /// takes its name. Does nothing if no such entry exists, or if the entry is a directory. The backup is
-    /// reported to `tell`.
+    /// reported to `report`.
     ///
     /// # Errors
     /// The errors of link(2), rename(2) and of copying to another file system.

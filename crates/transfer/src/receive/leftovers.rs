@@ -59,7 +59,7 @@ fn remove_partials(past: &Past, landing: &Landing) {
 }
 
 /// Lists the leftovers below the directory `root`, and removes them if `remove` is set. Files of a running
-/// transfer are skipped. `each` receives every leftover that exists or was removed, `tell` every leftover
+/// transfer are skipped. `each` receives every leftover that exists or was removed, `report` every leftover
 /// that can't be removed.
 pub fn clean(root: &Root, remove: bool, mut each: impl FnMut(Leftover), mut report: impl FnMut(Problem)) {
     let live = Live::look(root, &KeyStore::of_account());

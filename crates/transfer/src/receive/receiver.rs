@@ -161,7 +161,7 @@ fn receive(
     Ok(Received { landed, announced, streams, within: landing.within, sources })
 }
 
-/// The writer of entries' metadata; `tell` receives the users and groups that are unknown here.
+/// The writer of entries' metadata; `report` receives the users and groups that are unknown here.
 fn writer(options: &Options, report: &dyn Fn(Problem)) -> MetadataWriter {
     let rules = AttributeRules::new(&options.filter, Side::Receiver);
     MetadataWriter::new(options.keep).with_rules(rules).with(&options.details, |option, name| {

@@ -1,29 +1,37 @@
-//! The owners of a port's settings: the files from which systemd, NetworkManager and ifupdown configure the port. Each program
-//! but ifupdown records which file it took for a port, so that no rule of matching is repeated here.
+//! The owners of a port's settings: the files from which systemd, NetworkManager, ifupdown and Red Hat's older scripts configure
+//! the port. systemd and NetworkManager record which file they took for a port, so that their rules of matching aren't repeated
+//! here.
+
+mod names;
+mod scripts;
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use linerate_doctor::remedy::{Queues, RingWay, Setting};
+use linerate_doctor::remedy::Setting;
 
-use super::sections;
+use self::names::{Names, is_of};
+use super::{Section, sections, text_of};
 
 /// Where udev records what it knows about a device; a port's file has the letter n and the port's index.
 const UDEV: &str = "run/udev/data";
 /// Where systemd-networkd records the file of each port, by the port's index.
 const NETWORKD: &str = "run/systemd/netif/links";
+/// Directories of systemd's files, by precedence.
+const SYSTEMD: [&str; 4] = [
+    "etc/systemd/network",
+    "run/systemd/network",
+    "usr/local/lib/systemd/network",
+    "usr/lib/systemd/network",
+];
 /// Where NetworkManager records the connection of each port, by the port's index.
 const NETWORK_MANAGER: &str = "run/NetworkManager/devices";
-/// Directories of NetworkManager's connections.
+/// Directories of NetworkManager's connections, by precedence. In all but the second, a name must have the end `.nmconnection`.
 const CONNECTIONS: [&str; 3] = [
-    "etc/NetworkManager/system-connections",
     "run/NetworkManager/system-connections",
+    "etc/NetworkManager/system-connections",
     "usr/lib/NetworkManager/system-connections",
 ];
-/// Red Hat's older files, one for each port.
-const IFCFG: &str = "etc/sysconfig/network-scripts";
-/// Debian's file, and the directory of its parts (interfaces(5)).
-const INTERFACES: [&str; 2] = ["etc/network/interfaces", "etc/network/interfaces.d"];
 
 /// A file that sets a value of a port.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -47,26 +55,94 @@ pub enum Program {
     Ifup,
 }
 
+/// A port, by what files call it.
+struct KnownPort<'a> {
+    root: &'a Path,
+    name: &'a str,
+    index: String,
+    /// The UUID of the connection that NetworkManager has activated on it.
+    connection: Option<String>,
+}
+
+impl<'a> KnownPort<'a> {
+    fn of(root: &'a Path, name: &'a str) -> Self {
+        let index = text_of(&root.join("sys/class/net").join(name).join("ifindex")).trim().to_owned();
+        let record = text_of(&root.join(NETWORK_MANAGER).join(&index));
+        let uuid = record.lines().find_map(|line| line.strip_prefix("connection-uuid="));
+        Self { root, name, connection: uuid.map(|uuid| uuid.trim().to_owned()), index }
+    }
+
+    /// The files of systemd that a record names under `key`, the last to win at the end.
+    fn of_systemd(&self, record: &Path, key: &str) -> Vec<PathBuf> {
+        let text = text_of(record);
+        let value = |key: &str| text.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix('='));
+        let Some(main) = value(key).map(|path| below(self.root, path)) else { return Vec::new() };
+        let parts = match value(&format!("{key}_DROPINS")) {
+            Some(paths) => paths.split(':').map(|path| below(self.root, &unescaped(path))).collect(),
+            None => self.drop_ins(&main),
+        };
+        [vec![main], parts].concat()
+    }
+
+    /// The parts of a file in directories `NAME.d`, which systemd before version 253 doesn't record.
+    fn drop_ins(&self, main: &Path) -> Vec<PathBuf> {
+        let Some(name) = main.file_name().map(|name| format!("{}.d", name.display())) else {
+            return Vec::new();
+        };
+        let directories = SYSTEMD.iter().map(|directory| self.root.join(directory).join(&name));
+        let mut parts: Vec<PathBuf> = directories.flat_map(|directory| entries(&directory)).collect();
+        parts.retain(|path| path.extension().is_some_and(|end| end == "conf"));
+        parts.sort_by(|one, other| one.file_name().cmp(&other.file_name()));
+        parts
+    }
+
+    /// The file of the active connection.
+    fn of_network_manager(&self) -> Option<PathBuf> {
+        let uuid = self.connection.as_deref()?;
+        let is_read = |directory: &str, name: &str| match directory == CONNECTIONS[1] {
+            true => {
+                !name.starts_with('.')
+                    && !["~", ".pem", ".der", ".nmmeta"].iter().any(|end| name.ends_with(end))
+            }
+            false => name.ends_with(".nmconnection"),
+        };
+        let paths = CONNECTIONS.iter().flat_map(|directory| {
+            let named = move |path: &PathBuf| path.file_name()?.to_str().map(|name| is_read(directory, name));
+            entries(&self.root.join(directory)).into_iter().filter(move |path| named(path) == Some(true))
+        });
+        paths.into_iter().find(|path| {
+            let is_its = |(key, value): &(String, String)| key == "uuid" && value == uuid;
+            sections(&text_of(path))
+                .iter()
+                .any(|(name, options)| name == "connection" && options.iter().any(is_its))
+        })
+    }
+}
+
 impl PortFile {
     /// The file of the host below `root` that gives a port this setting; `None` if none is known.
     pub fn of(root: &Path, setting: &Setting) -> Option<Self> {
-        let port = setting.port()?;
-        let index = fs::read_to_string(root.join("sys/class/net").join(port).join("ifindex"));
-        let index = index.unwrap_or_default().trim().to_owned();
-        // The last to act comes first.
-        let of_ports: [(Program, Vec<PathBuf>); 3] = [
-            (Program::NetworkManager, connection(root, &index).into_iter().collect()),
-            (Program::Networkd, named(root, &root.join(NETWORKD).join(&index), "NETWORK_FILE")),
-            (Program::Udev, named(root, &root.join(UDEV).join(format!("n{index}")), "E:ID_NET_LINK_FILE")),
+        let port = KnownPort::of(root, setting.port()?);
+        let names = Names::of(setting);
+        let records = [
+            (Program::Networkd, root.join(NETWORKD).join(&port.index), "NETWORK_FILE"),
+            (Program::Udev, root.join(UDEV).join(format!("n{}", port.index)), "E:ID_NET_LINK_FILE"),
         ];
-        let by_scripts = || scripts(root, port, setting).map(|path| (Program::Ifup, path));
-        let by_sections = || {
-            of_ports.iter().find_map(|(program, paths)| {
-                let sets = |path: &&PathBuf| sets(&read(path), *program, setting);
-                paths.iter().rev().find(sets).map(|path| (*program, path.clone()))
-            })
+        let sets = |program, path: &PathBuf| {
+            sections(&text_of(path)).iter().any(|part| is_in(part, program, &names, setting))
         };
-        let (program, path) = by_scripts().or_else(by_sections)?;
+        // The last to act comes first.
+        let found = scripts::of(&port, &names, setting).map(|path| (Program::Ifup, path));
+        let found = found.or_else(|| {
+            let path = port.of_network_manager().filter(|path| sets(Program::NetworkManager, path))?;
+            Some((Program::NetworkManager, path))
+        });
+        let (program, path) = found.or_else(|| {
+            records.into_iter().find_map(|(program, record, key)| {
+                let paths = port.of_systemd(&record, key);
+                paths.into_iter().rev().find(|path| sets(program, path)).map(|path| (program, path))
+            })
+        })?;
         Some(Self { file: format!("/{}", path.strip_prefix(root).unwrap_or(&path).display()), program })
     }
 
@@ -76,227 +152,98 @@ impl PortFile {
     /// The reason why our unit can't keep the value.
     pub fn allow(&self) -> Result<(), String> {
         let file = &self.file;
+        // netplan writes these files anew at each start.
+        let place = if file.contains("netplan-") { "in /etc/netplan" } else { "there" };
         Err(match self.program {
             Program::Udev => return Ok(()),
             Program::Networkd => {
                 format!(
-                    "systemd-networkd sets it by {file} each time it configures the port: change it there"
+                    "systemd-networkd sets it by {file} each time it configures the port: change it {place}"
                 )
             }
-            Program::NetworkManager => format!(
-                "NetworkManager sets it by {file} each time it activates the connection: change it there \
-                 (nmcli connection modify)"
-            ),
+            Program::NetworkManager => {
+                let how = if place == "there" { " (nmcli connection modify)" } else { "" };
+                format!(
+                    "NetworkManager sets it by {file} each time it activates the connection: change it {place}{how}"
+                )
+            }
             Program::Ifup => format!("{file} sets it each time the port comes up: change it there"),
         })
     }
 }
 
-fn read(path: &Path) -> String {
-    fs::read_to_string(path).unwrap_or_default()
-}
-
-/// The files that a record names under `key` and, for parts of the file, under `key_DROPINS`.
-fn named(root: &Path, record: &Path, key: &str) -> Vec<PathBuf> {
-    let text = read(record);
-    let value = |key: String| {
-        text.lines().find_map(|line| line.strip_prefix(&key)?.strip_prefix('=')).unwrap_or_default()
+/// Whether a section of a file sets this.
+fn is_in((name, options): &Section, program: Program, names: &Names, setting: &Setting) -> bool {
+    let is_discipline = matches!(setting, Setting::Qdisc { .. });
+    let is_mtu = matches!(setting, Setting::Mtu { .. });
+    let any = |is_its: &dyn Fn(&str, &str) -> bool| {
+        options.iter().any(|(key, value)| !value.is_empty() && is_its(key, value))
     };
-    let paths = [value(key.into()), value(format!("{key}_DROPINS"))];
-    let below = |path: &str| root.join(path.trim_matches(['"', '/']));
-    paths.iter().flat_map(|paths| paths.split_whitespace()).map(below).collect()
+    match (program, name.as_str()) {
+        (Program::NetworkManager, "ethtool") => any(&|key, _| names.are_network_managers(key)),
+        // If a connection has any traffic control, NetworkManager replaces the root discipline.
+        (Program::NetworkManager, "tc") => {
+            is_discipline && any(&|key, _| is_of("qdisc.*", key) || is_of("tfilter.*", key))
+        }
+        // An MTU of the section [ipv6] is another one.
+        (Program::NetworkManager, section) => {
+            is_mtu && !["ipv4", "ipv6"].contains(&section) && any(&|key, value| key == "mtu" && value != "0")
+        }
+        (_, "Link") => any(&|key, _| names.systemd.iter().any(|name| is_of(name, key))),
+        (Program::Networkd, "DHCPv4" | "DHCP") => {
+            is_mtu && any(&|key, value| key == "UseMTU" && ["yes", "true", "on", "1"].contains(&value))
+        }
+        (Program::Networkd, section) => {
+            let is_elsewhere = any(&|key, value| key == "Parent" && value != "root");
+            is_discipline && DISCIPLINES.contains(&section) && !is_elsewhere
+        }
+        _ => false,
+    }
 }
 
-/// The file of the connection that NetworkManager has activated on a port.
-fn connection(root: &Path, index: &str) -> Option<PathBuf> {
-    let record = read(&root.join(NETWORK_MANAGER).join(index));
-    let uuid = record.lines().find_map(|line| line.strip_prefix("connection-uuid="))?.trim();
-    let files = CONNECTIONS.iter().flat_map(|directory| fs::read_dir(root.join(directory)));
-    let mut paths = files.flatten().flatten().map(|entry| entry.path());
-    paths.find(|path| read(path).lines().any(|line| line.trim().strip_prefix("uuid=") == Some(uuid)))
-}
-
-/// Whether a file with sections sets this.
-fn sets(text: &str, program: Program, setting: &Setting) -> bool {
-    let names = Names::of(setting);
-    let is_named = |key: &str| match program {
-        Program::NetworkManager => is_of(&names.network_manager, key),
-        _ => names.systemd.iter().any(|name| is_of(name, key)),
-    };
-    sections(text).iter().any(|(section, options)| {
-        matches!(setting, Setting::Qdisc { .. }) && DISCIPLINES.contains(&section.as_str())
-            || options.iter().any(|(key, _)| is_named(key))
-    })
-}
-
-/// Sections of systemd.network(5) that give a port a queueing discipline.
-const DISCIPLINES: [&str; 16] = [
+/// Sections of systemd.network(5) that give a port a queueing discipline, by default as its root.
+const DISCIPLINES: [&str; 23] = [
     "BFIFO",
+    "BandMultiQueueing",
     "CAKE",
+    "ClassfulMultiQueueing",
     "ControlledDelay",
     "DeficitRoundRobinScheduler",
+    "EnhancedTransmissionSelection",
     "FairQueueing",
     "FairQueueingControlledDelay",
     "FlowQueuePIE",
+    "GenericRandomEarlyDetection",
     "HeavyHitterFilter",
     "HierarchyTokenBucket",
     "NetworkEmulator",
     "PFIFO",
     "PFIFOFast",
+    "PFIFOHeadDrop",
     "PIE",
     "QuickFairQueueing",
+    "StochasticFairBlue",
     "StochasticFairnessQueueing",
     "TokenBucketFilter",
+    "TrivialLinkEqualizer",
 ];
 
-/// How the programs' files call a setting. A final * stands for any end.
-#[derive(Default)]
-struct Names {
-    /// In systemd.link(5) and systemd.network(5).
-    systemd: &'static [&'static str],
-    /// In nm-settings-keyfile(5): sections [ethtool], [ethernet] and [tc].
-    network_manager: String,
-    /// In interfaces(5), with the scripts of Debian's package ethtool.
-    interfaces: String,
-    /// The option of ethtool(8), and the words after it of which one is the setting's.
-    ethtool: Option<(&'static str, Vec<String>)>,
+/// The path below the root of a path that the host names.
+fn below(root: &Path, path: &str) -> PathBuf {
+    root.join(path.trim_start_matches('/'))
 }
 
-impl Names {
-    fn of(setting: &Setting) -> Self {
-        match setting {
-            Setting::Ring { way: RingWay::Rx, .. } => Self::of_ring(&["RxBufferSize"], "rx"),
-            Setting::Ring { way: RingWay::Tx, .. } => Self::of_ring(&["TxBufferSize"], "tx"),
-            Setting::Channels { queues: Queues::Combined, .. } => {
-                Self::of_queues(&["CombinedChannels"], "combined")
-            }
-            Setting::Channels { queues: Queues::Rx, .. } => Self::of_queues(&["RxChannels"], "rx"),
-            Setting::Channels { queues: Queues::Tx, .. } => Self::of_queues(&["TxChannels"], "tx"),
-            Setting::Coalescing { .. } => Self {
-                systemd: &[
-                    "RxCoalesce*",
-                    "TxCoalesce*",
-                    "RxMaxCoalesced*",
-                    "TxMaxCoalesced*",
-                    "UseAdaptive*",
-                ],
-                network_manager: "coalesce-*".into(),
-                interfaces: "hardware-irq-coalesce-*".into(),
-                ethtool: Some(("-C", Vec::new())),
-            },
-            Setting::Feature { feature, .. } => Self::of_feature(feature),
-            Setting::Qdisc { .. } => Self { network_manager: "qdisc.root".into(), ..Self::default() },
-            Setting::Rps { .. } => Self { systemd: &["ReceivePacketSteeringCPUMask"], ..Self::default() },
-            Setting::Mtu { .. } => Self {
-                systemd: &["MTUBytes"],
-                network_manager: "mtu".into(),
-                interfaces: "mtu".into(),
-                ethtool: None,
-            },
-            _ => Self::default(),
-        }
-    }
-
-    fn of_ring(systemd: &'static [&'static str], way: &str) -> Self {
-        Self {
-            systemd,
-            network_manager: format!("ring-{way}"),
-            interfaces: format!("hardware-dma-ring-{way}"),
-            ethtool: Some(("-G", vec![way.into()])),
-        }
-    }
-
-    fn of_queues(systemd: &'static [&'static str], queues: &str) -> Self {
-        let network_manager = format!("channels-{queues}");
-        Self { systemd, network_manager, ethtool: Some(("-L", vec![queues.into()])), ..Self::default() }
-    }
-
-    /// ethtool(8) and the files have short names for some of the kernel's features.
-    fn of_feature(feature: &str) -> Self {
-        let (systemd, short): (&'static [_], _) = match feature {
-            "rx-gro" => (&["GenericReceiveOffload"], "gro"),
-            "rx-gro-hw" => (&["GenericReceiveOffloadHardware"], "rx-gro-hw"),
-            "rx-lro" => (&["LargeReceiveOffload"], "lro"),
-            "rx-checksum" => (&["ReceiveChecksumOffload"], "rx"),
-            "tx-generic-segmentation" => (&["GenericSegmentationOffload"], "gso"),
-            "tx-tcp-segmentation" => (&["TCPSegmentationOffload"], "tso"),
-            "tx-tcp6-segmentation" => (&["TCP6SegmentationOffload"], "tso"),
-            "tx-scatter-gather" => (&[], "sg"),
-            checksum if checksum.starts_with("tx-checksum-") => (&["TransmitChecksumOffload"], "tx"),
-            other => (&[], other),
-        };
-        Self {
-            systemd,
-            network_manager: format!("feature-{short}"),
-            interfaces: format!("offload-{short}"),
-            ethtool: Some(("-K", vec![short.into(), feature.into()])),
-        }
-    }
-
-    /// Whether a command line sets this by ethtool.
-    fn are_in(&self, command: &str) -> bool {
-        let Some((option, words)) = &self.ethtool else { return false };
-        let long = match *option {
-            "-G" => "--set-ring",
-            "-L" => "--set-channels",
-            "-C" => "--coalesce",
-            _ => "--features",
-        };
-        let parts =
-            command.split([';', '&']).map(|part| part.trim_matches(['"', '\'', ' ']).split_whitespace());
-        parts.into_iter().any(|part| {
-            let mut after = part.skip_while(|word| word != option && *word != long).skip(1).peekable();
-            after.peek().is_some()
-                && (words.is_empty() || after.any(|word| words.iter().any(|own| own == word)))
-        })
-    }
+/// A path in which systemd wrote colons and backslashes as `\x3a` and `\\`.
+fn unescaped(path: &str) -> String {
+    path.replace("\\x3a", ":").replace("\\x20", " ").replace("\\\\", "\\")
 }
 
-/// Whether a name is the one that a pattern means.
-fn is_of(pattern: &str, name: &str) -> bool {
-    match pattern.strip_suffix('*') {
-        Some(begin) => name.starts_with(begin),
-        None => !pattern.is_empty() && name == pattern,
-    }
-}
-
-/// The file of the scripts that bring up a port, if it sets this.
-fn scripts(root: &Path, port: &str, setting: &Setting) -> Option<PathBuf> {
-    let names = Names::of(setting);
-    let ifcfg = root.join(IFCFG).join(format!("ifcfg-{port}"));
-    let of_ifcfg = read(&ifcfg).lines().any(|line| match line.trim().split_once('=') {
-        Some(("MTU", _)) => matches!(setting, Setting::Mtu { .. }),
-        Some(("ETHTOOL_OPTS", options)) => names.are_in(options),
-        _ => false,
-    });
-    if of_ifcfg {
-        return Some(ifcfg);
-    }
-    let parts = fs::read_dir(root.join(INTERFACES[1])).into_iter().flatten().flatten();
-    let mut paths: Vec<PathBuf> = parts.map(|entry| entry.path()).collect();
+/// The entries of a directory, in the order of their names.
+fn entries(directory: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
+    let mut paths: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
     paths.sort();
-    paths.insert(0, root.join(INTERFACES[0]));
-    paths.into_iter().find(|path| {
-        stanzas(&read(path), port).iter().any(|(option, value)| {
-            is_of(&names.interfaces, option) || (option.contains("up") && names.are_in(value))
-        })
-    })
-}
-
-/// The options of a port in interfaces(5).
-fn stanzas(text: &str, port: &str) -> Vec<(String, String)> {
-    const HEADS: [&str; 7] =
-        ["iface", "auto", "allow-auto", "allow-hotplug", "mapping", "source", "source-directory"];
-    let (mut is_its, mut options) = (false, Vec::new());
-    for line in text.lines().map(str::trim).filter(|line| !line.starts_with('#')) {
-        let (option, value) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
-        if HEADS.contains(&option) {
-            is_its = option == "iface" && value.split_whitespace().next() == Some(port);
-        } else if is_its {
-            options.push((option.to_owned(), value.trim().to_owned()));
-        }
-    }
-    options
+    paths
 }
 
 #[cfg(test)]
