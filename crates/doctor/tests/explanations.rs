@@ -128,7 +128,8 @@ fn page() -> String {
 /// The file that registers a check.
 fn code_of(check: &Check) -> String {
     let files = fs::read_dir(sources().join("check")).unwrap();
-    let mut texts = files.map(|file| fs::read_to_string(file.unwrap().path()).unwrap());
+    let paths = files.map(|file| file.unwrap().path()).filter(|path| path.is_file());
+    let mut texts = paths.map(|path| fs::read_to_string(path).unwrap());
     let named = format!("name: \"{}\"", check.name);
     texts.find(|text| text.contains(&named)).unwrap_or_else(|| panic!("no file of {}", check.name))
 }

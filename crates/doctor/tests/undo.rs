@@ -132,8 +132,9 @@ fn remedies_and_words_agree() {
 fn each_sysctl_of_a_remedy_may_be_proposed() {
     let checks = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/check");
     let mut keys = 0;
-    for entry in fs::read_dir(checks).unwrap() {
-        let text = fs::read_to_string(entry.unwrap().path()).unwrap();
+    let of = |directory: &Path| fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path());
+    for path in of(&checks).chain(of(&checks.join("shared"))).filter(|path| path.is_file()) {
+        let text = fs::read_to_string(path).unwrap();
         for call in text.split("Remedy::sysctl(").skip(1) {
             let Some(key) = call.trim_start().strip_prefix('"') else { continue };
             let key = key.split('"').next().unwrap().to_owned();
