@@ -39,14 +39,14 @@ fn ends_of(fleet: &Fleet, to: &str, out: &str) -> (Vec<Value>, Value) {
     ((0..fleet.hosts).map(of).collect(), last)
 }
 
-/// Interrupts a copy when the last host has this number of the 24 files; the next run must resume at every
+/// Interrupts a copy when each host has this number of the 24 files; the next run must resume at every
 /// host. Returns the last event of the interrupted copy.
 #[track_caller]
 fn goes_on_after_an_interruption(fleet: &Fleet, line: &dyn Fn() -> Vec<OsString>, files: usize) -> Value {
     let tree = fleet.case.near.join("tree");
     (0..24).for_each(|number| write(tree.join(format!("file {number}")), noise(number, 3 << 20)));
     let running = fleet.start_only("cp", line());
-    fleet.wait_for_files(&running, fleet.hosts - 1, "to/tree", files);
+    (0..fleet.hosts).for_each(|number| fleet.wait_for_files(&running, number, "to/tree", files));
     running.signal(Signal::INT);
     let run = running.end().exits(130);
     let (hosts, last) = ends_of(fleet, "to/", &run.out);
