@@ -74,7 +74,7 @@ fn each_port_is_of_its_kind() {
 }
 
 #[test]
-fn guests_are_reported_from_real_machines() {
+fn guests_are_distinguished_from_real_machines() {
     let of = |name| host(name).machine.hypervisor();
     assert_eq!(of("bare-gen1-x4"), Fact::NotApplicable);
     let named = [

@@ -281,7 +281,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn queues_counters_are_reported_from_sizes() {
+    fn queues_counters_are_distinguished_from_sizes() {
         for name in ["rx_queue_0_packets", "rx0_packets", "tx-3.bytes", "ch2_poll", "[4]: rx_ucast_packets"] {
             assert!(is_of_queue(name), "{name}");
         }

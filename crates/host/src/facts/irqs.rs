@@ -129,7 +129,7 @@ mod tests {
         31: 0 0 PCI-MSI 9-edge\nLOC: 10 20   Local timer interrupts\nERR: 3\n";
 
     #[test]
-    fn lines_are_reported_by_number() {
+    fn lines_are_found_by_number() {
         let lines = parse(TEXT).unwrap();
         assert_eq!(lines.keys().copied().collect::<Vec<_>>(), [22, 28, 30, 31]);
         let headless = TEXT.split_once('\n').unwrap().1;

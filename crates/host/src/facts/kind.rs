@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn one_driver_of_two_kinds_is_reported_by_the_device() {
+    fn one_driver_of_two_kinds_is_recognised_by_the_device() {
         let pairs = [
             ("mlx5_core", 0x15b3, 0x1017, 0x1018),
             ("mlx4_en", 0x15b3, 0x1003, 0x1004),

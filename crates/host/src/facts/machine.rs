@@ -150,7 +150,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_guest_is_reported_by_x86_only() {
+    fn a_guest_is_recognised_on_x86_only() {
         assert_eq!(is_guest("flags : fpu hypervisor aes\n"), Fact::Known(true));
         assert_eq!(is_guest("flags : fpu aes\n"), Fact::Known(false));
         assert_eq!(is_guest("Features : fp asimd aes\n"), Fact::NotApplicable);

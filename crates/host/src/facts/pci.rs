@@ -172,7 +172,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses_are_reported_from_other_parts() {
+    fn addresses_are_distinguished_from_other_parts() {
         assert!(is_address("0000:03:00.0") && is_address("10000:e1:1f.7"));
         assert!(!is_address("pci0000:00") && !is_address("virtio2") && !is_address("0000:03:00:0"));
         assert!(!is_address("") && !is_address("net"));

@@ -27,7 +27,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn links_that_stay_are_reported_from_those_that_lead_out() {
+    fn links_that_stay_are_distinguished_from_those_that_lead_out() {
         let out = |path: &str, target: &str| leads_out(&RelPath::new(path).unwrap(), target.as_bytes());
         for (path, target) in
             [("l", "x"), ("l", "./x/y"), ("a/l", "../x"), ("a/b/l", "../../x"), ("a/l", "..")]

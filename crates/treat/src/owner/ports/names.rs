@@ -115,7 +115,7 @@ impl Names {
     }
 }
 
-/// What ethtool(8) calls segmentation of TCP, and the features without which the kernel turns it off.
+/// The names in ethtool(8) of segmentation of TCP, and of the features without which the kernel turns it off.
 const TSO: [&str; 6] = ["tso", "tcp-segmentation-offload", "tx", "tx-checksumming", "sg", "scatter-gather"];
 
 /// Whether a name is one that a pattern means.
