@@ -40,7 +40,8 @@ code=0
 # The variable that the service manager sets, which systemd-cat leaves out.
 systemd-cat --identifier=cat sh -c 'JOURNAL_STREAM=$(stat -L -c %d:%i /proc/self/fd/2) exec "$@"' sh "$@" || code=$?
 journalctl --sync
-journalctl --directory=/run/log/journal --output=json --all _COMM=linerate
+# By the identifiers: journald does not know the command of a process that has already ended.
+journalctl --directory=/run/log/journal --output=json --all SYSLOG_IDENTIFIER=linerate SYSLOG_IDENTIFIER=cat
 kill $journald
 wait $journald || true
 exit $code

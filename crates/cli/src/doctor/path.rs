@@ -42,7 +42,7 @@ pub fn examine(from: &OsStr, to: &OsStr, need: Need, places: &Places<'_>) -> Res
         return Ok(report(over(ends, routes), need, measured));
     }
     let other = if to == HERE { from } else { to };
-    // This comes before any login: if full packets vanish, ssh waits forever for the server's keys.
+    // This comes first: if full packets vanish, ssh waits forever for the server's keys or for the facts.
     let seen = rtt::to(other, reach);
     let near = host(OsStr::new(HERE), places)?;
     if seen.black_hole.is_some() {

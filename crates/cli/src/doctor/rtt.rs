@@ -1,12 +1,13 @@
-//! Measurements by a few connections to an ssh server before any login: the round-trip time, the size of packets, and whether
-//! full packets arrive.
+//! Measurements by a few connections to an ssh server before its facts are read: the round-trip time, the size of packets, and
+//! whether full packets arrive.
 
 use std::ffi::OsStr;
-use std::io::{Read, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
 use std::os::fd::AsFd;
-use std::process::{Command, Stdio};
-use std::thread::sleep;
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{self, RecvTimeoutError, Sender};
+use std::thread::{self, sleep};
 use std::time::{Duration, Instant};
 
 use linerate_sys::tcp::TcpInfo;
@@ -26,18 +27,16 @@ const SHORTEST: Duration = Duration::from_millis(2500);
 const AGAIN: u32 = 4;
 /// Ethernet's MTU, assumed for packets of the other end.
 const USUAL_MTU: u32 = 1500;
-/// Options of ssh against a login, and against the use of an existing connection.
-const NO_LOGIN: [&str; 9] = [
-    "-T",
-    "-o",
-    "BatchMode=yes",
-    "-o",
-    "PreferredAuthentications=none",
-    "-o",
-    "ControlMaster=no",
-    "-o",
-    "ControlPath=none",
-];
+/// Options of ssh against questions and against the use of an existing connection.
+const ALONE: [&str; 7] = ["-T", "-o", "BatchMode=yes", "-o", "ControlMaster=no", "-o", "ControlPath=none"];
+/// Options of ssh against a login.
+const NO_LOGIN: [&str; 2] = ["-o", "PreferredAuthentications=none"];
+/// A command for a host's shell, which prints a line, waits for one, and then prints several full packets.
+const COMMAND: &str = "exec sh -c 'echo linerate; read line; head -c 18000 /dev/zero'";
+/// Its first line.
+const FIRST_LINE: &[u8] = b"linerate\n";
+/// The most bytes of one line that are kept.
+const LONGEST_LINE: u64 = 4096;
 const CHECK_INTERVAL: Duration = Duration::from_millis(20);
 /// Our name in ssh's protocol, a small packet.
 const NAME: &[u8] = b"SSH-2.0-linerate\r\n";
@@ -65,19 +64,17 @@ pub struct ServerProbe {
 pub fn to(host: &OsStr, reach: &Reach) -> ServerProbe {
     let answers = server(host, reach).into_iter().map(look).find(|seen| seen.address.is_some());
     let seen = answers.unwrap_or_default();
-    // Our packets arrive. The server's full packets carry its keys.
-    let is_silent = seen.mtu.is_some() && keys_come(host, reach) == Some(false);
+    // Our packets arrive. The server's full packets carry its keys, unless these are short, and then the output of a command.
+    let is_silent = seen.mtu.is_some()
+        && (keys_come(host, reach) == Some(false) || answers_come(host, reach) == Some(false));
     ServerProbe { black_hole: seen.black_hole.or(is_silent.then_some(USUAL_MTU)), ..seen }
 }
 
 /// False if ssh still waits for the server's keys after a time in which any server has sent them. ssh may use no method of login, so
 /// it ends as soon as it has the keys.
 fn keys_come(host: &OsStr, reach: &Reach) -> Option<bool> {
-    let mut words = reach.configured(host).ok()?.ssh()?.into_iter();
-    let mut command = Command::new(words.next()?);
-    command.args(words).args(NO_LOGIN).arg("--").arg(host).arg("true");
-    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-    let mut child = command.spawn().ok()?;
+    let mut child =
+        ssh(host, reach, &NO_LOGIN, "true")?.stdin(Stdio::null()).stdout(Stdio::null()).spawn().ok()?;
     let begun = Instant::now();
     while begun.elapsed() < DEADLINE {
         match child.try_wait() {
@@ -86,9 +83,58 @@ fn keys_come(host: &OsStr, reach: &Reach) -> Option<bool> {
             Err(_) => return None,
         }
     }
-    // Neither call fails for a child that hasn't been waited for.
-    let _ = (child.kill(), child.wait());
+    end(child);
     Some(false)
+}
+
+/// False if a command's first line arrives, and the full packets that it prints next don't. `None` if nobody can log in without
+/// questions, or if the login runs another command.
+fn answers_come(host: &OsStr, reach: &Reach) -> Option<bool> {
+    let mut child =
+        ssh(host, reach, &[], COMMAND)?.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().ok()?;
+    let (mut input, output) = (child.stdin.take()?, child.stdout.take()?);
+    let (sender, arrived) = mpsc::channel();
+    // It ends with the child at the latest.
+    thread::spawn(move || read_answer(BufReader::new(output), &sender));
+    let come = match arrived.recv_timeout(DEADLINE) {
+        Ok(()) if input.write_all(b"\n").is_ok() => match arrived.recv_timeout(DEADLINE) {
+            Ok(()) => Some(true),
+            Err(RecvTimeoutError::Timeout) => Some(false),
+            Err(RecvTimeoutError::Disconnected) => None,
+        },
+        _ => None,
+    };
+    end(child);
+    come
+}
+
+/// Reports the first line of the command, and then the rest, when each has arrived. The login's own output may come before.
+fn read_answer(mut output: impl BufRead, arrived: &Sender<()>) {
+    let mut line = Vec::new();
+    while line != FIRST_LINE {
+        line.clear();
+        if !matches!(output.by_ref().take(LONGEST_LINE).read_until(b'\n', &mut line), Ok(1..)) {
+            return;
+        }
+    }
+    // Nobody listens any more after the deadline.
+    let _ = arrived.send(());
+    if output.read_exact(&mut [0; FULL]).is_ok() {
+        let _ = arrived.send(());
+    }
+}
+
+/// An ssh that asks nothing, with a command for the host's shell.
+fn ssh(host: &OsStr, reach: &Reach, options: &[&str], shell: &str) -> Option<Command> {
+    let mut words = reach.configured(host).ok()?.ssh()?.into_iter();
+    let mut command = Command::new(words.next()?);
+    command.args(words).args(ALONE).args(options).arg("--").arg(host).arg(shell).stderr(Stdio::null());
+    Some(command)
+}
+
+/// Neither call fails for a child that hasn't been waited for.
+fn end(mut child: Child) {
+    let _ = (child.kill(), child.wait());
 }
 
 fn server(host: &OsStr, reach: &Reach) -> Vec<SocketAddr> {
@@ -206,7 +252,6 @@ fn addresses(configuration: &str) -> Option<Vec<SocketAddr>> {
 mod tests {
     use super::*;
     use std::net::TcpListener;
-    use std::thread;
 
     #[test]
     fn an_address_is_reported_by_ssh_unless_another_host_is_between() {
@@ -217,6 +262,20 @@ mod tests {
         assert_eq!(addresses(&format!("{direct}addressfamily inet6\n")), Some(Vec::new()));
         assert_eq!(addresses("hostname 127.0.0.1\nport 22\nproxyjump gate\n"), None);
         assert_eq!(addresses("hostname 127.0.0.1\n"), None);
+    }
+
+    #[test]
+    fn an_answer_is_its_line_and_then_all_of_its_packets() {
+        let count = |text: &[u8], zeros: usize| {
+            let (sender, arrived) = mpsc::channel();
+            read_answer([text, &vec![0; zeros]].concat().as_slice(), &sender);
+            drop(sender);
+            arrived.iter().count()
+        };
+        assert_eq!(count(b"Welcome\nlinerate\n", FULL), 2);
+        assert_eq!(count(b"linerate\n", FULL - 1), 1, "the end is missing");
+        assert_eq!(count(b"menu: exec sh -c 'echo linerate; read'\n> ", FULL), 0, "another command");
+        assert!(COMMAND.contains(&format!(" {FULL} ")), "{COMMAND}");
     }
 
     #[test]

@@ -134,6 +134,9 @@ fn timed_a_stream_with_a_hundredth_of_the_others_rate_costs_no_time() {
 fn timed_idle_streams_share_a_file_that_one_stream_began() {
     let Some(case) = case_with_link("open") else { return };
     write(case.near.join("file"), noise(1, 8 << 20));
+    // The program is brought before.
+    write(case.near.join("empty"), "");
+    case.cp(args!["empty", case.b("")]).exits(0);
     slow_each_of_four(&case, "8mbit");
     let begun = Instant::now();
     let list = args!["--streams", "4", "--port-range", format!("{PORT}-{PORT}"), "file", case.b("")];

@@ -24,7 +24,7 @@ fn of(path: &Path<'_>) -> Option<Finding> {
     let finding = Finding::leaves(0.0, path.rate(), format!("packets of {bytes} bytes vanish between {from} and {to}: an MTU black hole"))
         .evidence("a connection to the ssh server is made and small packets are acknowledged, but full packets are never acknowledged, or never arrive")
         .evidence("either a device on the path forwards only smaller packets, and its ICMP message isn't sent or is filtered; or a firewall rule at one of the ends drops full packets")
-        .evidence(format!("the doctor didn't log in to {to} to read its facts: ssh would wait forever for the server's keys"));
+        .evidence(format!("the doctor didn't read the facts of {to}: they would vanish too, and ssh would wait forever"));
     Some(
         finding
             .fix(format!(

@@ -215,7 +215,7 @@ impl Stranger {
         match self.socket.read(&mut self.shown[self.have..]) {
             Ok(0) => return Look::Drop,
             Ok(got) => self.have += got,
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {}
             Err(_) => return Look::Drop,
         }
         if self.have == PREFACE {

@@ -83,15 +83,19 @@ impl Timed<'_> {
 
 impl Read for Timed<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        self.socket.set_read_timeout(self.left()?)?;
-        self.socket.read(buffer).map_err(too_late)
+        repeated(|| {
+            self.socket.set_read_timeout(self.left()?)?;
+            self.socket.read(buffer)
+        })
     }
 }
 
 impl Write for Timed<'_> {
     fn write(&mut self, buffer: &[u8]) -> io::Result<usize> {
-        self.socket.set_write_timeout(self.left()?)?;
-        self.socket.write(buffer).map_err(too_late)
+        repeated(|| {
+            self.socket.set_write_timeout(self.left()?)?;
+            self.socket.write(buffer)
+        })
     }
 
     fn flush(&mut self) -> io::Result<()> {
@@ -99,16 +103,25 @@ impl Write for Timed<'_> {
     }
 }
 
-/// Converts the error of a socket timeout into a permanent error, since the socket reports the timeout as an
-/// error after which the call could be repeated.
-fn too_late(error: io::Error) -> io::Error {
-    if error.kind() == io::ErrorKind::WouldBlock { io::ErrorKind::TimedOut.into() } else { error }
+/// Repeats a call that was interrupted: the calls of a socket with a timeout are, whenever this process was stopped and
+/// continues (signal(7)). Converts the error of the timeout, after which the call could be repeated too, into a permanent error.
+fn repeated(mut call: impl FnMut() -> io::Result<usize>) -> io::Result<usize> {
+    loop {
+        match call() {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                return Err(io::ErrorKind::TimedOut.into());
+            }
+            other => return other,
+        }
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use std::net::TcpListener;
+    use std::process::Command;
     use std::thread;
 
     #[test]
@@ -128,5 +141,21 @@ mod tests {
         assert!(!heard.is_empty() && begun.elapsed() < Duration::from_secs(2), "{:?}", begun.elapsed());
         drop(near);
         drip.join().unwrap();
+    }
+
+    #[test]
+    fn a_process_that_is_stopped_and_continues_goes_on_with_its_handshake() {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+        let mut far = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (mut near, _) = listener.accept().unwrap();
+        let stopper = thread::spawn(move || {
+            thread::sleep(Duration::from_millis(200));
+            let stop = "kill -STOP $PPID; sleep 0.1; kill -CONT $PPID";
+            assert!(Command::new("sh").args(["-c", stop]).status().unwrap().success());
+            far.write_all(b"x").unwrap();
+        });
+        let mut timed = Timed { socket: &mut near, deadline: Instant::now() + Duration::from_secs(60) };
+        assert_eq!(timed.read(&mut [0; 1]).unwrap(), 1);
+        stopper.join().unwrap();
     }
 }

@@ -44,7 +44,13 @@ impl JournalSocket {
     pub fn send<'a>(&self, fields: impl IntoIterator<Item = JournalField<'a>>) -> bool {
         let mut datagram = Vec::new();
         fields.into_iter().for_each(|field| put(&mut datagram, field));
-        self.socket.send_to(&datagram, SOCKET).is_ok()
+        loop {
+            match self.socket.send_to(&datagram, SOCKET) {
+                // The process was stopped meanwhile, and continues.
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                sent => return sent.is_ok(),
+            }
+        }
     }
 }
 

@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use std::fs;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU16, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use linerate_lab::End;
 use rustix::process::Signal;
@@ -117,13 +117,17 @@ impl Fleet {
     /// minute. Each stop is shorter than the timeouts of others. Meanwhile the host receives only what fits
     /// in its socket buffers: far less than a quarter of the possible rate.
     pub fn slows_down(&self, number: usize, is_done: impl Fn() -> bool) -> bool {
-        within(Duration::from_secs(60), || {
+        let begun = Instant::now();
+        while begun.elapsed() < Duration::from_secs(60) {
             self.signal(number, Signal::STOP);
             std::thread::sleep(Duration::from_secs(6));
             self.signal(number, Signal::CONT);
             std::thread::sleep(Duration::from_millis(15));
-            is_done()
-        })
+            if is_done() {
+                return true;
+            }
+        }
+        false
     }
 
     /// Restricts later logins to a host to an agent that may only use the host's directory.

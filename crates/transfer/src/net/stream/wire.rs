@@ -260,9 +260,11 @@ impl WireReader {
         clock.lap(Stage::Cipher);
         let got = self.transport.read(&mut self.buffer[self.tail..]);
         clock.lap(Stage::Socket);
-        match got? {
-            0 => Err(StreamError::Cut),
-            got => {
+        match got {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(()),
+            Err(error) => Err(error.into()),
+            Ok(0) => Err(StreamError::Cut),
+            Ok(got) => {
                 clock.wire(got);
                 self.tail += got;
                 self.is_used = true;
