@@ -1,4 +1,4 @@
-//! Checks that the files, headings, commands and options that the documentation names exist.
+//! Checks that the files, headings, commands, options and source files that the documentation names exist.
 
 use anyhow::{Context, bail};
 use pulldown_cmark::{CodeBlockKind, Event, Options, Parser, Tag, TagEnd};
@@ -23,6 +23,7 @@ pub fn run(repository: &Path) -> anyhow::Result<()> {
         pages.insert(path, Page::parse(&text));
     }
     let mut programs = Programs::default();
+    let sources = sources(repository)?;
     let mut wrong = Vec::new();
     for (path, page) in &pages {
         let shown = path.strip_prefix(repository).unwrap_or(path).display();
@@ -31,15 +32,21 @@ pub fn run(repository: &Path) -> anyhow::Result<()> {
             false => dead_link(path, link, &pages),
         });
         let unknown = page.commands.iter().filter_map(|command| programs.unknown(command));
-        wrong.extend(dead.chain(unknown).map(|what| format!("{shown}: {what}")));
+        let missing = page.sources.iter().filter(|name| !sources.iter().any(|file| is_named(file, name)));
+        let missing = missing.map(|name| format!("no source file {name}"));
+        wrong.extend(dead.chain(unknown).chain(missing).map(|what| format!("{shown}: {what}")));
     }
     wrong.extend(sizes::unstated(repository));
-    let (links, commands) =
-        pages.values().fold((0, 0), |(l, c), p| (l + p.links.len(), c + p.commands.len()));
+    let sum = |of: fn(&Page) -> usize| pages.values().map(of).sum::<usize>();
+    let (links, commands, files) =
+        (sum(|page| page.links.len()), sum(|page| page.commands.len()), sum(|page| page.sources.len()));
     if !wrong.is_empty() {
         bail!("the documentation refers to what isn't there:\n  {}", wrong.join("\n  "));
     }
-    println!("documentation: {} pages, {links} links and {commands} commands are right", pages.len());
+    println!(
+        "documentation: {} pages, {links} links, {commands} commands and {files} names of source files are right",
+        pages.len()
+    );
     Ok(())
 }
 
@@ -71,12 +78,37 @@ fn pages_of_crates(repository: &Path) -> anyhow::Result<Vec<PathBuf>> {
     pages.filter(|page| page.as_ref().is_ok_and(|page| page.exists()) || page.is_err()).collect()
 }
 
+/// The source files of the crates and of this program, from the top directory on.
+fn sources(repository: &Path) -> anyhow::Result<Vec<PathBuf>> {
+    let mut files = Vec::new();
+    let mut directories = vec![repository.join(CRATES), repository.join("xtask"), repository.join("fuzz")];
+    while let Some(directory) = directories.pop() {
+        for entry in fs::read_dir(&directory).with_context(|| directory.display().to_string())? {
+            let path = entry?.path();
+            match path.is_dir() {
+                true if path.ends_with("target") => {}
+                true => directories.push(path),
+                false => files.push(path.strip_prefix(repository)?.to_owned()),
+            }
+        }
+    }
+    Ok(files)
+}
+
+/// True if `name` means this source file: the documentation leaves out folders, such as `crates` and `src`.
+fn is_named(file: &Path, name: &str) -> bool {
+    let mut rest = file.iter().rev();
+    let mut parts = Path::new(name).iter().rev();
+    parts.next() == rest.next() && parts.all(|part| rest.any(|folder| folder == part))
+}
+
 /// The references of a page, and the anchors in the page to which others may refer.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Page {
     links: Vec<String>,
     headings: HashSet<String>,
     commands: Vec<Vec<String>>,
+    sources: Vec<String>,
 }
 
 impl Page {
@@ -99,12 +131,20 @@ impl Page {
                 Event::Code(text) => {
                     heading.iter_mut().for_each(|heading| heading.push_str(&text));
                     page.commands.extend(words(&text).into_iter().filter(|words| words.len() > 1));
+                    page.sources.extend(source(&text));
                 }
                 _ => {}
             }
         }
         page
     }
+}
+
+/// The source file that a piece of code names.
+fn source(code: &str) -> Option<String> {
+    let is_path =
+        |text: &str| text.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '/' | '_' | '-' | '.'));
+    (code.ends_with(".rs") && is_path(code)).then(|| code.to_owned())
 }
 
 /// The error in `link` on the page at `path`, if any.
@@ -140,11 +180,24 @@ mod tests {
 
     #[test]
     fn a_page_says_what_it_refers_to() {
-        let page =
-            Page::parse("# A `b`, c\n[x](y.md#z) `linerate cp`\n```sh\nlinerate lab status # now\n```\n");
+        let page = Page::parse(
+            "# A `b`, c\n[x](y.md#z) `linerate cp` in `d/e.rs`, `{d}.rs`\n```sh\nlinerate lab status # now\n```\n",
+        );
         assert_eq!(page.links, ["y.md#z"]);
         assert!(page.headings.contains("a-b-c"));
         assert_eq!(page.commands, [vec!["linerate", "cp"], vec!["linerate", "lab", "status"]]);
+        assert_eq!(page.sources, ["d/e.rs"]);
+    }
+
+    #[test]
+    fn a_source_file_is_named_by_its_end_and_some_of_its_folders() {
+        let file = Path::new("crates/cli/src/doctor/treatment/far.rs");
+        assert!(
+            ["far.rs", "treatment/far.rs", "cli/doctor/treatment/far.rs", "cli/far.rs"]
+                .iter()
+                .all(|name| is_named(file, name))
+        );
+        assert!(!["near.rs", "doctor/cli/far.rs", "treat/far.rs"].iter().any(|name| is_named(file, name)));
     }
 
     #[test]

@@ -126,7 +126,7 @@ enum Command {
     Data(data::DataArgs),
     /// The process that undoes a doctor's changes unless they are confirmed; started by doctor
     #[command(hide = true)]
-    Switch(doctor::SwitchArgs),
+    UndoTimer(doctor::UndoTimerArgs),
     /// The emulator of a lab's link; started by lab
     #[command(hide = true)]
     Wan(lab::WanArgs),
@@ -162,7 +162,7 @@ impl Command {
             Self::Agent(args) => agent::run(args),
             Self::Complete(args) => complete::run(&args),
             Self::Data(args) => data::run(args),
-            Self::Switch(args) => doctor::stand_by(&args),
+            Self::UndoTimer(args) => doctor::run_undo_timer(&args),
             Self::Wan(args) => lab::emulate(args),
             Self::Guest(args) => lab::be_guest(args),
         }
@@ -274,7 +274,7 @@ fn print(answer: &clap::Error) -> Code {
 mod tests {
     use super::command;
 
-    const HIDDEN: [&str; 6] = ["agent", "complete", "data", "switch", "wan", "guest"];
+    const HIDDEN: [&str; 6] = ["agent", "complete", "data", "undo-timer", "wan", "guest"];
 
     /// tests/output.rs gets the names of all other commands from the help.
     #[test]
@@ -324,7 +324,7 @@ mod tests {
             assert!(
                 help.contains("Exit codes:")
                     || path == " linerate"
-                    || [" switch", " wan", " guest"].iter().any(|name| path.ends_with(name)),
+                    || [" undo-timer", " wan", " guest"].iter().any(|name| path.ends_with(name)),
                 "{path}"
             );
         });

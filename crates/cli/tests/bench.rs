@@ -190,7 +190,7 @@ fn a_signal_ends_a_study_and_its_lab() {
 }
 
 #[test]
-fn an_unknown_study_is_reported_what_was_meant() {
+fn an_unknown_study_is_reported_with_what_was_meant() {
     let desk = Desk::new();
     desk.bench(&["quik", "--out", "out"]).exits(2).says(&["quik", "did you mean quick?"]);
     desk.bench(&["no/such.toml", "--out", "out"]).exits(2).says(&["no/such.toml", "No such file"]);

@@ -305,7 +305,7 @@ fn a_host_that_cannot_be_read_leaves_the_others() {
 }
 
 #[test]
-fn several_hosts_are_reported_apart() {
+fn several_hosts_are_distinguished() {
     let (first, second) = (fixture("stock-10g.txt"), fixture("narrow-bridge.txt"));
     let reported = json(&doctor(&["--json", "--root", &first, "--root", &second]).exits(0));
     assert_eq!(reported["hosts"].as_array().map(Vec::len), Some(2));

@@ -134,7 +134,7 @@ fn what_is_no_snapshot_is_refused() {
 
 /// Facts that an ordinary user can't read must be unknown, and never have a wrong value.
 #[test]
-fn an_ordinary_user_is_reported_less_and_nothing_else() {
+fn an_ordinary_users_report_has_less_and_nothing_else() {
     if !is_root("only root can become another user") {
         return;
     }

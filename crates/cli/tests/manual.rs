@@ -49,7 +49,7 @@ fn bash_completes_commands_and_options() {
     let commands = offered_by_bash(&script, &["linerate", ""]);
     assert!(commands.contains(&"sync".to_owned()), "{commands:?}");
     assert!(
-        !commands.iter().any(|word| ["agent", "data", "switch", "wan", "guest"].contains(&word.as_str()))
+        !commands.iter().any(|word| ["agent", "data", "undo-timer", "wan", "guest"].contains(&word.as_str()))
     );
 }
 

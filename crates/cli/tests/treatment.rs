@@ -114,11 +114,11 @@ fn what_was_applied_is_undone_exactly_and_again() {
     assert_eq!((undo.len(), host.differing(&before)), (steps.len(), Vec::new()));
     host.doctor(&["--undo", &id]).end().exits(0);
     // The undo timer has nothing to wait for.
-    assert!(within(DEADLINE, || host.switches().is_empty()));
-    assert_eq!(host.json(&["--applied"])["treatments"][0]["standing"], "taken-back");
+    assert!(within(DEADLINE, || host.undo_timers().is_empty()));
+    assert_eq!(host.json(&["--applied"])["treatments"][0]["standing"], "undone");
 }
 
-/// Side effects are also taken back: setting an MTU changes the MTU of IPv6, and a congestion control may
+/// Side effects are also undone: setting an MTU changes the MTU of IPv6, and a congestion control may
 /// become available to all users.
 #[test]
 fn what_is_changed_by_the_way_is_as_before() {
@@ -155,10 +155,10 @@ fn a_damaged_journal_is_named_and_takes_everything_back() {
     let id = host.apply(&[&from[..], &["--confirm-within", "2"]].concat());
     cut(&id);
     assert!(within(DEADLINE, || host.differing(&before).is_empty()), "{:?}", host.differing(&before));
-    assert!(within(DEADLINE, || host.switches().is_empty()));
+    assert!(within(DEADLINE, || host.undo_timers().is_empty()));
     // Without the undo timer only the first line is left.
     let id = host.apply(&from);
-    host.switches().into_iter().for_each(|pid| send(pid, Signal::KILL));
+    host.undo_timers().into_iter().for_each(|pid| send(pid, Signal::KILL));
     cut(&id);
     host.doctor(&["--undo", &id]).end().exits(0).says(&["journal", "is damaged"]);
     assert_eq!(host.differing(&before), Vec::<String>::new());
@@ -186,7 +186,7 @@ fn a_plan_leaves_what_somebody_has_changed_since() {
 }
 
 #[test]
-fn without_a_confirmation_all_is_taken_back_in_time() {
+fn without_a_confirmation_all_is_undone_in_time() {
     let Some(host) = Ill::host() else { return };
     let before = host.settings();
     let id = host.apply(&["--confirm-within", "2"]);
@@ -198,7 +198,7 @@ fn without_a_confirmation_all_is_taken_back_in_time() {
         .exits(1)
         .says(&["isn't confirmed"]);
     assert!(within(DEADLINE, || host.differing(&before).is_empty()), "{:?}", host.differing(&before));
-    assert!(within(DEADLINE, || host.switches().is_empty()));
+    assert!(within(DEADLINE, || host.undo_timers().is_empty()));
     host.doctor(&["--confirm", &id]).end().exits(1).says(&["undone already"]);
 }
 
@@ -213,7 +213,7 @@ fn only_another_login_confirms() {
     let id = reported["id"].as_str().unwrap();
     host.doctor_from(first, &["--confirm", id]).end().exits(1).says(&["confirm them from a new login"]);
     host.doctor_from(Some("10.0.0.1 5001 10.0.0.2 22"), &["--confirm", id]).end().exits(0);
-    assert!(within(DEADLINE, || host.switches().is_empty()));
+    assert!(within(DEADLINE, || host.undo_timers().is_empty()));
     sleep(Duration::from_secs(1));
     assert!(!host.differing(&before).is_empty(), "it was confirmed");
     // What somebody else changes later stays, unless the user insists.
@@ -228,7 +228,7 @@ fn only_another_login_confirms() {
 
 /// The command is killed at a random time within its duration of a few tens of milliseconds.
 #[test]
-fn killed_at_any_moment_it_can_be_taken_back() {
+fn killed_at_any_moment_it_can_be_undone() {
     let Some(host) = Ill::host() else { return };
     let before = host.settings();
     let plan = everything(&host);
@@ -245,7 +245,7 @@ fn killed_at_any_moment_it_can_be_taken_back() {
         touched += usize::from(!host.differing(&before).is_empty());
         if moment % 2 == 0 {
             // Both die: the next run finds the journal.
-            host.switches().into_iter().for_each(|pid| send(pid, Signal::KILL));
+            host.undo_timers().into_iter().for_each(|pid| send(pid, Signal::KILL));
             let back = || {
                 host.doctor(&[]).end().exits(0);
                 host.differing(&before).is_empty()
@@ -254,7 +254,7 @@ fn killed_at_any_moment_it_can_be_taken_back() {
         } else if moment % 3 == 0 {
             // The undo timer alone does it.
             assert!(within(DEADLINE, || host.differing(&before).is_empty()), "moment {moment}");
-            assert!(within(DEADLINE, || host.switches().is_empty()));
+            assert!(within(DEADLINE, || host.undo_timers().is_empty()));
         } else {
             let reported = host.json(&["--applied"]);
             for treatment in reported["treatments"].as_array().unwrap() {
@@ -263,7 +263,7 @@ fn killed_at_any_moment_it_can_be_taken_back() {
         }
         assert_eq!(host.differing(&before), Vec::<String>::new(), "moment {moment}");
         fs::remove_dir_all(host.state()).unwrap();
-        host.switches().into_iter().for_each(|pid| send(pid, Signal::KILL));
+        host.undo_timers().into_iter().for_each(|pid| send(pid, Signal::KILL));
     }
     assert!(touched >= 3, "only {touched} of the kills came while something was changed");
 }
@@ -382,14 +382,14 @@ fn what_is_kept_lies_in_files_of_its_own_that_go_with_it() {
 /// The test simulates a restart of the host: changes that weren't kept are lost, and the journal belongs to
 /// an earlier boot.
 #[test]
-fn after_a_restart_only_what_was_kept_is_taken_back() {
+fn after_a_restart_only_what_was_kept_is_undone() {
     let Some(host) = Ill::host() else { return };
     let root = host.directory.path().join("root");
     fs::create_dir_all(root.join("etc/sysctl.d")).unwrap();
     let system = ["--system", root.to_str().unwrap()];
     let before = host.settings();
     let restart = |id: &str| {
-        host.switches().into_iter().for_each(|pid| send(pid, Signal::KILL));
+        host.undo_timers().into_iter().for_each(|pid| send(pid, Signal::KILL));
         let path = host.state().join(id).join("journal.jsonl");
         let text = fs::read_to_string(&path).unwrap();
         let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap();
@@ -408,7 +408,7 @@ fn after_a_restart_only_what_was_kept_is_taken_back() {
     restart(&id);
     let now = host.settings();
     host.doctor(&[]).end().exits(0);
-    assert_eq!((standing(&id), host.differing(&now)), ("\"taken-back\"".into(), Vec::new()));
+    assert_eq!((standing(&id), host.differing(&now)), ("\"undone\"".into(), Vec::new()));
     host.doctor(&["--undo", &id]).end().exits(0);
     assert_eq!(host.differing(&now), Vec::<String>::new());
     host.sh("sysctl -qw net.ipv4.tcp_rmem='4096 131072 262144' net.ipv4.tcp_wmem='4096 16384 262144'
@@ -449,7 +449,7 @@ fn another_host_is_treated_there() {
     let reported: Value = serde_json::from_str(&run.out).unwrap();
     let id = reported["id"].as_str().unwrap();
     assert_eq!((&reported["host"], host.differing(&before).is_empty()), (&"far".into(), false));
-    assert_eq!(host.switches().len(), 1);
+    assert_eq!(host.undo_timers().len(), 1);
     near(&["--confirm", id]).exits(0);
     assert!(near(&["--applied"]).exits(0).out.contains("confirmed"));
     // As sudo is put before it.

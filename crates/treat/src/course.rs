@@ -44,13 +44,13 @@ impl WayBack {
 
 /// The person or process that undoes a treatment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TakenBy {
+pub enum UndoneBy {
     /// The user; settings that others have changed since stay.
     User,
     /// The user; also settings that others have changed since.
     InsistingUser,
     /// The undo timer, at the deadline.
-    Switch,
+    UndoTimer,
     /// A later run, which finds that the undo timer no longer runs.
     NextRun,
 }
@@ -126,12 +126,12 @@ fn refused(journal: &mut TreatmentJournal, step: usize, why: String) -> Result<S
 ///
 /// # Errors
 /// A sentence if the journal can't be written. The settings are restored nevertheless.
-pub fn take_back(
+pub fn undo(
     journal: &mut TreatmentJournal,
     controls: &mut dyn Controls,
-    taker: TakenBy,
+    undoer: UndoneBy,
 ) -> Result<Vec<(usize, WayBack)>, String> {
-    let (ends, noted) = restore_all(journal, controls, taker);
+    let (ends, noted) = restore_all(journal, controls, undoer);
     let is_whole = ends.iter().all(|(_, end)| *end == WayBack::Restored);
     noted.map_err(|why| if is_whole { format!("{why}; the settings are as before") } else { why })?;
     Ok(ends)
@@ -141,13 +141,13 @@ pub fn take_back(
 pub fn restore_all(
     journal: &mut TreatmentJournal,
     controls: &mut dyn Controls,
-    taker: TakenBy,
+    undoer: UndoneBy,
 ) -> (Vec<(usize, WayBack)>, Result<(), String>) {
     // Side effects of an undoing that was interrupted aren't somebody else's changes.
-    let is_careful = taker == TakenBy::User && !journal.is_half_taken_back();
+    let is_careful = undoer == UndoneBy::User && !journal.is_half_undone();
     // The settings are restored also without a journal.
     let _ = journal.note(TreatmentEvent::TakingBack);
-    let ends = settled(journal, &mut MovedControls::of(journal, controls), taker, is_careful);
+    let ends = settled(journal, &mut MovedControls::of(journal, controls), undoer, is_careful);
     let mut noted = Ok(());
     for (step, end) in &ends {
         let event = match end.why() {
@@ -156,7 +156,7 @@ pub fn restore_all(
         };
         noted = noted.and(journal.note(event));
     }
-    let noted = noted.and(journal.note(TreatmentEvent::TakenBack { by: taker.name().into() }));
+    let noted = noted.and(journal.note(TreatmentEvent::Undone { by: undoer.name().into() }));
     // A refused step had its former value already.
     let is_reported = |(step, end): &(usize, WayBack)| *end != WayBack::Restored || journal.was_made(*step);
     (ends.into_iter().filter(is_reported).collect(), noted)
@@ -177,13 +177,13 @@ pub fn catch_up(shelf: &Shelf, of: &TreatmentJournal, controls: &mut dyn Control
             place.is_same(&of.head.place) || journal.is_of_earlier_start() && of.is_of_earlier_start()
         };
         journal.id != of.id
-            && journal.standing() == TreatmentStanding::TakenBack
+            && journal.standing() == TreatmentStanding::Undone
             && is_alike(&journal.head.place)
             && steps.iter().any(|step| is_related(&journal.head.steps[*step].setting))
     };
     let mut done = Vec::new();
     for mut journal in shelf.all().0.into_iter().rev().filter(is_left) {
-        let (ends, _) = restore_all(&mut journal, controls, TakenBy::User);
+        let (ends, _) = restore_all(&mut journal, controls, UndoneBy::User);
         if ends.iter().all(|(_, end)| *end == WayBack::Restored) {
             done.push(journal.id);
         }
@@ -196,7 +196,7 @@ pub fn catch_up(shelf: &Shelf, of: &TreatmentJournal, controls: &mut dyn Control
 /// # Errors
 /// A sentence if the journal can't be written.
 pub fn ended_by_restart(journal: &mut TreatmentJournal) -> Result<(), String> {
-    journal.note(TreatmentEvent::TakenBack { by: RESTART.into() })
+    journal.note(TreatmentEvent::Undone { by: RESTART.into() })
 }
 
 /// The steps that may have been made, and whose former values aren't surely restored, the last one first.
@@ -206,11 +206,11 @@ pub fn outstanding(journal: &TreatmentJournal) -> Vec<usize> {
     let is_there = |step: &usize| kept.as_ref().is_none_or(|kept| kept.contains(step));
     let made =
         (0..journal.head.steps.len()).rev().filter(|step| journal.before(*step).is_some()).filter(is_there);
-    if journal.standing() != TreatmentStanding::TakenBack {
+    if journal.standing() != TreatmentStanding::Undone {
         return made.collect();
     }
     let is_by_restart =
-        |event: &TreatmentEvent| matches!(event, TreatmentEvent::TakenBack { by } if by == RESTART);
+        |event: &TreatmentEvent| matches!(event, TreatmentEvent::Undone { by } if by == RESTART);
     // A restart undid everything, without an event for each step, unless files that keep some steps were found later.
     let is_any_kept = kept.as_ref().is_some_and(|kept| !kept.is_empty());
     if !is_any_kept && journal.events.iter().any(|stamped| is_by_restart(&stamped.event)) {
@@ -231,7 +231,7 @@ pub fn outstanding(journal: &TreatmentJournal) -> Vec<usize> {
 fn settled(
     journal: &TreatmentJournal,
     controls: &mut MovedControls<'_>,
-    taker: TakenBy,
+    undoer: UndoneBy,
     is_careful: bool,
 ) -> Vec<(usize, WayBack)> {
     let steps = in_order_back(journal, [unseen(journal, controls), outstanding(journal)].concat());
@@ -242,10 +242,10 @@ fn settled(
         let before = ends;
         // A setting that one round has restored counts as set by this program, even if a later round finds another value.
         let was_restored = |at: usize| before.get(at).is_some_and(|(_, end)| *end == WayBack::Restored);
-        let taker = |at| if was_restored(at) { TakenBy::InsistingUser } else { taker };
+        let undoer = |at| if was_restored(at) { UndoneBy::InsistingUser } else { undoer };
         ends = (0..)
             .zip(&steps)
-            .map(|(at, step)| (*step, give_back(journal, controls, *step, taker(at))))
+            .map(|(at, step)| (*step, give_back(journal, controls, *step, undoer(at))))
             .collect();
         for ((_, end), beside) in ends.iter_mut().zip(&beside) {
             if let (WayBack::Restored, Err(why)) = (&end, beside.restore(controls)) {
@@ -281,13 +281,13 @@ fn give_back(
     journal: &TreatmentJournal,
     controls: &mut dyn Controls,
     step: usize,
-    taker: TakenBy,
+    undoer: UndoneBy,
 ) -> WayBack {
     let planned = &journal.head.steps[step];
     let before = journal.before(step).unwrap_or(&planned.before);
     match controls.read(&planned.setting) {
         Ok(now)
-            if taker == TakenBy::User
+            if undoer == UndoneBy::User
                 && is_others(journal, step, &now)
                 && !planned.setting.is_same(&now, before) =>
         {
@@ -325,11 +325,11 @@ pub(crate) fn restore(controls: &mut dyn Controls, setting: &Setting, before: &s
     controls.check_back(setting, before)
 }
 
-impl TakenBy {
+impl UndoneBy {
     fn name(self) -> &'static str {
         match self {
             Self::User | Self::InsistingUser => "user",
-            Self::Switch => "switch",
+            Self::UndoTimer => "undo timer",
             Self::NextRun => "next run",
         }
     }

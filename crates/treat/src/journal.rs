@@ -23,7 +23,7 @@ pub const FORM: u32 = 1;
 /// The most bytes of a journal that are read.
 const MOST_JOURNAL_BYTES: u64 = 16 << 20;
 
-/// The cause of [`TreatmentEvent::TakenBack`] by a restart.
+/// The cause of [`TreatmentEvent::Undone`] by a restart.
 pub(crate) const RESTART: &str = "restart";
 
 /// A file beside the journal that means the same as [`TreatmentEvent::Confirmed`]: a journal that is damaged later can't hide it.
@@ -173,8 +173,8 @@ pub enum TreatmentEvent {
         why: String,
     },
     /// Every change that could be undone was undone.
-    TakenBack {
-        /// The cause: `user`, `switch` (the undo timer), `restart`, `next run`.
+    Undone {
+        /// The cause: `user`, `undo timer`, `restart`, `next run`.
         by: String,
     },
 }
@@ -199,7 +199,7 @@ pub enum TreatmentStanding {
     /// The treatment is confirmed.
     Confirmed,
     /// The treatment was undone.
-    TakenBack,
+    Undone,
 }
 
 impl TreatmentJournal {
@@ -298,8 +298,8 @@ impl TreatmentJournal {
     pub fn standing(&self) -> TreatmentStanding {
         let has =
             |wanted: fn(&TreatmentEvent) -> bool| self.events.iter().any(|stamped| wanted(&stamped.event));
-        if has(|event| matches!(event, TreatmentEvent::TakenBack { .. })) {
-            TreatmentStanding::TakenBack
+        if has(|event| matches!(event, TreatmentEvent::Undone { .. })) {
+            TreatmentStanding::Undone
         } else if self.is_marked || has(|event| *event == TreatmentEvent::Confirmed) {
             TreatmentStanding::Confirmed
         } else if has(|event| *event == TreatmentEvent::Applied) {
@@ -322,7 +322,7 @@ impl TreatmentJournal {
                 TreatmentEvent::TakingBack
                     | TreatmentEvent::Restored { .. }
                     | TreatmentEvent::Left { .. }
-                    | TreatmentEvent::TakenBack { .. }
+                    | TreatmentEvent::Undone { .. }
             )
         };
         let last =
@@ -341,10 +341,10 @@ impl TreatmentJournal {
     }
 
     /// True if an undoing began and never ended: then it may have changed the settings beside a step.
-    pub fn is_half_taken_back(&self) -> bool {
+    pub fn is_half_undone(&self) -> bool {
         let last = self.last(|stamped| match stamped.event {
             TreatmentEvent::TakingBack => Some(true),
-            TreatmentEvent::TakenBack { .. } => Some(false),
+            TreatmentEvent::Undone { .. } => Some(false),
             _ => None,
         });
         last.unwrap_or(false)
@@ -407,7 +407,7 @@ impl TreatmentJournal {
         let began = other.events.first().map_or(0, |first| first.at);
         let end = self.last(|stamped| match &stamped.event {
             // A restart ends all treatments together.
-            TreatmentEvent::TakenBack { by } => Some(by == RESTART || stamped.at >= began),
+            TreatmentEvent::Undone { by } => Some(by == RESTART || stamped.at >= began),
             _ => None,
         });
         self.head.place.is_same(&other.head.place) && end.unwrap_or(false)

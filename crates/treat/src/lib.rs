@@ -1,12 +1,11 @@
 //! Treatment: changes a host's settings as the doctor proposes, and can undo the changes.
 //!
 //! A [`plan`] finds the changes that the host can make. A [`journal`] on disk holds each value before it is changed; from it a
-//! [`course`] undoes all changes, and so does the [`dead_mans_switch`], a process that waits for a confirmation. The settings
+//! [`course`] undoes all changes, and so does the [`undo_timer`], a process that waits for a confirmation. The settings
 //! themselves are behind [`Controls`].
 
 mod beside;
 pub mod course;
-pub mod dead_mans_switch;
 pub mod journal;
 pub mod keep;
 mod live;
@@ -16,6 +15,7 @@ pub mod port;
 pub mod surroundings;
 #[cfg(test)]
 mod testing;
+pub mod undo_timer;
 
 use linerate_doctor::remedy::{HostBounds, Setting};
 

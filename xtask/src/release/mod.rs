@@ -5,7 +5,7 @@
 mod archive;
 mod changes;
 mod deb;
-mod licences;
+mod licence_texts;
 mod parts;
 mod product;
 mod rpm;

@@ -13,7 +13,7 @@ use std::process::Command;
 
 use super::parts::{Part, Parts};
 use super::sbom::{Binaries, BuiltBinary};
-use super::{ByMachine, ReleaseSource, archive, changes, deb, hexadecimal, licences, output, rpm, sbom};
+use super::{ByMachine, ReleaseSource, archive, changes, deb, hexadecimal, licence_texts, output, rpm, sbom};
 use crate::dist::commit_of;
 use crate::machine::Machine;
 
@@ -194,7 +194,7 @@ impl Product {
     }
 
     fn add_licences(&mut self, repository: &Path, parts: &Parts) -> anyhow::Result<()> {
-        for (name, text) in licences::files(repository, parts)? {
+        for (name, text) in licence_texts::files(repository, parts)? {
             self.add_document(&name, text);
         }
         Ok(())

@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn a_window_takes_as_long_as_it_is_reported_to() {
+    fn a_window_takes_as_long_as_was_requested() {
         let case = "tool = \"linerate-http\"\n[case.with]\nseconds = 240\nramp = 10";
         assert!((seconds(case, 5) - seconds(case, 4) - 251.0).abs() < 0.01);
     }

@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn cases_at_one_ceiling_are_reported_apart_by_nothing_else() {
+    fn cases_at_one_ceiling_are_distinguished_by_nothing_else() {
         let rates = [("a", 9.4), ("b", 9.3), ("c", 9.0), ("d", 18.8)];
         let runs = rates.map(|(case, rate)| crate::testing::run(case, 0, measured(rate, 1.0)));
         let mut record = record(&["a", "b", "c", "d"], 1, runs.to_vec());

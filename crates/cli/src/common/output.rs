@@ -18,10 +18,10 @@ use super::event::{Event, entry_name};
 use super::failure::Failure;
 use super::keeper::{Keeper, Sighting};
 use super::log::{self, RunFigures};
-use super::look::{Done, Look, Sums};
 use super::losses::Losses;
 use super::member::MemberOutput;
 use super::metrics::RunMetrics;
+use super::printer::{Done, Printer, Sums};
 use super::summary::Summary;
 use crate::exit::Code;
 use crate::print;
@@ -63,7 +63,7 @@ pub struct Output {
     deleted: AtomicU64,
     losses: Mutex<Losses>,
     /// Prints lines in the format of another program (rsync or scp), if there is one.
-    look: Option<Box<dyn Look>>,
+    printer: Option<Box<dyn Printer>>,
     /// The number of entries that were left out on purpose, as the other program does.
     left_out: AtomicU64,
     metrics: Arc<RunMetrics>,
@@ -96,7 +96,7 @@ impl Output {
             itemize: false,
             deleted: AtomicU64::new(0),
             losses: Mutex::default(),
-            look: None,
+            printer: None,
             left_out: AtomicU64::new(0),
             metrics: Arc::default(),
             member: None,
@@ -105,8 +105,8 @@ impl Output {
     }
 
     /// Makes the output use another program's format.
-    pub fn looking_like(self, look: impl Look + 'static) -> Self {
-        Self { look: Some(Box::new(look)), ..self }
+    pub fn with_printer(self, printer: impl Printer + 'static) -> Self {
+        Self { printer: Some(Box::new(printer)), ..self }
     }
 
     /// The number of entries that were left out as the other program does, which isn't an error.
@@ -143,8 +143,8 @@ impl Output {
 
     /// The program's name, which begins each line of text.
     fn program(&self) -> String {
-        match (&self.look, &self.member) {
-            (Some(look), _) => look.program().to_owned(),
+        match (&self.printer, &self.member) {
+            (Some(printer), _) => printer.program().to_owned(),
             (None, Some(member)) => format!("linerate: {}", member.name),
             (None, None) => "linerate".to_owned(),
         }
@@ -180,8 +180,8 @@ impl Output {
             self.deleted.fetch_add(1, Ordering::Relaxed);
         }
         self.member.iter().for_each(|member| member.count(change));
-        if let Some(look) = &self.look {
-            return look.change(change);
+        if let Some(printer) = &self.printer {
+            return printer.change(change);
         }
         if !self.itemize || self.member.as_ref().is_some_and(|member| !member.shows(change)) {
             return;
@@ -201,7 +201,7 @@ impl Output {
 
     /// Called when the far end has been reached.
     pub fn connected(&self) {
-        self.look.iter().for_each(|look| look.connected());
+        self.printer.iter().for_each(|printer| printer.connected());
     }
 
     /// Prints a line of text on standard error, above the progress bar.
@@ -218,7 +218,7 @@ impl Output {
 
     /// True if the output has the format of another program, whose messages don't name hosts.
     pub fn looks_like_another(&self) -> bool {
-        self.look.is_some()
+        self.printer.is_some()
     }
 
     /// Prints an event, if `--json` is given.
@@ -248,8 +248,8 @@ impl Output {
         // Between two far hosts, only the receiver's totals include files that already existed.
         let came = if here == Here::Neither { came.max(receiver.landed.bytes) } else { came };
         let done = came.min(sender.found.bytes);
-        if let Some(look) = &self.look {
-            return look.progress(&Done {
+        if let Some(printer) = &self.printer {
+            return printer.progress(&Done {
                 bytes: (done, sender.found.bytes),
                 entries: (receiver.landed.entries(), sender.found.entries()),
                 seconds,
@@ -319,8 +319,8 @@ impl Output {
 
     /// Prints an entry that would be copied (`--dry-run`). `size` is the size that its file system reports.
     pub fn listed(&self, path: &[u8], entry: &Entry, size: u64) {
-        if let Some(look) = &self.look {
-            return look.listed(path, entry, size);
+        if let Some(printer) = &self.printer {
+            return printer.listed(path, entry, size);
         }
         let bytes = if let Kind::File { size } = entry.kind { size } else { 0 };
         let (path, kind) = (printable_path(path), entry_name(&entry.kind));
@@ -334,8 +334,8 @@ impl Output {
     /// Prints the totals of `--dry-run`; `further` is the number of bytes of links' texts and of further
     /// names of files.
     pub fn surveyed(&self, found: Totals, further: u64, code: Code) {
-        if let Some(look) = &self.look {
-            look.end(&Sums { there: found, size: found.bytes + further, ..Sums::default() });
+        if let Some(printer) = &self.printer {
+            printer.end(&Sums { there: found, size: found.bytes + further, ..Sums::default() });
         }
         let text = format!(
             "would copy {}, {}, {}: {}",
@@ -371,17 +371,17 @@ impl Output {
             return self.losses();
         }
         self.clear();
-        if let Some(look) = &self.look {
+        if let Some(printer) = &self.printer {
             let sums = summary.sums();
             let (bytes, entries) = (sums.there.bytes, sums.there.entries());
-            look.progress(&Done {
+            printer.progress(&Done {
                 bytes: (bytes, bytes),
                 entries: (entries, entries),
                 seconds: sums.elapsed.as_secs_f64(),
                 scanned: true,
                 is_last: true,
             });
-            look.end(&sums);
+            printer.end(&sums);
         }
         let limiter = summary.limiter();
         self.metrics.transfer(summary, &limiter);

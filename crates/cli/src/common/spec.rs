@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn hosts_and_paths_are_reported_apart_as_scp_does() {
+    fn hosts_and_paths_are_distinguished_as_by_scp() {
         for (text, spec) in [
             ("host:/a", remote("host", "/a")),
             ("u@host:", remote("u@host", "")),

@@ -12,7 +12,7 @@ use std::time::Duration;
 use super::event::{CopySummary, EndFields, Event, SyncFields};
 use super::keeper::Sighting;
 use super::log::RunFigures;
-use super::look::Sums;
+use super::printer::Sums;
 use crate::exit::Code;
 use crate::units::{show_bytes, show_count, show_counted, show_rate, show_time};
 

@@ -33,7 +33,7 @@ use explain::ExplainArgs;
 use table::Detail;
 use treatment::{TreatmentArgs, known_check};
 
-pub use treatment::{SwitchArgs, stand_by};
+pub use treatment::{UndoTimerArgs, run_undo_timer};
 
 // No line has more than 79 characters, so that it stays as it is on a terminal of 80 columns.
 const EXAMPLES: &str = "\

@@ -10,9 +10,9 @@ mod info;
 mod line;
 mod lines;
 mod log;
-mod look;
 mod numbers;
 mod placing;
+mod printer;
 mod relative;
 mod stop;
 mod summed;
@@ -38,8 +38,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use crate::common::failure::Failure;
-use crate::common::look::{Look, Sums};
 use crate::common::output::{Output, Style};
+use crate::common::printer::{Printer, Sums};
 use crate::common::reach::Reach;
 use crate::common::signals::interrupted_exits_with;
 use crate::common::spared::log_refusal;
@@ -53,7 +53,7 @@ use details::Way;
 use info::InfoWord;
 use line::Line;
 use log::LogFile;
-use look::RsyncLook;
+use printer::RsyncPrinter;
 use table::OPTIONS;
 
 /// Arguments of `linerate rsync`.
@@ -106,40 +106,40 @@ pub fn run(args: RsyncArgs) -> Result<Code, Failure> {
 }
 
 fn copy(mut line: Line) -> Result<Code, Failure> {
-    let look = RsyncLook::new(&line).map_err(|message| Failure(message, USAGE))?;
+    let printer = RsyncPrinter::new(&line).map_err(|message| Failure(message, USAGE))?;
     let mut task = line.task().map_err(|message| Failure(message, USAGE))?;
     spare_by_log(&line, &task)?;
     let log = line.log_file.as_deref().and_then(LogFile::open).map(Arc::new);
-    let look = look.logging(log.clone());
+    let printer = printer.logging(log.clone());
     if let Some(sync) = &mut task.options.sync {
-        (sync.unchanged, sync.facts) = look.needs();
+        (sync.unchanged, sync.facts) = printer.needs();
     }
     if line.way() == Way::Within {
-        look.begin();
+        printer.begin();
     }
-    let look = Arc::new(look);
+    let printer = Arc::new(printer);
     if !task.options.recursive {
-        task.sources.retain(|source| !look.skips_directory(source, false));
-    } else if line.leaves_directories() && line.leave_directories(&look) {
+        task.sources.retain(|source| !printer.skips_directory(source, false));
+    } else if line.leaves_directories() && line.leave_directories(&printer) {
         let options = task.options;
         task = line.task().map_err(|message| Failure(message, USAGE))?;
         task.options = options;
     }
     if task.sources.is_empty() || line.sources().is_empty() {
-        look.begin();
-        look.end(&Sums::default());
+        printer.begin();
+        printer.end(&Sums::default());
         return Ok(Code::Done);
     }
-    let output = Output::new(Style::Quiet).looking_like(look.clone());
+    let output = Output::new(Style::Quiet).with_printer(printer.clone());
     interrupted_exits_with(SIGNAL);
     let stop = task.stop.clone();
     let done = perform(output, Ok(task)).inspect_err(|Failure(_, code)| {
         if !matches!(code, Code::FarEnd | Code::Shell(_)) {
-            look.begin();
+            printer.begin();
         }
     });
-    look.show_held();
-    let done = of_result(done.or_else(|failure| as_rsyncs(failure, &line, &look, stop.as_ref())));
+    printer.show_held();
+    let done = of_result(done.or_else(|failure| as_rsyncs(failure, &line, &printer, stop.as_ref())));
     if let Some(log) = log {
         log.write(last_words(&done));
     }
@@ -155,14 +155,19 @@ fn spare_by_log(line: &Line, task: &Task) -> Result<(), Failure> {
 }
 
 /// Converts a failure to one with rsync's exit code. Returns no failure if rsync doesn't regard it as one.
-fn as_rsyncs(failure: Failure, line: &Line, look: &RsyncLook, stop: Option<&Stop>) -> Result<Code, Failure> {
+fn as_rsyncs(
+    failure: Failure,
+    line: &Line,
+    printer: &RsyncPrinter,
+    stop: Option<&Stop>,
+) -> Result<Code, Failure> {
     let Failure(message, code) = failure;
     if line.ignore_missing && message == NONE_IS_THERE {
         return Ok(Code::Done);
     }
     // Only directories were found, and without -r they aren't copied.
-    if message == NONE_FOUND && look.skipped_all() {
-        look.end(&Sums::default());
+    if message == NONE_FOUND && printer.skipped_all() {
+        printer.end(&Sums::default());
         return Ok(Code::Done);
     }
     let code = match code {
@@ -307,9 +312,9 @@ impl Line {
     }
 
     /// Removes the sources that are directories of this host. Returns whether other sources remain.
-    fn leave_directories(&mut self, look: &RsyncLook) -> bool {
+    fn leave_directories(&mut self, printer: &RsyncPrinter) -> bool {
         let destination = self.paths.pop();
-        self.paths.retain(|source| !look.skips_directory(source, true));
+        self.paths.retain(|source| !printer.skips_directory(source, true));
         let is_any_left = !self.paths.is_empty();
         self.paths.extend(destination);
         is_any_left
@@ -421,7 +426,7 @@ impl Line {
         let Spec::Local(path) = Spec::parse(destination) else { return None };
         let slash = |path: &OsString| path.as_bytes().ends_with(b"/");
         let is_directory = |source: &OsString| match Spec::parse(source) {
-            Spec::Local(path) => look::is_directory(&path),
+            Spec::Local(path) => printer::is_directory(&path),
             Spec::Remote(..) => slash(source),
         };
         let has_directory =
@@ -463,7 +468,7 @@ fn sorted(sources: &[OsString]) -> Vec<OsString> {
         return sources;
     }
     sources.sort_by_cached_key(|source| {
-        let is_directory = look::is_directory(source);
+        let is_directory = printer::is_directory(source);
         let slash: &[u8] = if is_directory { b"/" } else { b"" };
         (is_directory, [name(source).unwrap_or_default().as_slice(), slash].concat())
     });

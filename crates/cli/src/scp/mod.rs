@@ -2,8 +2,8 @@
 
 mod codes;
 mod line;
-mod look;
 mod place;
+mod printer;
 mod table;
 
 use clap::Args;
@@ -27,8 +27,8 @@ use crate::copying::task::Task;
 use crate::exit::Code;
 use codes::{FAILED, FATAL, MEANINGS, number};
 use line::{ScpLine, Wrong};
-use look::ScpLook;
 use place::SourcePlace;
+use printer::ScpPrinter;
 use table::OPTIONS;
 
 /// Arguments of `linerate scp`.
@@ -111,7 +111,7 @@ impl ScpLine {
     /// Copies sources of one host, and returns scp's exit code.
     fn copy_together(&self, sources: &[SourcePlace], destination: &SourcePlace) -> u8 {
         let style = if self.verbose > 0 { Style::Verbose } else { Style::Quiet };
-        let output = Output::new(style).looking_like(ScpLook::new(sources, self.quiet));
+        let output = Output::new(style).with_printer(ScpPrinter::new(sources, self.quiet));
         let code = perform(output, Ok(self.task(sources, destination)));
         let code = code.unwrap_or_else(|Failure(message, code)| {
             // If no source exists, an error line was already printed for each source.

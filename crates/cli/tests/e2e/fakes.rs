@@ -206,7 +206,7 @@ fn an_ordinary_user_holds_what_only_root_could_make() {
 }
 
 #[test]
-fn root_s_far_end_fakes_where_it_is_reported_to() {
+fn root_s_far_end_fakes_where_it_is_asked_to() {
     let Some(case) = case_with_attributes() else { return };
     make_all(&case.near.join("src"));
     over_ssh(&case, &format!("{ALL} -M--fake-super src/ FAR/to")).exits(0);

@@ -250,7 +250,7 @@ fn a_measurement_finds_the_same_ways_around_a_firewall() {
 }
 
 #[test]
-fn whoever_gave_no_port_range_is_reported_of_it_where_all_ports_are_blocked() {
+fn whoever_gave_no_port_range_is_advised_to_where_all_ports_are_blocked() {
     let Some(case) = case_with_own_link("10gbit") else { return };
     // Without what goes to ssh's port or comes from it.
     let all = "sport 1024-65534 dport 1024-65534 prohibit";

@@ -55,7 +55,7 @@ fn another_host_is_treated_over_ssh_and_confirmed_by_a_new_login() {
     assert_ne!(settings(&case), before, "it was confirmed");
     doctor(&case, &state, &["--undo", &id]).exits(0);
     assert_eq!(settings(&case), before);
-    // Without a word everything is taken back, long after the login has ended.
+    // Without a word everything is undone, long after the login has ended.
     apply(&case, &state, "3");
     assert_ne!(settings(&case), before);
     assert!(within(PATIENCE, || settings(&case) == before), "{}", settings(&case));
@@ -80,7 +80,7 @@ fn a_host_that_is_cut_off_takes_the_changes_back() {
 }
 
 /// The three faults are corrected, and the gain is measured and reported. If a change gains nothing, it is
-/// taken back.
+/// undone.
 #[test]
 fn timed_a_path_is_treated_at_both_ends_and_kept_where_it_gained() {
     let Some(case) = case_with_path("300mbit", "20ms") else { return };

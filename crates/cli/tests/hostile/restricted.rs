@@ -239,7 +239,7 @@ fn questions_about_the_host_get_no_answer() {
 }
 
 #[test]
-fn no_process_is_left_behind_and_no_job_is_reported_of() {
+fn no_process_is_left_behind_and_no_job_is_mentioned() {
     let ground = yard();
     let attention = JobAttention { id: String::new(), cancel: true };
     for job in [Job::Background, Job::Jobs { forget: true }, Job::Attach(attention)] {

@@ -115,18 +115,21 @@ impl Ill {
     }
 
     /// The processes of the undo timer.
-    pub fn switches(&self) -> Vec<i32> {
-        let is_switch = |pid: &i32| {
+    pub fn undo_timers(&self) -> Vec<i32> {
+        let is_undo_timer = |pid: &i32| {
             let words = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-            words.split(|byte| *byte == 0).nth(1) == Some(b"switch")
+            words.split(|byte| *byte == 0).nth(1) == Some(b"undo-timer")
         };
-        processes_with(&format!("LINERATE_TEST_MARK={}", self.name)).into_iter().filter(is_switch).collect()
+        processes_with(&format!("LINERATE_TEST_MARK={}", self.name))
+            .into_iter()
+            .filter(is_undo_timer)
+            .collect()
     }
 }
 
 impl Drop for Ill {
     fn drop(&mut self) {
-        self.switches().into_iter().for_each(|pid| send(pid, Signal::KILL));
+        self.undo_timers().into_iter().for_each(|pid| send(pid, Signal::KILL));
         let _ = Command::new("ip").args(["netns", "del", &self.name]).status();
     }
 }

@@ -51,17 +51,17 @@ fn a_confirmation_holds_whatever_becomes_of_the_journal() {
         let before = host.settings();
         let id = host.apply(&["--only", "tcp-sack,tcp-buffers", "--confirm-within", "3"]);
         let journal = host.state().join(&id).join("journal.jsonl");
-        let switch = host.switches()[0];
-        send(switch, Signal::STOP);
+        let undo_timer = host.undo_timers()[0];
+        send(undo_timer, Signal::STOP);
         let mut confirming = host.doctor(&["--confirm", &id]);
         let is_noted = || host.state().join(&id).join("confirmed").exists();
         assert!(within(DEADLINE, is_noted), "{name}");
         assert!(!confirming.has_ended(), "{name}: the undo timer hasn't seen it yet");
         damage(&journal);
-        send(switch, Signal::CONT);
+        send(undo_timer, Signal::CONT);
         let run = confirming.end();
         assert_eq!(run.code, Some(if has_first { 0 } else { 1 }), "{name}: {run}");
-        assert!(within(DEADLINE, || host.switches().is_empty()));
+        assert!(within(DEADLINE, || host.undo_timers().is_empty()));
         sleep(Duration::from_secs(3));
         // Also the next run leaves it.
         let run = host.doctor(&["--applied"]).end().exits(if has_first { 0 } else { 3 });
@@ -83,7 +83,7 @@ fn without_a_confirmation_a_damaged_journal_takes_everything_back() {
         let journal = host.state().join(&id).join("journal.jsonl");
         replace(&journal, "\"applied\"", "\"confirmed\u{1}\"");
         damage(&journal);
-        assert!(within(DEADLINE, || host.switches().is_empty()), "{name}");
+        assert!(within(DEADLINE, || host.undo_timers().is_empty()), "{name}");
         assert_eq!(host.differing(&before), Vec::<String>::new(), "{name}");
         let run = host.doctor(&["--applied"]).end();
         assert!(name == "written anew" || run.out.contains("  undone"), "{name}: {run}");
@@ -190,7 +190,7 @@ fn a_full_disk_stops_a_treatment_and_no_way_back() {
 
 /// As after a restart of the host; the undo timer is gone with it.
 fn restarted(host: &Ill, id: &str) {
-    host.switches().into_iter().for_each(|pid| send(pid, Signal::KILL));
+    host.undo_timers().into_iter().for_each(|pid| send(pid, Signal::KILL));
     let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap();
     let path = host.state().join(id).join("journal.jsonl");
     replace(&path, boot.trim(), "0b5e55ed-0000-4000-8000-000000000000");

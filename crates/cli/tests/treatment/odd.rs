@@ -56,7 +56,7 @@ fn rename_v0(host: &Ill) {
 }
 
 #[test]
-fn a_port_with_another_name_is_taken_back_and_its_namesake_stays() {
+fn a_port_with_another_name_is_undone_and_its_namesake_stays() {
     let Some(host) = Ill::host() else { return };
     let plan = of_v0(&host);
     let from = ["--from-plan", plan.to_str().unwrap()];
@@ -71,7 +71,7 @@ fn a_port_with_another_name_is_taken_back_and_its_namesake_stays() {
 }
 
 #[test]
-fn the_switch_finds_a_port_with_another_name_and_leaves_one_that_is_gone() {
+fn the_undo_timer_finds_a_port_with_another_name_and_leaves_one_that_is_gone() {
     let Some(host) = Ill::host() else { return };
     let plan = of_v0(&host);
     let from = ["--from-plan", plan.to_str().unwrap()];
@@ -81,7 +81,7 @@ fn the_switch_finds_a_port_with_another_name_and_leaves_one_that_is_gone() {
     let namesake = state_of(&host, "v0");
     assert!(within(DEADLINE, || state_of(&host, "w0") == before), "{}", state_of(&host, "w0"));
     assert_eq!(state_of(&host, "v0"), namesake);
-    assert!(within(DEADLINE, || host.switches().is_empty()));
+    assert!(within(DEADLINE, || host.undo_timers().is_empty()));
     // A port that was made anew under the name is another one.
     host.sh("ip link del v0; ip link set w0 down; ip link set w0 name v0; ip link set v0 up; sysctl -qw net.ipv4.tcp_sack=0");
     let id = host.apply(&from);
@@ -120,20 +120,20 @@ fn a_lost_journal_blocks_the_next_treatment() {
     let empty = |id: &str| fs::write(host.state().join(id).join("journal.jsonl"), "").unwrap();
     let id = host.apply(&["--only", "tcp-sack", "--confirm-within", "8"]);
     empty(&id);
-    let switch = format!("the undo timer of {id} (process {})", host.switches()[0]);
-    host.doctor(&apply).end().exits(1).says(&["reading", &switch, "wait until it has ended"]);
-    host.doctor(&["--undo", &id]).end().exits(1).says(&[&switch, "wait until it has ended"]);
+    let undo_timer = format!("the undo timer of {id} (process {})", host.undo_timers()[0]);
+    host.doctor(&apply).end().exits(1).says(&["reading", &undo_timer, "wait until it has ended"]);
+    host.doctor(&["--undo", &id]).end().exits(1).says(&[&undo_timer, "wait until it has ended"]);
     let run = host.doctor(&["--applied"]).end().exits(3);
-    assert_eq!(run.err.matches("can't be").count() + run.err.matches(&switch).count(), 1, "{run}");
-    assert!(within(DEADLINE, || host.switches().is_empty()));
+    assert_eq!(run.err.matches("can't be").count() + run.err.matches(&undo_timer).count(), 1, "{run}");
+    assert!(within(DEADLINE, || host.undo_timers().is_empty()));
     assert_eq!(host.differing(&before), Vec::<String>::new());
     // A treatment that was undone completely is over.
     let run = host.doctor(&["--applied"]).end().exits(0);
     assert!(run.err.is_empty() && run.out.contains(&id) && run.out.contains("  undone"), "{run}");
     let id = host.apply(&["--only", "tcp-sack"]);
     empty(&id);
-    host.switches().into_iter().for_each(|pid| send(pid, Signal::KILL));
-    assert!(within(DEADLINE, || host.switches().is_empty()));
+    host.undo_timers().into_iter().for_each(|pid| send(pid, Signal::KILL));
+    assert!(within(DEADLINE, || host.undo_timers().is_empty()));
     let place = host.state().join(&id);
     let remove = format!("then remove {}", place.display());
     host.doctor(&apply).end().exits(1).says(&["can't be undone any more", &remove]);
@@ -148,7 +148,7 @@ fn a_lost_journal_blocks_the_next_treatment() {
 fn damage_is_said_once_and_never_of_what_is_past() {
     let Some(host) = Ill::host() else { return };
     let id = host.apply(&["--only", "tcp-sack,tcp-buffers", "--confirm-within", "1"]);
-    host.switches().into_iter().for_each(|pid| send(pid, Signal::KILL));
+    host.undo_timers().into_iter().for_each(|pid| send(pid, Signal::KILL));
     let path = host.state().join(&id).join("journal.jsonl");
     let text = fs::read_to_string(&path).unwrap();
     fs::write(&path, text.lines().next().unwrap().to_owned() + "\n{\n").unwrap();

@@ -3,7 +3,7 @@
 use linerate_host::facts::{Coalescing, Port};
 
 use super::{Check, CheckRun, processors};
-use crate::formula::{bdp, bytes};
+use crate::formula::{flow, bytes};
 use crate::remedy::{Remedy, Setting};
 use crate::source::{ESNET_NIC, ETHTOOL, RED_HAT};
 use crate::{Finding, Host, Severity};
@@ -66,7 +66,7 @@ fn too_many(port: &Port, set: &Coalescing) -> Finding {
 }
 
 fn too_late(port: &Port, set: &Coalescing, need: f64) -> Finding {
-    let more = bytes(bdp::bytes(need, f64::from(set.rx_usecs) * 1e-6));
+    let more = bytes(flow::in_flight(need, f64::from(set.rx_usecs) * 1e-6));
     let title = format!("{} waits {} microseconds before it interrupts a processor", port.name, set.rx_usecs);
     remedy(
         Finding::new(Severity::Minor, title),

@@ -1,7 +1,7 @@
 //! How fast a window grows back after a loss.
 
 use super::{Check, CheckRun};
-use crate::formula::{bdp, gbit, trip};
+use crate::formula::{flow, gbit, trip};
 use crate::remedy::Remedy;
 use crate::source::{BBR, ESNET, RFC_9438};
 use crate::{Finding, Host, Severity};
@@ -26,7 +26,7 @@ fn of(host: &Host<'_>) -> Option<Finding> {
     if !SLOW.contains(&used.as_str()) {
         return None;
     }
-    let window = bdp::bytes(host.rate(), trip::REGION) / 1448.0;
+    let window = flow::in_flight(host.rate(), trip::REGION) / 1448.0;
     // A loss halves the window, which then grows by a segment each round trip.
     let seconds = window / 2.0 * trip::REGION;
     let finding =

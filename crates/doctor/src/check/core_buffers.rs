@@ -2,7 +2,7 @@
 //! GridFTP).
 
 use super::{Check, CheckRun};
-use crate::formula::{bdp, buffer, bytes, gbit, trip};
+use crate::formula::{flow, buffer, bytes, gbit, trip};
 use crate::remedy::Remedy;
 use crate::source::{ESNET, NET_SYSCTL};
 use crate::{Finding, Host, Severity};
@@ -19,7 +19,7 @@ fn of(host: &Host<'_>) -> Option<Finding> {
     let (receive, send) = (tcp.core_rmem_max.get()?, tcp.core_wmem_max.get()?);
     // The kernel doubles the requested size, and uses half of it for its own bookkeeping.
     let (window, need) = (receive.min(send) as f64, host.rate());
-    let one = bdp::rate(window, trip::DATA_CENTRE);
+    let one = flow::rate(window, trip::DATA_CENTRE);
     if one >= need {
         return None;
     }
@@ -28,7 +28,7 @@ fn of(host: &Host<'_>) -> Option<Finding> {
         gbit(one)
     );
     // The kernel doubles the requested size.
-    let size = |now| buffer::proposed(host.facts, bdp::bytes(need, trip::REGION) / 2.0, now);
+    let size = |now| buffer::proposed(host.facts, flow::in_flight(need, trip::REGION) / 2.0, now);
     let changes = [
         Remedy::sysctl("net.core.rmem_max", receive, size(receive)),
         Remedy::sysctl("net.core.wmem_max", send, size(send)),
@@ -36,7 +36,7 @@ fn of(host: &Host<'_>) -> Option<Finding> {
     let finding = Finding::leaves(one, need, title)
         .at_most(Severity::Note)
         .evidence(format!("rmem_max {}, wmem_max {}", bytes(receive as f64), bytes(send as f64)))
-        .evidence(format!("{} at a round trip of 0.2 ms needs {} in flight", gbit(need), bytes(bdp::bytes(need, trip::DATA_CENTRE))))
+        .evidence(format!("{} at a round trip of 0.2 ms needs {} in flight", gbit(need), bytes(flow::in_flight(need, trip::DATA_CENTRE))))
         .evidence("programs that leave the window to the kernel, as linerate does, aren't affected")
         .remedied_or(
             changes.into_iter().flatten(),

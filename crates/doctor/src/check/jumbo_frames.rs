@@ -262,7 +262,7 @@ mod tests {
 
     /// A guest's port takes no more than the virtual switch hands it.
     #[test]
-    fn a_guest_is_reported_of_its_hypervisor() {
+    fn a_guests_finding_names_its_hypervisor() {
         let fix = |name| found(&CHECK, &fixture(name)).remove(0).fix.unwrap();
         assert!(fix("virtio-one-queue").contains("; only once the hypervisor's virtual switch"));
         assert!(fix("stock-10g").contains("; only if every switch and host on the path allows it, else"));

@@ -2,7 +2,7 @@
 
 use super::{Check, CheckRun};
 use crate::formula::goodput::Segments;
-use crate::formula::{bdp, gbit, percent};
+use crate::formula::{flow, gbit, percent};
 use crate::{Citation, Finding, Host, Path};
 
 /// Share of lost segments that any path has now and then.
@@ -37,7 +37,7 @@ fn of(path: &Path<'_>) -> Option<Finding> {
         return None;
     }
     let (streams, need) = (path.measured.streams.unwrap_or(1).max(1), path.rate());
-    let one = bdp::cubic(Segments::usual(path.mtu()).payload(), rtt, loss);
+    let one = flow::cubic(Segments::usual(path.mtu()).payload(), rtt, loss);
     if one * f64::from(streams) >= need {
         return None;
     }

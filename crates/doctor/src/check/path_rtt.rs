@@ -1,7 +1,7 @@
 //! The rate of tools that wait for round trips at each file.
 
 use super::{Check, CheckRun};
-use crate::formula::{bdp, bytes, gbit};
+use crate::formula::{flow, bytes, gbit};
 use crate::source::{FEDEX, HPN};
 use crate::{Citation, Finding, Path, Severity};
 
@@ -41,7 +41,7 @@ fn of(path: &Path<'_>) -> Option<Finding> {
     .evidence(format!(
         "round trip {:.2} ms: {} are in flight at {}",
         rtt * 1e3,
-        bytes(bdp::bytes(need, rtt)),
+        bytes(flow::in_flight(need, rtt)),
         gbit(need)
     ))
     .evidence(format!(

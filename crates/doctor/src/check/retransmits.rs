@@ -4,7 +4,7 @@
 use super::path_loss::bears_loss;
 use super::{Check, CheckRun};
 use crate::formula::goodput::Segments;
-use crate::formula::{bdp, gbit, trip};
+use crate::formula::{flow, gbit, trip};
 use crate::source::{RFC_9438, SNMP};
 use crate::{Finding, Host, Severity};
 
@@ -25,7 +25,7 @@ fn of(host: &Host<'_>) -> Option<Finding> {
     let (sent, again) = (*counters.get("OutSegs")?, *counters.get("RetransSegs")?);
     let loss = again as f64 / sent.max(1) as f64;
     let segment = Segments::usual(mtu(host)).payload();
-    let one = bdp::cubic(segment, trip::DATA_CENTRE, loss);
+    let one = flow::cubic(segment, trip::DATA_CENTRE, loss);
     if sent < LEAST_SEGMENTS || loss < USUAL || one >= host.rate() {
         return None;
     }
@@ -38,7 +38,7 @@ fn of(host: &Host<'_>) -> Option<Finding> {
             .evidence(counts)
             .evidence("the congestion control is bbr, which keeps its rate at losses of a few percent")
     } else {
-        let region = gbit(bdp::cubic(segment, trip::REGION, loss));
+        let region = gbit(flow::cubic(segment, trip::REGION, loss));
         Finding::leaves(one, host.rate(), title).at_most(Severity::Minor).evidence(counts).evidence(format!(
             "at this loss and a round trip of 0.2 ms one connection reaches {}, at 10 ms {region}",
             gbit(one)

@@ -3,7 +3,7 @@
 use linerate_host::facts::RouteFacts;
 
 use super::{Check, CheckRun, shell};
-use crate::formula::{bdp, gbit, trip};
+use crate::formula::{flow, gbit, trip};
 use crate::{Citation, Finding, Host, Severity};
 
 /// Segments of the first flight (RFC 6928).
@@ -33,7 +33,7 @@ fn of(host: &Host<'_>, route: &RouteFacts) -> Option<Finding> {
     let title = format!("the route to {} limits its connections", route.destination);
     let ceiling = route
         .window
-        .map(|bytes| bdp::rate(f64::from(bytes), trip::DATA_CENTRE))
+        .map(|bytes| flow::rate(f64::from(bytes), trip::DATA_CENTRE))
         .filter(|rate| *rate < host.rate());
     let finding = match ceiling {
         Some(ceiling) => Finding::leaves(ceiling, host.rate(), title),
@@ -66,7 +66,7 @@ fn settings(route: &RouteFacts) -> String {
 
 fn window(host: &Host<'_>, route: &RouteFacts) -> Option<String> {
     let window = route.window?;
-    let one = bdp::rate(f64::from(window), trip::DATA_CENTRE);
+    let one = flow::rate(f64::from(window), trip::DATA_CENTRE);
     (one < host.rate()).then(|| {
         format!(
             "with a window of {window} bytes one connection reaches {} at a round trip of 0.2 ms",

@@ -1,7 +1,7 @@
 //! Connections that restart with a small window after each pause.
 
 use super::{Check, CheckRun};
-use crate::formula::{bdp, trip};
+use crate::formula::{flow, trip};
 use crate::source::{IP_SYSCTL, RED_HAT};
 use crate::{Finding, Host, Severity};
 
@@ -21,7 +21,7 @@ fn of(host: &Host<'_>) -> Option<Finding> {
     if sets_its_rate || !host.facts.tcp.slow_start_after_idle.get()? {
         return None;
     }
-    let segments = bdp::bytes(host.rate(), trip::REGION) / 1448.0;
+    let segments = flow::in_flight(host.rate(), trip::REGION) / 1448.0;
     let trips = (segments / FIRST).log2().ceil().max(0.0);
     if trips < 1.0 {
         return None;

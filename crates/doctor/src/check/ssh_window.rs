@@ -3,7 +3,7 @@
 use linerate_host::facts::Ssh;
 
 use super::{Check, CheckRun};
-use crate::formula::{bdp, bytes, gbit, ssh};
+use crate::formula::{flow, bytes, gbit, ssh};
 use crate::source::HPN;
 use crate::{Citation, Finding, Path, Severity};
 
@@ -23,7 +23,7 @@ pub(super) const CHECK: Check = Check {
 fn of(path: &Path<'_>) -> Option<Finding> {
     let (rtt, need) = (path.measured.rtt?, path.rate());
     let (client, server) = (path.from.facts.ssh.client.known()?, path.to.facts.ssh.server.known()?);
-    let rate = bdp::rate(ssh::CHANNEL, rtt);
+    let rate = flow::rate(ssh::CHANNEL, rtt);
     if rate >= need || Ssh::is_hpn(server) {
         return None;
     }
@@ -35,7 +35,7 @@ fn of(path: &Path<'_>) -> Option<Finding> {
             bytes(ssh::CHANNEL),
             gbit(need),
             rtt * 1e3,
-            bytes(bdp::bytes(need, rtt))
+            bytes(flow::in_flight(need, rtt))
         ))
         .evidence(format!("client {client}, server {server}"))
         .fix(

@@ -6,7 +6,7 @@ use super::path_loss::bears_loss;
 use super::window_vs_bdp::window;
 use super::{Check, CheckRun};
 use crate::formula::goodput::Segments;
-use crate::formula::{bdp, cpu, gbit};
+use crate::formula::{flow, cpu, gbit};
 use crate::source::{ESNET, FEDEX};
 use crate::{Finding, Host, Path, Severity};
 
@@ -47,8 +47,8 @@ fn of(path: &Path<'_>) -> Option<Finding> {
 fn limits(path: &Path<'_>) -> Vec<(&'static str, f64)> {
     let rtt = path.measured.rtt;
     let lost = path.measured.loss().filter(|loss| *loss > 1e-6 && !bears_loss(&path.from));
-    let of_loss = |loss| Some(("loss", bdp::cubic(Segments::usual(path.mtu()).payload(), rtt?, loss)));
-    let of_window = rtt.and_then(|rtt| Some(("windows", bdp::rate(window(path)?, rtt))));
+    let of_loss = |loss| Some(("loss", flow::cubic(Segments::usual(path.mtu()).payload(), rtt?, loss)));
+    let of_window = rtt.and_then(|rtt| Some(("windows", flow::rate(window(path)?, rtt))));
     let of_core = port(&path.to).and_then(|port| {
         let aggregated = port.offload("rx-gro").get()?;
         Some(("the receiver's core", cpu::connection(port.mtu.get()?, aggregated).low))

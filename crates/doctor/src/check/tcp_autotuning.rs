@@ -2,7 +2,7 @@
 
 use super::{Check, CheckRun};
 use crate::finding::Way;
-use crate::formula::{bdp, buffer, bytes, gbit, trip};
+use crate::formula::{flow, buffer, bytes, gbit, trip};
 use crate::remedy::Remedy;
 use crate::source::{ESNET, IP_SYSCTL};
 use crate::{Finding, Host};
@@ -21,7 +21,7 @@ fn of(host: &Host<'_>) -> Option<Finding> {
     }
     let first = tcp.rmem.get()?[1];
     let window = buffer::received(host.facts, first);
-    let one = bdp::rate(window, trip::DATA_CENTRE);
+    let one = flow::rate(window, trip::DATA_CENTRE);
     let finding = Finding::leaves(one, host.rate(), format!("receive windows stay at {}", bytes(window)))
         .only(Way::Receives)
         .evidence("tcp_moderate_rcvbuf is 0")

@@ -1,7 +1,7 @@
 //! The maximum of TCP's buffers, compared with the bytes in flight at the needed rate.
 
 use super::{Check, CheckRun};
-use crate::formula::{bdp, buffer, bytes, gbit, percent, trip};
+use crate::formula::{flow, buffer, bytes, gbit, percent, trip};
 use crate::remedy::Remedy;
 use crate::source::{ESNET, IP_SYSCTL, LEARNED_WINDOW, TUNED};
 use crate::{Finding, Host, Severity};
@@ -21,7 +21,7 @@ fn of(host: &Host<'_>) -> Option<Finding> {
     let (tcp, need) = (&host.facts.tcp, host.rate());
     let (receive, send) = (tcp.rmem.get()?[2], tcp.wmem.get()?[2]);
     let window = buffer::smaller(host.facts, tcp)?;
-    let one = bdp::rate(window, trip::REGION);
+    let one = flow::rate(window, trip::REGION);
     if one >= need {
         return None;
     }
@@ -60,7 +60,7 @@ fn is_advised(need: f64, size: u64) -> bool {
 
 fn changes(host: &Host<'_>, need: f64) -> Vec<Remedy> {
     let tcp = &host.facts.tcp;
-    let size = |now| buffer::proposed(host.facts, bdp::bytes(need, trip::REGION), now);
+    let size = |now| buffer::proposed(host.facts, flow::in_flight(need, trip::REGION), now);
     let (receive, send) = (tcp.rmem.get().unwrap_or_default(), tcp.wmem.get().unwrap_or_default());
     let change = |name: &str, [least, first, most]: [u64; 3]| {
         let value = |most| format!("{least} {first} {most}");
@@ -101,7 +101,7 @@ mod tests {
 
     /// A guest of 173 MiB, with the kernel's own values.
     #[test]
-    fn small_hosts_are_reported_no_more_than_their_memory_for_connections() {
+    fn small_hosts_are_advised_no_more_than_their_memory_for_connections() {
         let small = |rmem: u64| {
             let host = changed("stock-10g", |facts| {
                 (facts.memory.total, facts.tcp.mem) =

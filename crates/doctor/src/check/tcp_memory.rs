@@ -1,7 +1,7 @@
 //! The memory limit of all connections together, compared with the maximum of one.
 
 use super::{Check, CheckRun, processors};
-use crate::formula::{bdp, bytes, trip};
+use crate::formula::{flow, bytes, trip};
 use crate::remedy::Remedy;
 use crate::source::{ESNET, IP_SYSCTL};
 use crate::{Finding, Host, Severity};
@@ -21,7 +21,7 @@ fn of(host: &Host<'_>) -> Option<Finding> {
     let ([low, pressure, most], one) = (tcp.mem.get()?, tcp.rmem.get()?[2] as f64);
     let page = host.facts.memory.page.get()? as f64;
     // Larger maxima than the one that the needed rate takes serve longer paths, and few connections reach them.
-    let (all, used) = (pressure as f64 * page, one.min(bdp::bytes(host.rate(), trip::REGION)));
+    let (all, used) = (pressure as f64 * page, one.min(flow::in_flight(host.rate(), trip::REGION)));
     let wanted = used * processors::STREAMS;
     if all >= wanted * NEARLY {
         return None;

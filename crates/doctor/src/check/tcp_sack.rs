@@ -1,7 +1,7 @@
 //! Without selective acknowledgements, each lost segment costs a round trip.
 
 use super::{Check, CheckRun};
-use crate::formula::{bdp, trip};
+use crate::formula::{flow, trip};
 use crate::remedy::Remedy;
 use crate::source::{ESNET, IP_SYSCTL};
 use crate::{Citation, Finding, Host, Severity};
@@ -24,7 +24,7 @@ fn of(host: &Host<'_>) -> Option<Finding> {
     if host.facts.tcp.sack.get()? {
         return None;
     }
-    let in_flight = bdp::bytes(host.rate(), trip::REGION) / 1448.0;
+    let in_flight = flow::in_flight(host.rate(), trip::REGION) / 1448.0;
     let finding = Finding::new(Severity::Minor, "each lost segment costs a round trip")
         .evidence("tcp_sack is 0")
         .evidence(format!(

@@ -1,7 +1,7 @@
 //! Without scaling, no window exceeds 64 KiB.
 
 use super::{Check, CheckRun};
-use crate::formula::{bdp, gbit, trip};
+use crate::formula::{flow, gbit, trip};
 use crate::remedy::Remedy;
 use crate::source::{IP_SYSCTL, RFC_7323};
 use crate::{Finding, Host};
@@ -20,13 +20,13 @@ fn of(host: &Host<'_>) -> Option<Finding> {
     if host.facts.tcp.window_scaling.get()? {
         return None;
     }
-    let one = bdp::rate(MOST_UNSCALED_WINDOW, trip::DATA_CENTRE);
+    let one = flow::rate(MOST_UNSCALED_WINDOW, trip::DATA_CENTRE);
     let finding = Finding::leaves(one, host.rate(), "no TCP window exceeds 64 KiB")
         .evidence("tcp_window_scaling is 0")
         .evidence(format!(
             "at a round trip of 0.2 ms one connection reaches {}, at 10 ms {}",
             gbit(one),
-            gbit(bdp::rate(MOST_UNSCALED_WINDOW, trip::REGION))
+            gbit(flow::rate(MOST_UNSCALED_WINDOW, trip::REGION))
         ))
         .remedied(Remedy::sysctl("net.ipv4.tcp_window_scaling", 0, 1));
     Some(finding)

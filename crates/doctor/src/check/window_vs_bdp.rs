@@ -1,7 +1,7 @@
 //! Windows of both ends, compared with the bytes in flight on a measured path.
 
 use super::{Check, CheckRun};
-use crate::formula::{bdp, buffer, bytes, gbit};
+use crate::formula::{flow, buffer, bytes, gbit};
 use crate::remedy::Remedy;
 use crate::source::{ESNET, IP_SYSCTL, LEARNED_WINDOW};
 use crate::{Finding, Host, Path};
@@ -21,13 +21,13 @@ fn of(path: &Path<'_>) -> Option<Finding> {
     let (from, to) = (&path.from.facts.tcp, &path.to.facts.tcp);
     let (send, receive) = (from.wmem.get()?, to.rmem.get()?);
     let window = window(path)?;
-    let one = bdp::rate(window, rtt);
+    let one = flow::rate(window, rtt);
     if one >= need {
         return None;
     }
     let streams = path.measured.streams.unwrap_or(1).max(1);
     let title = format!("windows limit one connection to {}", gbit(one));
-    let flight = bdp::bytes(need, rtt);
+    let flight = flow::in_flight(need, rtt);
     let finding = Finding::leaves(one * f64::from(streams), need, title)
         .evidence(in_flight(need, rtt, flight))
         .evidence(format!(

@@ -12,7 +12,7 @@ use linerate_host::facts::{Facts, Tcp};
 
 use crate::Path;
 
-use super::{bdp, bounds};
+use super::{bounds, flow};
 
 /// The part of the memory of all connections that one buffer may have.
 const OF_ALL: u64 = 8;
@@ -28,7 +28,7 @@ const WITHOUT_SCALE: (u32, u32) = (6, 6);
 
 /// Bytes of window of a receive buffer of `size` bytes.
 pub fn received(facts: &Facts, size: u64) -> f64 {
-    bdp::window(size, scale(facts))
+    flow::window(size, scale(facts))
 }
 
 /// Bytes in flight of a send buffer of `size` bytes.

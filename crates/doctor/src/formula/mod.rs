@@ -1,9 +1,9 @@
 //! The highest rates of parts of a host or path. Each formula names its source; docs/guide/checks.md lists them in words.
 
-pub mod bdp;
 pub mod bounds;
 pub mod buffer;
 pub mod cpu;
+pub mod flow;
 pub mod goodput;
 pub mod pcie;
 pub mod ssh;

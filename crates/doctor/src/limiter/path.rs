@@ -3,7 +3,7 @@
 
 use super::evidence::{bytes, percent, rate, ratio, time};
 use super::{Limiter, Verdict};
-use crate::formula::bdp;
+use crate::formula::flow;
 
 /// Share of a flow's busy time above which a window or a buffer limits it. The kernel counts neither of them while
 /// congestion limits a flow, so the rest is the flow's start.
@@ -210,7 +210,7 @@ impl Flows {
     /// CUBIC (RFC 9438, section 5.1).
     fn model(&self, lost: f64) -> f64 {
         let (lost, seconds) = (lost.max(1e-12), (self.rtt * 1e-6).max(1e-6));
-        bdp::cubic(self.segment_size.max(536.0), seconds, lost)
+        flow::cubic(self.segment_size.max(536.0), seconds, lost)
     }
 
     /// The network, if packets queue in front of it, it loses segments, the sender limits its rate to the network's, or the

@@ -129,10 +129,10 @@ struct Stranger {
     have: usize,
 }
 
-enum Look {
+enum Admission {
     Wait,
-    Welcome,
-    Drop,
+    Admit,
+    Refuse,
 }
 
 impl Gate {
@@ -182,12 +182,12 @@ impl Gate {
     }
 
     fn decide(&mut self, mut stranger: Stranger) {
-        match stranger.look(&self.cookie) {
-            Look::Wait => self.waiting.push_back(stranger),
-            Look::Welcome if self.handshakes.load(Ordering::Acquire) < MAX_HANDSHAKES => {
+        match stranger.admission(&self.cookie) {
+            Admission::Wait => self.waiting.push_back(stranger),
+            Admission::Admit if self.handshakes.load(Ordering::Acquire) < MAX_HANDSHAKES => {
                 self.shake(stranger.socket);
             }
-            Look::Welcome | Look::Drop => {
+            Admission::Admit | Admission::Refuse => {
                 self.strangers.fetch_add(1, Ordering::Relaxed);
             }
         }
@@ -211,17 +211,17 @@ impl Gate {
 }
 
 impl Stranger {
-    fn look(&mut self, cookie: &Cookie) -> Look {
+    fn admission(&mut self, cookie: &Cookie) -> Admission {
         match self.socket.read(&mut self.shown[self.have..]) {
-            Ok(0) => return Look::Drop,
+            Ok(0) => return Admission::Refuse,
             Ok(got) => self.have += got,
             Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {}
-            Err(_) => return Look::Drop,
+            Err(_) => return Admission::Refuse,
         }
         if self.have == PREFACE {
-            return if same(&self.shown, &preface(cookie)) { Look::Welcome } else { Look::Drop };
+            return if same(&self.shown, &preface(cookie)) { Admission::Admit } else { Admission::Refuse };
         }
-        if self.since.elapsed() > PREFACE_TIMEOUT { Look::Drop } else { Look::Wait }
+        if self.since.elapsed() > PREFACE_TIMEOUT { Admission::Refuse } else { Admission::Wait }
     }
 }
 

@@ -150,7 +150,7 @@ mod tests {
     use std::os::fd::AsFd;
 
     #[test]
-    fn an_end_and_each_sides_error_are_reported_apart() {
+    fn an_end_and_each_sides_error_are_distinguished() {
         let (mut file, mut new) = (tempfile::tempfile().unwrap(), tempfile::tempfile().unwrap());
         file.write_all(&[7; 3000]).unwrap();
         copy_range(file.as_fd(), new.as_fd(), 1000, 3000).unwrap();

@@ -41,7 +41,7 @@ fn applied(shelf: &Shelf, host: &mut Pretended) -> (TreatmentJournal, Vec<StepFa
 }
 
 #[test]
-fn what_is_applied_can_be_taken_back_again_and_again() {
+fn what_is_applied_can_be_undone_again_and_again() {
     let (_directory, shelf) = shelf();
     let mut host = Pretended::of(&steps());
     let before = host.values.clone();
@@ -50,16 +50,16 @@ fn what_is_applied_can_be_taken_back_again_and_again() {
     assert_eq!((journal.standing(), host.values == before), (TreatmentStanding::Unconfirmed, false));
     for _ in 0..2 {
         let mut journal = shelf.journal(&journal.id).unwrap();
-        let ends = take_back(&mut journal, &mut host, TakenBy::User).unwrap();
+        let ends = undo(&mut journal, &mut host, UndoneBy::User).unwrap();
         assert!(ends.iter().all(|(_, end)| *end == WayBack::Restored), "{ends:?}");
-        assert_eq!((&host.values, journal.standing()), (&before, TreatmentStanding::TakenBack));
+        assert_eq!((&host.values, journal.standing()), (&before, TreatmentStanding::Undone));
     }
     assert!(outstanding(&shelf.journal(&journal.id).unwrap()).is_empty());
 }
 
 /// The program may die at any moment: before and after each reading and each write.
 #[test]
-fn wherever_it_was_cut_off_everything_can_be_taken_back() {
+fn wherever_it_was_cut_off_everything_can_be_undone() {
     for deaths in 0..60 {
         let (_directory, shelf) = shelf();
         let mut host = Pretended::of(&steps());
@@ -72,10 +72,10 @@ fn wherever_it_was_cut_off_everything_can_be_taken_back() {
         // The program that undoes the treatment may die as well.
         host.dies_after = Some(deaths % 7);
         let back = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-            take_back(&mut shelf.journal(&id).unwrap(), &mut host, TakenBy::Switch).unwrap();
+            undo(&mut shelf.journal(&id).unwrap(), &mut host, UndoneBy::UndoTimer).unwrap();
         }));
         host.dies_after = None;
-        take_back(&mut shelf.journal(&id).unwrap(), &mut host, TakenBy::NextRun).unwrap();
+        undo(&mut shelf.journal(&id).unwrap(), &mut host, UndoneBy::NextRun).unwrap();
         assert_eq!(host.values, before, "after {deaths}: {} {}", died.is_err(), back.is_err());
     }
 }
@@ -99,12 +99,12 @@ fn what_a_host_refuses_or_rounds_is_reported_as_it_is() {
 }
 
 #[test]
-fn what_was_refused_is_not_counted_when_the_rest_is_taken_back() {
+fn what_was_refused_is_not_counted_when_the_rest_is_undone() {
     let (_directory, shelf) = shelf();
     let mut host = Pretended::of(&steps());
     host.refused = Some(sysctl("net.ipv4.tcp_ecn"));
     let (mut journal, _) = applied(&shelf, &mut host);
-    let ends = take_back(&mut journal, &mut host, TakenBy::User).unwrap();
+    let ends = undo(&mut journal, &mut host, UndoneBy::User).unwrap();
     assert_eq!(ends.iter().map(|(step, _)| *step).collect::<Vec<_>>(), [3, 2, 0]);
     // A host that set less, and doesn't take the former value again: that one is still to be restored.
     let mut host = Pretended::of(&steps());
@@ -113,7 +113,7 @@ fn what_was_refused_is_not_counted_when_the_rest_is_taken_back() {
     let (mut journal, fates) = applied(&shelf, &mut host);
     assert!(matches!(&fates[1], StepFate::Refused(why) if why.contains("can't be set again")), "{fates:?}");
     host.refused_value = None;
-    let ends = take_back(&mut journal, &mut host, TakenBy::User).unwrap();
+    let ends = undo(&mut journal, &mut host, UndoneBy::User).unwrap();
     assert_eq!((ends.len(), host.values[&sysctl("net.ipv4.tcp_ecn")].as_str()), (4, "0"));
 }
 
@@ -124,14 +124,14 @@ fn what_others_changed_since_stays_unless_the_user_insists() {
     let before = host.values.clone();
     let (mut journal, _) = applied(&shelf, &mut host);
     host.values.insert(sysctl("net.ipv4.tcp_ecn"), "1".into());
-    let ends = take_back(&mut journal, &mut host, TakenBy::User).unwrap();
+    let ends = undo(&mut journal, &mut host, UndoneBy::User).unwrap();
     assert!(
         matches!(&ends[2], (1, WayBack::SetByOthers(why)) if why.contains("is 1, which somebody else")),
         "{ends:?}"
     );
     assert_eq!(host.values[&sysctl("net.ipv4.tcp_ecn")], "1");
     assert_eq!(outstanding(&journal), [1]);
-    take_back(&mut journal, &mut host, TakenBy::InsistingUser).unwrap();
+    undo(&mut journal, &mut host, UndoneBy::InsistingUser).unwrap();
     assert_eq!(host.values, before);
 }
 
@@ -150,7 +150,7 @@ fn after_a_restart_only_what_was_kept_is_restored() {
     let mut journal = shelf.journal(&journal.id).unwrap();
     assert!(journal.is_of_earlier_start());
     let now = host.values.clone();
-    let ends = take_back(&mut journal, &mut host, TakenBy::User).unwrap();
+    let ends = undo(&mut journal, &mut host, UndoneBy::User).unwrap();
     assert_eq!(ends, [(1, WayBack::Restored)]);
     let changed = now.iter().filter(|(setting, value)| host.values[*setting] != **value);
     assert_eq!(changed.map(|(setting, _)| setting.clone()).collect::<Vec<_>>(), [sysctl("net.ipv4.tcp_ecn")]);
@@ -187,15 +187,15 @@ fn a_damaged_journal_still_takes_everything_back() {
         }),
         ("all lines are missing", &|text| text.lines().next().unwrap().as_bytes().to_vec()),
     ];
-    for taker in [TakenBy::User, TakenBy::Switch, TakenBy::NextRun] {
+    for undoer in [UndoneBy::User, UndoneBy::UndoTimer, UndoneBy::NextRun] {
         for (name, damage) in &damages {
             let (_directory, shelf) = shelf();
             let mut host = Pretended::of(&steps());
             let before = host.values.clone();
             let (journal, _) = applied(&shelf, &mut host);
             let mut journal = damaged(&shelf, &journal.id, damage);
-            let ends = take_back(&mut journal, &mut host, taker).unwrap();
-            assert_eq!((ends.len(), &host.values), (4, &before), "{name} {taker:?}: {ends:?}");
+            let ends = undo(&mut journal, &mut host, undoer).unwrap();
+            assert_eq!((ends.len(), &host.values), (4, &before), "{name} {undoer:?}: {ends:?}");
             assert_eq!(outstanding(&shelf.journal(&journal.id).unwrap()), [0_usize; 0], "{name}");
         }
     }
@@ -209,11 +209,11 @@ fn a_damaged_journal_never_hides_what_it_lost() {
     let (journal, _) = applied(&shelf, &mut host);
     // An end that nothing was restored for.
     let mut journal = damaged(&shelf, &journal.id, cut_after_the_first_line);
-    journal.note(TreatmentEvent::TakenBack { by: "switch".into() }).unwrap();
+    journal.note(TreatmentEvent::Undone { by: "undo timer".into() }).unwrap();
     host.values.insert(sysctl("net.ipv4.tcp_ecn"), "1".into());
-    let ends = take_back(&mut journal, &mut host, TakenBy::User).unwrap();
+    let ends = undo(&mut journal, &mut host, UndoneBy::User).unwrap();
     assert!(matches!(&ends[2], (1, WayBack::Left(why)) if why.contains("damaged")), "{ends:?}");
-    take_back(&mut journal, &mut host, TakenBy::InsistingUser).unwrap();
+    undo(&mut journal, &mut host, UndoneBy::InsistingUser).unwrap();
     assert_eq!(host.values, before);
 }
 
@@ -251,7 +251,7 @@ fn what_a_step_changes_by_the_way_comes_back_too() {
     let before = host.values.clone();
     let (mut journal, fates) = applied(&shelf, &mut host);
     assert!(matches!(fates[3], StepFate::Holds(_)) && host.values != before, "{fates:?}");
-    let ends = take_back(&mut journal, &mut host, TakenBy::User).unwrap();
+    let ends = undo(&mut journal, &mut host, UndoneBy::User).unwrap();
     assert!(ends.iter().all(|(_, end)| *end == WayBack::Restored), "{ends:?}");
     assert_eq!(host.values, before);
 }
@@ -269,12 +269,12 @@ fn what_stays_changed_by_the_way_is_said() {
         Some((_, WayBack::Left(why))) => why.clone(),
         other => panic!("{other:?}"),
     };
-    let why = of(&take_back(&mut journal, &mut host, TakenBy::User).unwrap());
+    let why = of(&undo(&mut journal, &mut host, UndoneBy::User).unwrap());
     assert!(why.contains("xps_cpus of eth0's queue 1 was c before: Invalid argument"), "{why}");
     host.refused = None;
-    let why = of(&take_back(&mut journal, &mut host, TakenBy::User).unwrap());
+    let why = of(&undo(&mut journal, &mut host, UndoneBy::User).unwrap());
     assert!(why.contains("queue 0 is f, which somebody else has set"), "{why}");
-    take_back(&mut journal, &mut host, TakenBy::InsistingUser).unwrap();
+    undo(&mut journal, &mut host, UndoneBy::InsistingUser).unwrap();
     assert_eq!(host.values, before);
 }
 
@@ -289,11 +289,11 @@ fn a_plan_that_is_out_of_date_changes_nothing() {
 }
 
 #[test]
-fn what_was_taken_back_long_ago_is_forgotten() {
+fn what_was_undone_long_ago_is_forgotten() {
     let (_directory, shelf) = shelf();
     let mut host = Pretended::of(&steps());
     let (mut old, _) = applied(&shelf, &mut host);
-    take_back(&mut old, &mut host, TakenBy::User).unwrap();
+    undo(&mut old, &mut host, UndoneBy::User).unwrap();
     let (kept, _) = applied(&shelf, &mut host);
     let age = |id: &str, begun: u64| {
         let path = shelf.path().join(id).join("journal.jsonl");
@@ -306,7 +306,7 @@ fn what_was_taken_back_long_ago_is_forgotten() {
     age(&kept.id, kept.head.begun);
     shelf.tidy();
     let left: Vec<_> = shelf.all().0.into_iter().map(|journal| journal.id).collect();
-    assert_eq!(left, [kept.id], "what wasn't taken back stays");
+    assert_eq!(left, [kept.id], "what wasn't undone stays");
 }
 
 #[test]
@@ -341,7 +341,7 @@ fn a_port_with_another_name_is_restored_and_its_namesake_is_left() {
         host.values.insert(setting.clone().of_port("eth1"), value);
     }
     let now = host.values.clone();
-    let ends = take_back(&mut journal, &mut host, TakenBy::Switch).unwrap();
+    let ends = undo(&mut journal, &mut host, UndoneBy::UndoTimer).unwrap();
     assert!(ends.iter().all(|(_, end)| *end == WayBack::Restored), "{ends:?}");
     for setting in &of_eth0 {
         assert_eq!(host.values[setting], now[setting], "another port's");
@@ -355,8 +355,8 @@ fn a_port_that_is_gone_leaves_its_namesake_alone() {
     let mut host = Pretended { ports: vec![port("eth0", 7)], ..Pretended::of(&steps()) };
     let (mut journal, _) = applied(&shelf, &mut host);
     host.ports = vec![port("eth0", 8)];
-    for taker in [TakenBy::User, TakenBy::InsistingUser] {
-        let ends = take_back(&mut journal, &mut host, taker).unwrap();
+    for undoer in [UndoneBy::User, UndoneBy::InsistingUser] {
+        let ends = undo(&mut journal, &mut host, undoer).unwrap();
         let left = WayBack::Left("the port eth0 is gone: nothing to restore".into());
         assert_eq!(ends.iter().filter(|(_, end)| *end == left).count(), 2, "{ends:?}");
         assert_eq!(host.values[&rps("eth0")], "f");
@@ -393,10 +393,10 @@ fn disciplines_are_restored_after_mtus() {
     assert_eq!(plan.steps[0].setting, mtu, "the MTU comes first");
     let mut journal = shelf.begin(steps[..2].to_vec(), 60, &mut host).unwrap();
     apply(&mut journal, &mut host, &mut |_, _| {}).unwrap();
-    let ends = take_back(&mut journal, &mut host, TakenBy::Switch).unwrap();
+    let ends = undo(&mut journal, &mut host, UndoneBy::UndoTimer).unwrap();
     assert_eq!(ends.iter().map(|(step, _)| *step).collect::<Vec<_>>(), [1, 0]);
     let mut journal = shelf.begin(steps[1..].to_vec(), 60, &mut host).unwrap();
     apply(&mut journal, &mut host, &mut |_, _| {}).unwrap();
-    let ends = take_back(&mut journal, &mut host, TakenBy::Switch).unwrap();
+    let ends = undo(&mut journal, &mut host, UndoneBy::UndoTimer).unwrap();
     assert_eq!(ends.iter().map(|(step, _)| *step).collect::<Vec<_>>(), [0, 1]);
 }

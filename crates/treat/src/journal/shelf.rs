@@ -51,7 +51,7 @@ pub struct UnreadJournal {
     /// When it was made, in seconds since 1970.
     pub begun: u64,
     /// True if its other lines say that the treatment was undone completely. The undo timer can undo it from memory.
-    pub is_taken_back: bool,
+    pub is_undone: bool,
 }
 
 impl Shelf {
@@ -153,7 +153,7 @@ impl Shelf {
         self.remove_unfinished();
         let is_old = |journal: &TreatmentJournal| today().saturating_sub(journal.head.begun) > OLD;
         let is_done = |journal: &TreatmentJournal| {
-            journal.standing() == TreatmentStanding::TakenBack && outstanding(journal).is_empty()
+            journal.standing() == TreatmentStanding::Undone && outstanding(journal).is_empty()
         };
         for journal in self.all().0.iter().filter(|journal| is_old(journal) && is_done(journal)) {
             // A journal that can't be removed is still listed, which does no harm.
@@ -237,8 +237,8 @@ impl Shelf {
         let place = self.0.join(id);
         let why = self.journal(id).err().filter(|_| is_id(id) && place.is_dir())?;
         let begun = fs::metadata(&place).map_or(0, |found| u64::try_from(found.mtime()).unwrap_or(0));
-        let is_taken_back = is_taken_back(&place.join(FILE));
-        Some(UnreadJournal { id: id.into(), why, place, begun, is_taken_back })
+        let is_undone = is_undone(&place.join(FILE));
+        Some(UnreadJournal { id: id.into(), why, place, begun, is_undone })
     }
 
     /// All treatments, the oldest first, and those that can't be read.
@@ -264,7 +264,7 @@ fn is_id(name: &str) -> bool {
 }
 
 /// True if the lines that can be read say that everything was undone.
-fn is_taken_back(path: &Path) -> bool {
+fn is_undone(path: &Path) -> bool {
     let mut text = Vec::new();
     // Nothing is known about a file that can't be read.
     let _ = File::open(path).and_then(|file| file.take(MOST_JOURNAL_BYTES).read_to_end(&mut text));
@@ -278,6 +278,6 @@ fn is_taken_back(path: &Path) -> bool {
             _ => {}
         }
     }
-    let is_end = |stamped: &Stamped| matches!(stamped.event, TreatmentEvent::TakenBack { .. });
+    let is_end = |stamped: &Stamped| matches!(stamped.event, TreatmentEvent::Undone { .. });
     left.is_empty() && events.iter().any(is_end)
 }

@@ -1,5 +1,5 @@
 use super::*;
-use crate::course::{TakenBy, apply, take_back};
+use crate::course::{UndoneBy, apply, undo};
 use crate::journal::PlannedStep;
 use crate::testing::{Pretended, sysctl};
 
@@ -50,7 +50,7 @@ fn what_is_kept_goes_with_its_treatment() {
     // The lines of the other treatment stay.
     let mut first = shelf.journal(&first.id).unwrap();
     system.forget(&shelf, &mut first).unwrap();
-    take_back(&mut first, &mut host, TakenBy::User).unwrap();
+    undo(&mut first, &mut host, UndoneBy::User).unwrap();
     assert!(!read(own).contains("tcp_ecn") && read(own).contains("tcp_sack"));
     assert!(!root.join(unit).exists() && !root.join(WANTS).join(UNIT).is_symlink());
     system.forget(&shelf, &mut second).unwrap();
@@ -138,7 +138,7 @@ fn what_files_set_at_a_start_is_restored_afterwards() {
         system.keep(&shelf, &mut journal, &PresentPorts::default()).unwrap();
         let applied = host.values.clone();
         if !is_lost {
-            take_back(&mut journal, &mut host, TakenBy::User).unwrap();
+            undo(&mut journal, &mut host, UndoneBy::User).unwrap();
         }
         let file = state.join(&journal.id).join("journal.jsonl");
         let text = fs::read_to_string(&file).unwrap().replace(&journal.head.place.boot, "another");
@@ -148,11 +148,11 @@ fn what_files_set_at_a_start_is_restored_afterwards() {
         let mut journal = shelf.journal(&journal.id).unwrap();
         system.recall(&mut journal).unwrap();
         system.forget(&shelf, &mut journal).unwrap();
-        let ends = take_back(&mut journal, &mut host, TakenBy::User).unwrap();
+        let ends = undo(&mut journal, &mut host, UndoneBy::User).unwrap();
         assert_eq!(ends, [(0, crate::course::WayBack::Restored)], "{is_lost}");
         assert_eq!(host.values[&sysctl("net.ipv4.tcp_sack")], "0");
         assert!(!root.join(SYSCTLS).join(OWN_SYSCTLS).exists());
-        assert_eq!(take_back(&mut journal, &mut host, TakenBy::User).unwrap(), []);
+        assert_eq!(undo(&mut journal, &mut host, UndoneBy::User).unwrap(), []);
     }
 }
 

@@ -25,7 +25,7 @@ impl Output {
             self.event(&Event::Problem { path, message, kind: problem_name(kind) });
         } else if !is_loss && !log::to_journal(&event) {
             let plain = || format!("{}: {path}: {message}", self.program());
-            self.line(&self.look.as_ref().map_or_else(plain, |look| look.error(&path, &message)));
+            self.line(&self.printer.as_ref().map_or_else(plain, |printer| printer.error(&path, &message)));
         }
     }
 
@@ -43,8 +43,8 @@ impl Output {
     }
 
     fn remark(&self, path: &str, message: &str) {
-        if let Some(look) = &self.look {
-            look.remark(message);
+        if let Some(printer) = &self.printer {
+            printer.remark(message);
         } else if self.style == Style::Verbose {
             self.line(&format!("{}: {path}: {message}", self.program()));
         }
@@ -55,18 +55,18 @@ impl Observer for Output {
     fn problem(&self, problem: Problem) {
         self.member().into_iter().for_each(|member| member.leave(&problem));
         let path = self
-            .look
+            .printer
             .as_ref()
-            .map_or_else(|| printable_path(&problem.path), |look| look.shown(&problem.path));
+            .map_or_else(|| printable_path(&problem.path), |printer| printer.shown(&problem.path));
         if problem.kind == ProblemKind::Remark && self.style != Style::Json {
             return self.remark(&path, &printable(problem.message.as_bytes()));
         }
         let is_skipped = problem.kind == ProblemKind::Skipped;
-        if let Some(look) =
-            self.look.as_ref().filter(|look| is_skipped && look.leaves_out(&path, &problem.message))
+        if let Some(printer) =
+            self.printer.as_ref().filter(|printer| is_skipped && printer.leaves_out(&path, &problem.message))
         {
             self.left_out.fetch_add(1, Ordering::Relaxed);
-            return look.skip(&path, &printable(problem.message.as_bytes()));
+            return printer.skip(&path, &printable(problem.message.as_bytes()));
         }
         self.shown_problem(path, printable(problem.message.as_bytes()), problem.kind);
     }

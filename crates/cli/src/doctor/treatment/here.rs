@@ -3,13 +3,13 @@
 use linerate_doctor::{Host, examine_host, ordered};
 use linerate_host::Facts;
 use linerate_host::facts::usual_paths;
-use linerate_treat::course::{self, StepFate, TakenBy, WayBack};
+use linerate_treat::course::{self, StepFate, UndoneBy, WayBack};
 use linerate_treat::journal::{PlannedStep, Shelf, TreatmentJournal, TreatmentStanding, UnreadJournal};
 use linerate_treat::keep::System;
 use linerate_treat::plan::{Allowed, LeftOut, TreatmentPlan};
 use linerate_treat::port::PresentPorts;
 use linerate_treat::surroundings::{Entrance, Whereabouts, is_apart};
-use linerate_treat::{LiveControls, dead_mans_switch};
+use linerate_treat::{LiveControls, undo_timer};
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, Read};
@@ -110,7 +110,7 @@ pub fn apply(wanted: &TreatmentArgs, plan: PlanReport) -> Result<TreatmentReport
     let steps: Vec<StepReport> = plan.steps.iter().cloned().zip(fates).map(step_report).collect();
     if steps.iter().all(|step| step.holds.is_none()) {
         // Without changes, the undo timer isn't needed.
-        course::take_back(&mut journal, &mut LiveControls, TakenBy::User).map_err(Failure::failed)?;
+        course::undo(&mut journal, &mut LiveControls, UndoneBy::User).map_err(Failure::failed)?;
         return Ok(report(None, steps));
     }
     Ok(report(Some(journal.id), steps))
@@ -131,23 +131,23 @@ fn applied_steps(
         );
         return Err(Failure(message, Code::Busy));
     }
-    if let Some(unread) = unread.iter().find(|unread| !unread.is_taken_back) {
+    if let Some(unread) = unread.iter().find(|unread| !unread.is_undone) {
         return Err(Failure(what_to_do(unread), Code::Busy));
     }
     shelf.tidy();
     let mut journal =
         shelf.begin(plan.steps.clone(), wanted.confirm_within, &mut LiveControls).map_err(Failure::failed)?;
-    let command = switch_command(&shelf, &journal.id);
-    let started = dead_mans_switch::start(&mut journal, command);
+    let command = undo_timer_command(&shelf, &journal.id);
+    let started = undo_timer::start(&mut journal, command);
     if let Err(why) = started {
         // Nothing was changed.
-        let _ = course::take_back(&mut journal, &mut LiveControls, TakenBy::User);
+        let _ = course::undo(&mut journal, &mut LiveControls, UndoneBy::User);
         return Err(Failure::failed(format!("{why}; nothing was changed")));
     }
     let mut fates = Vec::new();
     let done = course::apply(&mut journal, &mut LiveControls, &mut |_, fate| fates.push(fate.clone()));
     if let Err(why) = done {
-        let (ends, _) = course::restore_all(&mut journal, &mut LiveControls, TakenBy::InsistingUser);
+        let (ends, _) = course::restore_all(&mut journal, &mut LiveControls, UndoneBy::InsistingUser);
         let is_whole = ends.iter().all(|(_, end)| *end == WayBack::Restored);
         let end = if is_whole {
             "the changes made so far were undone"
@@ -167,10 +167,10 @@ fn journal_of(shelf: &Shelf, id: &str) -> Result<TreatmentJournal, Failure> {
 
 /// A sentence about a journal that can't be read, with what the user can do.
 fn what_to_do(unread: &UnreadJournal) -> String {
-    let UnreadJournal { id, why, place, is_taken_back, .. } = unread;
+    let UnreadJournal { id, why, place, is_undone, .. } = unread;
     let place = place.display();
-    match dead_mans_switch::running(id) {
-        _ if *is_taken_back => format!("{why}; {id} was undone already: {place} can be removed"),
+    match undo_timer::running(id) {
+        _ if *is_undone => format!("{why}; {id} was undone already: {place} can be removed"),
         Some(pid) => format!(
             "{why}; the undo timer of {id} (process {pid}) still knows the changes and undoes them at its deadline: wait until it has ended"
         ),
@@ -180,9 +180,9 @@ fn what_to_do(unread: &UnreadJournal) -> String {
     }
 }
 
-fn switch_command(shelf: &Shelf, id: &str) -> Command {
+fn undo_timer_command(shelf: &Shelf, id: &str) -> Command {
     let mut command = Command::new("/proc/self/exe");
-    command.args(["switch", id, "--state"]).arg(shelf.path());
+    command.args(["undo-timer", id, "--state"]).arg(shelf.path());
     command.arg(format!("--starter={}", std::process::id()));
     command
 }
@@ -207,7 +207,7 @@ pub fn confirm(wanted: &TreatmentArgs, id: &str) -> Result<Code, Failure> {
             journal.confirm().map_err(Failure::failed)?;
             return Ok(Code::Done);
         }
-        TreatmentStanding::TakenBack => return refused("it was undone already".into()),
+        TreatmentStanding::Undone => return refused("it was undone already".into()),
         TreatmentStanding::Applying if journal.is_damaged() => {
             return refused(
                 "its journal is damaged, and doesn't show that all changes were made; --undo undoes them"
@@ -230,7 +230,7 @@ pub fn confirm(wanted: &TreatmentArgs, id: &str) -> Result<Code, Failure> {
     journal.confirm().map_err(Failure::failed)?;
     // At its deadline the undo timer waits for the lock.
     drop(lock);
-    await_switch(&shelf, id)?;
+    await_undo_timer(&shelf, id)?;
     output!(
         "{id} is confirmed: the changes last until the host restarts; {} undoes them",
         wanted.command("--undo", id)
@@ -239,9 +239,9 @@ pub fn confirm(wanted: &TreatmentArgs, id: &str) -> Result<Code, Failure> {
 }
 
 /// Waits until the undo timer has seen the confirmation: before, it may still undo the changes.
-fn await_switch(shelf: &Shelf, id: &str) -> Result<(), Failure> {
+fn await_undo_timer(shelf: &Shelf, id: &str) -> Result<(), Failure> {
     let until = Instant::now() + CONFIRMATION_TIMEOUT;
-    while let Some(pid) = dead_mans_switch::running(id) {
+    while let Some(pid) = undo_timer::running(id) {
         if Instant::now() > until {
             let message = format!(
                 "{id} is confirmed, but its undo timer (process {pid}) doesn't end, and may undo the changes nevertheless"
@@ -251,7 +251,7 @@ fn await_switch(shelf: &Shelf, id: &str) -> Result<(), Failure> {
         sleep(Duration::from_millis(20));
     }
     match journal_of(shelf, id)?.standing() {
-        TreatmentStanding::TakenBack => {
+        TreatmentStanding::Undone => {
             Err(Failure::failed(format!("{id} can't be confirmed: its undo timer has just undone it")))
         }
         _ => Ok(()),
@@ -316,7 +316,7 @@ pub fn undo(wanted: &TreatmentArgs, id: &str) -> Result<UndoReport, Failure> {
         Failure::failed(format!("{why}, {end}"))
     });
     if journal.is_of_earlier_start() && journal.ever_kept().is_empty() {
-        if journal.standing() != TreatmentStanding::TakenBack {
+        if journal.standing() != TreatmentStanding::Undone {
             course::ended_by_restart(&mut journal).map_err(Failure::failed)?;
         }
         return forgotten.map(|()| undo_report(&journal, Vec::new()));
@@ -331,8 +331,8 @@ pub fn undo(wanted: &TreatmentArgs, id: &str) -> Result<UndoReport, Failure> {
         return Err(Failure::failed(message));
     }
     shelf.reach_back(&mut journal);
-    let taker = if wanted.force { TakenBy::InsistingUser } else { TakenBy::User };
-    let ends = course::take_back(&mut journal, &mut LiveControls, taker).map_err(Failure::failed)?;
+    let undoer = if wanted.force { UndoneBy::InsistingUser } else { UndoneBy::User };
+    let ends = course::undo(&mut journal, &mut LiveControls, undoer).map_err(Failure::failed)?;
     report_others(&shelf, &journal);
     let ends = ends.into_iter().map(|(step, end)| (step, named(&shelf, &journal, step, end))).collect();
     forgotten.map(|()| undo_report(&journal, ends))
@@ -363,8 +363,7 @@ fn named(shelf: &Shelf, journal: &TreatmentJournal, step: usize, end: WayBack) -
 
 /// Reports that a journal is damaged, unless nothing depends on it any more.
 pub fn report_damage(journal: &TreatmentJournal) {
-    let is_past =
-        journal.standing() == TreatmentStanding::TakenBack && course::outstanding(journal).is_empty();
+    let is_past = journal.standing() == TreatmentStanding::Undone && course::outstanding(journal).is_empty();
     if journal.is_damaged() && !is_past {
         message!(
             "linerate: the journal of {} is damaged; the plan in its first line replaces the lost lines",
@@ -416,11 +415,11 @@ pub fn applied(wanted: &TreatmentArgs) -> Result<AppliedReport, Failure> {
         changed: (0..journal.head.steps.len()).filter_map(|step| changed(journal, step)).collect(),
         kept: names(journal, journal.kept()),
         left: match journal.standing() {
-            TreatmentStanding::TakenBack => names(journal, &course::outstanding(journal)),
+            TreatmentStanding::Undone => names(journal, &course::outstanding(journal)),
             _ => Vec::new(),
         },
     };
-    let (past, unread): (Vec<_>, Vec<_>) = unread.into_iter().partition(|unread| unread.is_taken_back);
+    let (past, unread): (Vec<_>, Vec<_>) = unread.into_iter().partition(|unread| unread.is_undone);
     let treatments = past.iter().map(past_treatment).chain(journals.iter().map(one)).collect();
     let unread = unread.iter().map(what_to_do).collect();
     Ok(AppliedReport { r#type: "doctor-applied".into(), schema: 1, host: HERE.into(), treatments, unread })
@@ -431,7 +430,7 @@ fn past_treatment(unread: &UnreadJournal) -> AppliedTreatment {
     AppliedTreatment {
         id: unread.id.clone(),
         begun: unread.begun,
-        standing: TreatmentStanding::TakenBack,
+        standing: TreatmentStanding::Undone,
         changed: Vec::new(),
         kept: Vec::new(),
         left: Vec::new(),

@@ -12,7 +12,7 @@ use linerate_doctor::check::CHECKS;
 use linerate_doctor::{Finding, Severity};
 use linerate_treat::journal::{PlannedStep, Shelf, TreatmentStanding, USUAL};
 use linerate_treat::plan::{LeftOut, TreatmentPlan};
-use linerate_treat::{LiveControls, dead_mans_switch};
+use linerate_treat::{LiveControls, undo_timer};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
@@ -26,7 +26,9 @@ use crate::exit::Code;
 use crate::facts::HERE;
 use crate::print::json;
 
-/// The least and the most seconds for a confirmation.
+/// The seconds for a confirmation, by default: enough for a new login, and a host that lost its network comes back soon.
+const CONFIRM_SECONDS: u64 = 60;
+/// The least and the most of them.
 const LEAST_CONFIRM_SECONDS: u64 = 1;
 const MOST_CONFIRM_SECONDS: u64 = 86_400;
 
@@ -66,7 +68,7 @@ pub struct TreatmentArgs {
     #[arg(long, requires = "apply", requires = "path")]
     pub each: bool,
     /// Seconds until unconfirmed changes are undone
-    #[arg(long, value_name = "SECONDS", requires = "apply", default_value_t = 60,
+    #[arg(long, value_name = "SECONDS", requires = "apply", default_value_t = CONFIRM_SECONDS,
           value_parser = clap::value_parser!(u64).range(LEAST_CONFIRM_SECONDS..=MOST_CONFIRM_SECONDS))]
     pub confirm_within: u64,
     /// From a new login: keep the changes of ID until a restart
@@ -94,9 +96,9 @@ pub struct TreatmentArgs {
     pub system: PathBuf,
 }
 
-/// Arguments of `linerate switch`.
+/// Arguments of `linerate undo-timer`.
 #[derive(Debug, Args)]
-pub struct SwitchArgs {
+pub struct UndoTimerArgs {
     id: String,
     #[arg(long)]
     state: PathBuf,
@@ -359,9 +361,9 @@ fn print<T: Serialize>(args: &DoctorArgs, report: &T, text: impl Fn(&T) -> Strin
 ///
 /// # Errors
 /// If the journal can't be read or written.
-pub fn stand_by(args: &SwitchArgs) -> Result<Code, Failure> {
+pub fn run_undo_timer(args: &UndoTimerArgs) -> Result<Code, Failure> {
     let shelf = Shelf::open(&args.state).map_err(Failure::failed)?;
-    dead_mans_switch::stand(&shelf, &args.id, args.starter, &mut LiveControls).map_err(Failure::failed)?;
+    undo_timer::run(&shelf, &args.id, args.starter, &mut LiveControls).map_err(Failure::failed)?;
     Ok(Code::Done)
 }
 

@@ -166,7 +166,7 @@ pub fn applied(report: &AppliedReport) -> String {
             TreatmentStanding::Applying => "interrupted",
             TreatmentStanding::Unconfirmed => "not confirmed yet",
             TreatmentStanding::Confirmed => "confirmed",
-            TreatmentStanding::TakenBack => "undone",
+            TreatmentStanding::Undone => "undone",
         };
         let left = &treatment.left;
         let standing = match left.as_slice() {

@@ -1,7 +1,7 @@
 //! Undoes the treatments of this host that nobody confirmed in time and whose undo timers are gone.
 
 use linerate_treat::LiveControls;
-use linerate_treat::course::{self, TakenBy, WayBack};
+use linerate_treat::course::{self, UndoneBy, WayBack};
 use linerate_treat::journal::{Shelf, TreatmentJournal, TreatmentStanding};
 use linerate_treat::keep::System;
 use linerate_treat::surroundings::uptime;
@@ -30,7 +30,7 @@ pub fn sweep(wanted: &TreatmentArgs) -> Vec<String> {
 /// True if a restart of the host has undone the treatment, according to its journal.
 fn is_past(journal: &TreatmentJournal) -> bool {
     journal.is_of_earlier_start()
-        && journal.standing() != TreatmentStanding::TakenBack
+        && journal.standing() != TreatmentStanding::Undone
         && journal.ever_kept().is_empty()
 }
 
@@ -51,7 +51,7 @@ fn sweep_one(wanted: &TreatmentArgs, shelf: &Shelf, id: &str) -> Result<(), Stri
         "wasn't confirmed in time"
     };
     shelf.reach_back(&mut journal);
-    let ends = course::take_back(&mut journal, &mut LiveControls, TakenBy::NextRun)?;
+    let ends = course::undo(&mut journal, &mut LiveControls, UndoneBy::NextRun)?;
     report_others(shelf, &journal);
     let restored = ends.iter().filter(|(_, end)| *end == WayBack::Restored).count();
     let restored = show::counted(restored, "setting");

@@ -234,7 +234,7 @@ fn whoever_watches_leaves_the_job_alone_or_ends_it() {
 }
 
 #[test]
-fn several_jobs_are_reported_apart() {
+fn several_jobs_are_distinguished() {
     let Some(trio) = trio() else { return };
     large_tree(&trio);
     let one = job(&left(&trio, &["--bwlimit", "8m"], "to").exits(0));

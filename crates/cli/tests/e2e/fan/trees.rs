@@ -61,7 +61,7 @@ fn a_tree_goes_through_seven_hosts_and_leaves_this_one_once() {
 }
 
 #[test]
-fn people_are_reported_who_hands_on_to_whom() {
+fn the_output_says_who_hands_on_to_whom() {
     let Some(fleet) = fleet(3) else { return };
     make_mixed(&fleet.case.near.join("tree"));
     let run = fleet.cp(args!["-v", "--fan-out=tree", "--no-encrypt", "--compress=3", "-r", "tree"]).exits(0);

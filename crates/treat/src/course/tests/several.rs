@@ -22,11 +22,11 @@ fn an_undoing_that_was_cut_off_is_finished_by_the_next() {
         }
         host.dies_after = Some(deaths);
         let died = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-            take_back(&mut shelf.journal(&journal.id).unwrap(), &mut host, TakenBy::User)
+            undo(&mut shelf.journal(&journal.id).unwrap(), &mut host, UndoneBy::User)
         }));
         cut += usize::from(died.is_err());
         host.dies_after = None;
-        let ends = take_back(&mut shelf.journal(&journal.id).unwrap(), &mut host, TakenBy::User).unwrap();
+        let ends = undo(&mut shelf.journal(&journal.id).unwrap(), &mut host, UndoneBy::User).unwrap();
         assert!(ends.iter().all(|(_, end)| *end == WayBack::Restored), "after {deaths}: {ends:?}");
         assert_eq!(host.values, before, "after {deaths}");
     }
@@ -64,7 +64,7 @@ fn two_treatments_are_undone_in_any_order() {
         }
         let mut undo = |at: usize| {
             let mut journal = shelf.journal(&ids[at]).unwrap();
-            let ends = take_back(&mut journal, &mut host, TakenBy::User).unwrap();
+            let ends = undo(&mut journal, &mut host, UndoneBy::User).unwrap();
             (ends, catch_up(&shelf, &journal, &mut host))
         };
         let (ends, others) = undo(order[0]);
@@ -93,7 +93,7 @@ fn the_value_before_both_treatments_comes_back() {
     let undo = |shelf: &Shelf, host: &mut Pretended, id: &str| {
         let mut journal = shelf.journal(id).unwrap();
         shelf.reach_back(&mut journal);
-        take_back(&mut journal, host, TakenBy::InsistingUser).unwrap();
+        undo(&mut journal, host, UndoneBy::InsistingUser).unwrap();
         host.values[&ecn].clone()
     };
     let mut host = Pretended::of(&step("0", "1"));

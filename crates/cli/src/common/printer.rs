@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// Prints on standard output the lines that the other program (rsync or scp) would print.
-pub trait Look: Send + Sync {
+pub trait Printer: Send + Sync {
     /// The program's name, which begins each line on standard error.
     fn program(&self) -> &'static str {
         "linerate"
@@ -75,7 +75,7 @@ pub struct Sums {
     pub received: bool,
 }
 
-impl<T: Look + ?Sized> Look for Arc<T> {
+impl<T: Printer + ?Sized> Printer for Arc<T> {
     fn program(&self) -> &'static str {
         (**self).program()
     }

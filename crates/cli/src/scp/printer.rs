@@ -6,17 +6,17 @@ use linerate_wire::path::printable;
 use std::io::{IsTerminal, Write};
 
 use super::place::SourcePlace;
-use crate::common::look::{Done, Look, Sums};
+use crate::common::printer::{Done, Printer, Sums};
 
 /// Prints the events of a copy in scp's format.
-pub struct ScpLook {
+pub struct ScpPrinter {
     /// The sources, as messages name them.
     sources: Vec<String>,
     /// The name that the progress meter shows; `None` if the meter is off.
     meter: Option<String>,
 }
 
-impl ScpLook {
+impl ScpPrinter {
     /// Output for one copy of these sources. The meter is off if `quiet` is set, or if standard output is no
     /// terminal.
     pub fn new(sources: &[SourcePlace], quiet: bool) -> Self {
@@ -32,7 +32,7 @@ impl ScpLook {
     }
 }
 
-impl Look for ScpLook {
+impl Printer for ScpPrinter {
     fn program(&self) -> &'static str {
         "scp"
     }
@@ -118,8 +118,8 @@ mod tests {
     #[test]
     fn a_source_that_is_no_file_is_an_error_and_one_in_a_tree_is_left_out() {
         let sources = [SourcePlace::parse(OsStr::new("h:/tree")).unwrap()];
-        let look = ScpLook::new(&sources, true);
-        assert!(!look.leaves_out("/tree/match", "is a directory; not copied without -r"));
-        assert!(look.leaves_out("/tree/fifo", "is a fifo") && !look.leaves_out("/tree", "is a fifo"));
+        let printer = ScpPrinter::new(&sources, true);
+        assert!(!printer.leaves_out("/tree/match", "is a directory; not copied without -r"));
+        assert!(printer.leaves_out("/tree/fifo", "is a fifo") && !printer.leaves_out("/tree", "is a fifo"));
     }
 }

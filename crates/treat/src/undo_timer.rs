@@ -11,7 +11,7 @@ use linerate_sys::child::new_session;
 use rustix::process::{PidfdFlags, Signal, getppid, pidfd_open, pidfd_send_signal};
 
 use crate::Controls;
-use crate::course::{TakenBy, WayBack, catch_up, restore_all};
+use crate::course::{UndoneBy, WayBack, catch_up, restore_all};
 use crate::journal::{Shelf, TreatmentEvent, TreatmentJournal};
 use crate::surroundings::uptime;
 
@@ -56,7 +56,7 @@ pub fn start(journal: &mut TreatmentJournal, mut command: Command) -> Result<(),
 ///
 /// # Errors
 /// A sentence if the journal can't be read or written.
-pub fn stand(shelf: &Shelf, id: &str, starter: i32, controls: &mut dyn Controls) -> Result<(), String> {
+pub fn run(shelf: &Shelf, id: &str, starter: i32, controls: &mut dyn Controls) -> Result<(), String> {
     let mut journal = shelf.journal(id)?;
     let starter = parent(starter);
     leave_login();
@@ -78,7 +78,7 @@ pub fn stand(shelf: &Shelf, id: &str, starter: i32, controls: &mut dyn Controls)
     // A port that is just being reset may refuse for a moment, and a disk may be full for a moment.
     let mut noted = Ok(());
     for _ in 0..TRIES {
-        let (ends, written) = restore_all(&mut journal, controls, TakenBy::Switch);
+        let (ends, written) = restore_all(&mut journal, controls, UndoneBy::UndoTimer);
         let is_whole = written.is_ok() && ends.iter().all(|(_, end)| *end == WayBack::Restored);
         noted = written;
         if is_whole {
@@ -97,7 +97,7 @@ pub fn running(id: &str) -> Option<u32> {
     pids.into_iter().find(|pid| {
         let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
         let mut words = line.split(|byte| *byte == 0).skip(1);
-        words.next() == Some(b"switch") && words.next() == Some(id.as_bytes())
+        words.next() == Some(b"undo-timer") && words.next() == Some(id.as_bytes())
     })
 }
 

@@ -24,7 +24,7 @@ use super::numbers::{Human, clock, shown_rate};
 use super::summed::Summed;
 use super::tops::{Top, full_name, tops};
 use super::wording::Wording;
-use crate::common::look::{Done, Look, Sums};
+use crate::common::printer::{Done, Printer, Sums};
 use crate::common::spec::Spec;
 use counts::{Reported, ways};
 
@@ -32,7 +32,7 @@ use counts::{Reported, ways};
 const PROGRESS: Duration = Duration::from_secs(1);
 
 /// Prints the events of a copy in rsync's format.
-pub struct RsyncLook {
+pub struct RsyncPrinter {
     format: Option<LineFormat>,
     /// The log of `--log-file`.
     log: Option<Arc<LogFile>>,
@@ -95,7 +95,7 @@ fn only(line: &Line) -> Option<(PathBuf, bool)> {
     Some((destination.into(), existing))
 }
 
-impl RsyncLook {
+impl RsyncPrinter {
     /// The output for the command line `line`.
     ///
     /// # Errors
@@ -338,7 +338,7 @@ impl RsyncLook {
     }
 }
 
-impl Look for RsyncLook {
+impl Printer for RsyncPrinter {
     fn connected(&self) {
         self.begin();
     }

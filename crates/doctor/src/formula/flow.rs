@@ -5,7 +5,7 @@
 //! 9438, 5.1.
 
 /// Bytes in flight at a rate in bits a second and a round-trip time in seconds.
-pub fn bytes(rate: f64, rtt: f64) -> f64 {
+pub fn in_flight(rate: f64, rtt: f64) -> f64 {
     rate * rtt / 8.0
 }
 
@@ -45,7 +45,7 @@ mod tests {
         let window = window(6 << 20, 1);
         assert_eq!(window, 3.0 * 1024.0 * 1024.0);
         assert!((rate(window, 0.0025) - 10e9).abs() < 0.1e9, "{}", rate(window, 0.0025));
-        assert_eq!(bytes(10e9, 0.08), 1e8);
+        assert_eq!(in_flight(10e9, 0.08), 1e8);
         assert_eq!(rate(1.0, 0.0), f64::INFINITY);
     }
 

@@ -2,11 +2,11 @@
 
 use linerate_wire::entry::{Entry, Kind};
 
-use super::RsyncLook;
+use super::RsyncPrinter;
 use crate::rsync::log::shown_time;
 use crate::rsync::numbers::{Human, permissions};
 
-impl RsyncLook {
+impl RsyncPrinter {
     /// Prints the line for a listed entry.
     pub(super) fn listing(&self, path: &[u8], entry: &Entry, size: u64) -> Vec<u8> {
         let shown = self.escape.shown(path);

@@ -4,8 +4,8 @@ use linerate_transfer::lock::lock;
 use linerate_wire::control::{Change, Totals};
 use std::time::Instant;
 
-use super::RsyncLook;
-use crate::common::look::Sums;
+use super::RsyncPrinter;
+use crate::common::printer::Sums;
 
 /// The changes counted so far, by kind, and which lines were printed about them.
 #[derive(Default)]
@@ -18,7 +18,7 @@ pub(super) struct Reported {
     pub(super) made: bool,
 }
 
-impl RsyncLook {
+impl RsyncPrinter {
     pub(super) fn count(&self, change: &Change) {
         let mut reported = lock(&self.reported);
         if change.item == Change::DELETED {
