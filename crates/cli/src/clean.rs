@@ -15,8 +15,8 @@ use std::sync::atomic::Ordering;
 use crate::common::event::{Event, leftover_name};
 use crate::common::failure::Failure;
 use crate::common::far::{FarSession, NearEnd, SILENCE};
+use crate::common::login::LoginOptions;
 use crate::common::output::{Output, Style};
-use crate::common::reach::Reach;
 use crate::common::signals::interrupted;
 use crate::common::spec::{Spec, check_places};
 use crate::exit::{Code, FAILED, FAR_END, INTERRUPTED, Meaning, USAGE, VERSION, table};
@@ -58,7 +58,7 @@ pub struct CleanArgs {
     #[arg(long, conflicts_with = "quiet")]
     json: bool,
     #[command(flatten)]
-    reach: Reach,
+    login: LoginOptions,
     /// Remove the records of detached jobs that have ended; DST is a host
     #[arg(long, conflicts_with = "dry_run")]
     jobs: bool,
@@ -84,7 +84,7 @@ struct CleanedUp {
 /// If the directory or the far end can't be reached.
 pub fn run(args: CleanArgs) -> Result<Code, Failure> {
     if args.jobs {
-        return jobs::clean(&args.reach, args.destination.as_deref());
+        return jobs::clean(&args.login, args.destination.as_deref());
     }
     check_places(&args.destination).map_err(Failure::usage)?;
     let output = Arc::new(Output::new(args.style()));
@@ -128,7 +128,7 @@ impl CleanArgs {
         meters: &Meters,
         found: &mut CleanedUp,
     ) -> Result<(), Failure> {
-        let far_end = self.reach.far_end(host, self.quiet)?;
+        let far_end = self.login.far_end(host, self.quiet)?;
         let near = NearEnd {
             interrupted: interrupted()?,
             observer: output.clone(),

@@ -17,7 +17,7 @@ use rustix::process::{Pid, Signal, kill_process_group};
 
 use crate::common::config::{apply_to_login, at_home};
 use crate::common::failure::Failure;
-use crate::common::reach::Reach;
+use crate::common::login::LoginOptions;
 use crate::common::spec::Spec;
 use crate::exit::{Code, Meaning, USAGE, table};
 
@@ -71,11 +71,11 @@ fn list(host: &OsStr, directory: &[u8], before: &[OsString]) -> Option<Vec<u8>> 
     if reads_configuration(&before) {
         apply_to_login(&crate::command_named("cp")).ok()?;
     }
-    let mut reach = reach_of(&before);
-    if reach.configured(host).ok()?.rsh.is_none() {
-        reach.option.extend(AT_ONCE.map(OsString::from));
+    let mut login = login_of(&before);
+    if login.configured(host).ok()?.rsh.is_none() {
+        login.option.extend(AT_ONCE.map(OsString::from));
     }
-    let far = reach.far_end(host, true).ok()?;
+    let far = login.far_end(host, true).ok()?;
     // A login begins in the home directory, so the prefix isn't needed.
     let directory = directory.strip_prefix(b"~/").unwrap_or(directory);
     let mut argv: Vec<OsString> = ["ls", "-1ap", "--"].map(OsString::from).to_vec();
@@ -144,29 +144,29 @@ fn reads_configuration(before: &[OsString]) -> bool {
 }
 
 /// The options for ssh among the words before the one to complete.
-fn reach_of(before: &[OsString]) -> Reach {
-    let mut reach = Reach::default();
+fn login_of(before: &[OsString]) -> LoginOptions {
+    let mut login = LoginOptions::default();
     let with_value = with_value(before.get(1).and_then(|command| command.to_str()));
     let mut words = before.iter().skip(2).take_while(|word| *word != "--");
     while let Some(word) = words.next() {
         let OptionWord { flags, valued } = OptionWord::parse(word, with_value);
         if let Some(last) = flags.iter().rfind(|letter| b"46".contains(letter)) {
-            (reach.ipv4, reach.ipv6) = (*last == b'4', *last == b'6');
+            (login.ipv4, login.ipv6) = (*last == b'4', *last == b'6');
         }
         let Some((letter, attached)) = valued else { continue };
         let Some(value) = attached.or_else(|| words.next().cloned()) else { break };
         match letter {
-            b'P' => reach.port = value.to_str().and_then(|port| port.parse().ok()),
-            b'i' => reach.identity.push(value),
-            b'F' => reach.config = Some(expanded(value)),
-            b'S' => reach.program = Some(expanded(value)),
-            b'J' => reach.jump = Some(value),
-            b'o' => reach.option.push(value),
-            b'e' => reach.rsh = value.into_string().ok(),
+            b'P' => login.port = value.to_str().and_then(|port| port.parse().ok()),
+            b'i' => login.identity.push(value),
+            b'F' => login.config = Some(expanded(value)),
+            b'S' => login.program = Some(expanded(value)),
+            b'J' => login.jump = Some(value),
+            b'o' => login.option.push(value),
+            b'e' => login.rsh = value.into_string().ok(),
             _ => {}
         }
     }
-    reach
+    login
 }
 
 /// The path, with a leading `~` expanded. ssh leaves that to the shell, which hasn't processed the line yet.
@@ -260,15 +260,15 @@ mod tests {
 
     #[test]
     fn options_of_ssh_are_taken_from_the_words_before() {
-        let reach = |line: &str| reach_of(&words_of(&[line.into()]).unwrap());
+        let login = |line: &str| login_of(&words_of(&[line.into()]).unwrap());
         for line in [
             "linerate cp -P 2222 -F 'a file' -o A=b -r tree",
             "linerate cp -P2222 '-Fa file' -oA=b rsync",
             "/bin/linerate scp -rP2222 -F=a\\ file -o A=b --rsh-like -- -P 7",
         ] {
-            let reach = reach(line);
-            assert_eq!((reach.port, reach.config), (Some(2222), Some("a file".into())), "{line}");
-            assert_eq!(reach.option, ["A=b"], "{line}");
+            let login = login(line);
+            assert_eq!((login.port, login.config), (Some(2222), Some("a file".into())), "{line}");
+            assert_eq!(login.option, ["A=b"], "{line}");
         }
         for line in [
             "linerate rsync -P tree -e 'ssh -v'",
@@ -277,9 +277,9 @@ mod tests {
             "linerate cp --rsh 'ssh -v'",
             "linerate cp -e'ssh -v'",
         ] {
-            let reach = reach(line);
-            assert_eq!((reach.port, reach.rsh.as_deref()), (None, Some("ssh -v")), "{line}");
-            assert!(reach.identity.is_empty(), "{line}");
+            let login = login(line);
+            assert_eq!((login.port, login.rsh.as_deref()), (None, Some("ssh -v")), "{line}");
+            assert!(login.identity.is_empty(), "{line}");
         }
         for line in [
             "linerate cp -4 tree",
@@ -287,15 +287,15 @@ mod tests {
             "linerate rsync -aS4 tree",
             "linerate rsync --ipv4",
         ] {
-            let reach = reach(line);
-            assert_eq!((reach.ipv4, reach.ipv6, reach.program), (true, false, None), "{line}");
+            let login = login(line);
+            assert_eq!((login.ipv4, login.ipv6, login.program), (true, false, None), "{line}");
         }
-        let far = reach("linerate scp -6S /opt/ssh -c aes128-gcm@openssh.com -P 7");
+        let far = login("linerate scp -6S /opt/ssh -c aes128-gcm@openssh.com -P 7");
         assert_eq!((far.ipv6, far.program, far.port), (true, Some("/opt/ssh".into()), Some(7)));
-        let other = reach("linerate cp -f -6 -- -4");
+        let other = login("linerate cp -f -6 -- -4");
         assert!(!other.ipv4 && !other.ipv6, "a rule, and a file");
         assert!(words_of(&["linerate cp 'x".into()]).is_none());
         let words = ["linerate", "cp", "-F", "a file"].map(OsString::from);
-        assert_eq!(reach_of(&words_of(&words).unwrap()).config, Some("a file".into()));
+        assert_eq!(login_of(&words_of(&words).unwrap()).config, Some("a file".into()));
     }
 }

@@ -113,14 +113,14 @@ impl CpArgs {
             destination,
             list: self.dry_run,
             manifest: self.prove.manifest,
-            login: self.common.login(),
+            patience: self.common.patience(),
             quiet: self.common.quiet,
             retries: self.common.retry,
             stop: None,
             detach: self.leave.detach,
             interfaces: self.common.interfaces.unwrap_or_default(),
-            reach: self.common.reach,
-            destination_reach: None,
+            login: self.common.login,
+            destination_login: None,
         };
         Ok((task, several))
     }

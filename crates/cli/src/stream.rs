@@ -17,8 +17,8 @@ use std::time::{Duration, Instant};
 
 use crate::common::failure::Failure;
 use crate::common::far::{FarSession, NearEnd, SILENCE};
+use crate::common::login::LoginOptions;
 use crate::common::output::{Output, Style};
-use crate::common::reach::Reach;
 use crate::common::signals::interrupted;
 use crate::common::summary::{Ends, Payload, Summary};
 use crate::exit::{Code, FAILED, FAR_END, INTERRUPTED, Meaning, USAGE, VERSION, table};
@@ -65,7 +65,7 @@ pub struct StreamArgs {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
-    reach: Reach,
+    login: LoginOptions,
     /// The far host
     #[arg(help = "The far host: [USER@]HOST", value_name = "HOST")]
     host: OsString,
@@ -84,7 +84,7 @@ fn measure(args: &StreamArgs, output: &Arc<Output>) -> Result<Code, Failure> {
     let (begun, until) = (Instant::now(), args.until());
     let files = args.read.as_deref().map(Files::below).transpose()?;
     let meters = Meters::default();
-    let far_end = args.reach.far_end(&args.host, false)?;
+    let far_end = args.login.far_end(&args.host, false)?;
     let sending =
         Sending { options: &args.options(), until, files: files.as_ref(), interrupted: interrupted()? };
     let summary = sending.to(&far_end, output, &meters)?;
@@ -99,9 +99,9 @@ fn measure(args: &StreamArgs, output: &Arc<Output>) -> Result<Code, Failure> {
 ///
 /// # Errors
 /// If the far end can't be started or is lost.
-pub fn probe(host: &OsStr, reach: &Reach) -> Result<(Summary, u64), Failure> {
+pub fn probe(host: &OsStr, login: &LoginOptions) -> Result<(Summary, u64), Failure> {
     let (output, meters) = (Arc::new(Output::new(Style::Quiet)), Meters::default());
-    let far_end = reach.far_end(host, true)?;
+    let far_end = login.far_end(host, true)?;
     let (options, until) = (&Options::default(), Until::Time(PROBE));
     let sending = Sending { options, until, files: None, interrupted: interrupted()? };
     let summary = sending.to(&far_end, &output, &meters)?;

@@ -20,9 +20,9 @@ use crate::common::event::{Event, aspect_name};
 use crate::common::failure::Failure;
 use crate::common::far::{FarSession, NearEnd, SILENCE};
 use crate::common::log::{self, LogArgs, LoggedEvent, RunNames};
+use crate::common::login::LoginOptions;
 use crate::common::metrics::MetricsArgs;
 use crate::common::output::{Output, Style};
-use crate::common::reach::Reach;
 use crate::common::recording::logging;
 use crate::common::signals::interrupted;
 use crate::common::spec::{Spec, check_destination, check_places};
@@ -80,7 +80,7 @@ pub struct VerifyArgs {
     #[command(flatten)]
     log: LogArgs,
     #[command(flatten)]
-    reach: Reach,
+    login: LoginOptions,
     /// The original
     #[arg(help = "Source: PATH or [USER@]HOST:PATH", value_name = "SRC")]
     source: OsString,
@@ -161,7 +161,7 @@ impl VerifyArgs {
         let job = Job::Digests { path, keep };
         let mut far = match host {
             Some(host) => {
-                FarSession::open(&self.reach.far_end(host, self.quiet)?, job, Some(SILENCE), near_end)?
+                FarSession::open(&self.login.far_end(host, self.quiet)?, job, Some(SILENCE), near_end)?
             }
             None => FarSession::within(job, near_end)?,
         };
@@ -185,7 +185,7 @@ impl VerifyArgs {
                 meters: near_end.meters.clone(),
                 interfaces: Interfaces::One,
             };
-            let far_end = self.reach.keeping_agent().far_end(host, self.quiet)?;
+            let far_end = self.login.keeping_agent().far_end(host, self.quiet)?;
             FarSession::open(&far_end, job, Some(SILENCE), near_end).map_err(|failure| failure.at(host))
         };
         let (mut source, mut destination) = (start(&trees[0])?, start(&trees[1])?);

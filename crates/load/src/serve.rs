@@ -8,13 +8,16 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use socket2::{Domain, Protocol, Socket, Type};
+use socket2::{Domain, Protocol, SockRef, Socket, TcpKeepalive, Type};
 
 use crate::error::{LoadError, joined};
 use crate::window::StopFlag;
 
 /// The listen backlog. net.core.somaxconn may set a lower limit.
 const BACKLOG: i32 = 4096;
+/// The silence after which the kernel asks a peer's kernel whether it is there, and the interval of further questions.
+const ALIVE_AFTER: Duration = Duration::from_secs(20);
+const ALIVE_INTERVAL: Duration = Duration::from_secs(10);
 /// The longest time that a blocked call takes before the stop flag is checked.
 pub(crate) const STOP_CHECK_INTERVAL: Duration = Duration::from_millis(200);
 /// The size of a worker's stack in bytes; buffers are on the heap.
@@ -153,8 +156,11 @@ fn work(listener: &TcpListener, state: &ServerState, service: &dyn Service) {
     }
 }
 
-/// Makes a connection send small replies at once, and limits blocked calls, so that the stop flag is checked.
+/// Makes a connection send small replies at once, and limits blocked calls, so that the stop flag is checked. The connection of a
+/// peer whose host is gone ends.
 pub(crate) fn prepare(connection: &TcpStream) -> io::Result<()> {
+    let alive = TcpKeepalive::new().with_time(ALIVE_AFTER).with_interval(ALIVE_INTERVAL);
+    SockRef::from(connection).set_tcp_keepalive(&alive)?;
     connection.set_nodelay(true)?;
     connection.set_read_timeout(Some(STOP_CHECK_INTERVAL))?;
     connection.set_write_timeout(Some(STOP_CHECK_INTERVAL))

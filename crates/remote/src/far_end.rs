@@ -10,8 +10,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use crate::agent_command::AgentCommand;
 use crate::binary::{BESIDE, Binaries, Binary, FarPart, Parcel};
-use crate::command::AgentCommand;
 use crate::greeting::{Greeting, Heard, TooMuch};
 use crate::install::{CopyTrust, bootstrap_by};
 use crate::patience::{Login, Patience, PatientInput, is_readable};

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use crate::far_end::{Agent, RemoteShell};
 use crate::greeting::{Greeting, Heard};
-use crate::patience::{Login, Patience, PatientInput, is_readable};
+use crate::patience::{Login, MOMENT_OF_WAITING, Patience, PatientInput, is_readable};
 use crate::place::Place;
 
 pub use linerate_wire::control::Sampling;
@@ -19,6 +19,13 @@ pub use linerate_wire::control::Sampling;
 /// The most bytes of a recording that are accepted in one answer. The agent keeps at most a quarter of this
 /// number.
 const MOST_SAMPLES: usize = 256 << 20;
+
+/// The longest silence of an agent that has a question. Its longest work, reading all facts of a host with many ports and mounts,
+/// takes seconds.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(60);
+const UNANSWERED: &str = "the agent has sent nothing for 60 s, while this end waited for its answer: a process of that host hangs (as \
+     if the server of a mounted file system is gone: try 'df' there), or full packets from there don't arrive (try 'linerate doctor \
+     --path local HOST')";
 
 /// The error that the agent speaks another version of the protocol. It is the inner error of an
 /// [`io::Error`].
@@ -201,7 +208,28 @@ impl HostAgent {
     }
 
     fn hear(&mut self) -> io::Result<Message> {
-        control::read(&mut self.output).map_err(io::Error::other)
+        let mut output = PatientOutput { output: &mut self.output, longest: ANSWER_TIMEOUT };
+        control::read(&mut output).map_err(io::Error::other)
+    }
+}
+
+/// The output of an agent, which may be silent for `longest`. Waits are counted, not the clock's time, so that a process that was
+/// stopped meanwhile goes on.
+struct PatientOutput<'a> {
+    output: &'a mut BufReader<ChildStdout>,
+    longest: Duration,
+}
+
+impl Read for PatientOutput<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let mut waited = Duration::ZERO;
+        while self.output.buffer().is_empty() && !is_readable(self.output.get_ref()) {
+            waited += MOMENT_OF_WAITING;
+            if waited >= self.longest {
+                return Err(io::Error::new(io::ErrorKind::TimedOut, UNANSWERED));
+            }
+        }
+        self.output.read(buffer)
     }
 }
 
@@ -229,5 +257,26 @@ impl Drop for AgentProcess {
             }
             Self::Shell(shell) => drop(shell.end()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::Command;
+
+    #[test]
+    fn an_agent_that_is_silent_is_given_up_and_one_that_answers_is_heard() {
+        let read = |script: &str| {
+            let mut child = Command::new("sh").args(["-c", script]).stdout(Stdio::piped()).spawn().unwrap();
+            let mut output = BufReader::new(child.stdout.take().unwrap());
+            let longest = Duration::from_secs(2);
+            let read = PatientOutput { output: &mut output, longest }.read_to_end(&mut Vec::new());
+            child.kill().unwrap();
+            child.wait().unwrap();
+            read
+        };
+        assert_eq!(read("echo a; sleep 0.5; echo b").unwrap(), 4);
+        assert_eq!(read("echo a; exec sleep 60").unwrap_err().kind(), io::ErrorKind::TimedOut);
     }
 }

@@ -6,8 +6,8 @@
 //! hash, keeps the binary and runs it. The command line contains no path or name that a user chose, and
 //! nothing that a POSIX shell, csh or fish interprets differently inside single quotes.
 
+use crate::agent_command::AgentCommand;
 use crate::binary::{Binaries, Binary, FarPart};
-use crate::command::AgentCommand;
 use linerate_wire::identity::IDENTITY;
 use std::ffi::OsString;
 

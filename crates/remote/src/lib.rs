@@ -1,7 +1,7 @@
 //! Describes the places (hosts and namespaces) in which processes run, and starts agents there.
 
+pub mod agent_command;
 pub mod binary;
-pub mod command;
 pub mod far_end;
 pub mod greeting;
 pub mod host_agent;

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 /// The longest time for which one write call may block, if the far end has stopped reading.
 const BLOCKED: Duration = Duration::from_millis(300);
 /// The interval of the checks during a wait.
-const MOMENT: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
+pub const MOMENT_OF_WAITING: Duration = Duration::from_millis(100);
 
 /// The time limits of a login, from the start of the remote shell to the agent's line. Time in which the
 /// binary is being copied isn't counted as long as bytes move.
@@ -152,7 +152,7 @@ impl Write for PatientInput {
             if let Some(why) = self.given_up(begun) {
                 return Err(io::Error::new(io::ErrorKind::TimedOut, why));
             }
-            let _ = poll(&mut [PollFd::new(&self.to, PollFlags::OUT)], Some(&MOMENT));
+            let _ = poll(&mut [PollFd::new(&self.to, PollFlags::OUT)], Some(&moment()));
         }
     }
 
@@ -161,9 +161,13 @@ impl Write for PatientInput {
     }
 }
 
-/// Waits for a short time until data can be read or the input has ended.
+fn moment() -> Timespec {
+    Timespec { tv_sec: 0, tv_nsec: i64::from(MOMENT_OF_WAITING.subsec_nanos()) }
+}
+
+/// Waits for [`MOMENT_OF_WAITING`] at most until data can be read or the input has ended.
 pub fn is_readable(from: impl AsFd) -> bool {
-    poll(&mut [PollFd::new(&from, PollFlags::IN)], Some(&MOMENT)).is_ok_and(|ready| ready > 0)
+    poll(&mut [PollFd::new(&from, PollFlags::IN)], Some(&moment())).is_ok_and(|ready| ready > 0)
 }
 
 #[cfg(test)]

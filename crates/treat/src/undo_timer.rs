@@ -15,6 +15,13 @@ use crate::course::{UndoneBy, WayBack, catch_up, restore_all};
 use crate::journal::{Shelf, TreatmentEvent, TreatmentJournal};
 use crate::surroundings::uptime;
 
+/// The seconds until the undo timer undoes unconfirmed changes, by default: enough for a new login, and a host that lost its
+/// network comes back soon.
+pub const SECONDS: u64 = 60;
+/// The least that a user can choose, in seconds.
+pub const LEAST_SECONDS: u64 = 1;
+/// The most that a user can choose, in seconds.
+pub const MOST_SECONDS: u64 = 86_400;
 /// The interval at which the undo timer reads the journal.
 const CHECK_INTERVAL: Duration = Duration::from_millis(100);
 /// The longest time until the undo timer must have started to wait.

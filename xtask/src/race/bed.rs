@@ -256,7 +256,7 @@ fn make(data: RaceData, source: &Path, older: &Path) -> anyhow::Result<()> {
         RaceData::Byte => make_files(source, 1, 1, &mut rng),
         RaceData::Small => make_files(source, 20_000, 8_000, &mut rng),
         RaceData::Million => make_files(source, 1_000_000, 1_000, &mut rng),
-        RaceData::Sources => copy_sources(source),
+        RaceData::Sources => unpack_sources(source),
         RaceData::Unchanged => {
             make_files(source, 100_000, 100, &mut rng)?;
             call(Command::new("cp").arg("-a").args([source, older]))
@@ -298,12 +298,19 @@ pub fn noise(length: usize, rng: &mut Rng) -> Vec<u8> {
     bytes
 }
 
-fn copy_sources(to: &Path) -> anyhow::Result<()> {
-    let home = std::env::home_dir().context("there is no home directory")?;
-    let cargo = std::env::var_os("CARGO_HOME").map_or_else(|| home.join(".cargo"), PathBuf::from);
-    let sources = cargo.join("registry/src");
-    call(Command::new("cp").arg("-a").args([&sources, &to.to_owned()]))
-        .with_context(|| format!("{} is filled when linerate is built", sources.display()))
+/// Unpacks the source code of Linux from Debian's package.
+fn unpack_sources(to: &Path) -> anyhow::Result<()> {
+    const PACKED: &str = "/usr/src";
+    let is_packed = |path: &PathBuf| {
+        let name = path.file_name().and_then(|name| name.to_str());
+        name.is_some_and(|name| name.starts_with("linux-source-") && name.ends_with(".tar.xz"))
+    };
+    let packed =
+        fs::read_dir(PACKED).into_iter().flatten().flatten().map(|entry| entry.path()).find(is_packed);
+    let packed = packed
+        .with_context(|| format!("{PACKED} holds no linux-source-*.tar.xz: apt-get install linux-source"))?;
+    fs::create_dir_all(to)?;
+    call(Command::new("tar").arg("-xf").arg(packed).arg("--strip-components=1").arg("-C").arg(to))
 }
 
 #[cfg(test)]

@@ -47,7 +47,7 @@ pub enum RaceData {
     Single,
     /// A file of one byte.
     Byte,
-    /// The sources of cargo's crates, which compress well.
+    /// The source code of Linux, which compresses well.
     Sources,
     /// 100,000 files of 100 bytes, which the destination already has.
     Unchanged,
@@ -154,7 +154,7 @@ pub const CASES: [RaceCase; 16] = [
     },
     RaceCase {
         name: "compressible",
-        about: "source code, over 100 Mbit/s",
+        about: "the source code of Linux, over 100 Mbit/s",
         links: &[link("100mbit")],
         data: RaceData::Sources,
         racers: &[

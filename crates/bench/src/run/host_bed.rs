@@ -7,8 +7,8 @@ use std::process::{Command, Stdio};
 
 use linerate_host::Facts;
 use linerate_lab::{Undo, UndoJournal};
+use linerate_remote::agent_command::AgentCommand;
 use linerate_remote::binary::{Binaries, FarPart};
-use linerate_remote::command::AgentCommand;
 use linerate_remote::far_end::FarEnd;
 use linerate_remote::host_agent::HostAgent;
 use linerate_remote::install::find;
@@ -174,7 +174,10 @@ impl HostEnd {
     fn address_of(&self, host: &str, config: &Path) -> io::Result<String> {
         let mut argv = ["ssh", "-F"].map(OsString::from).to_vec();
         argv.push(config.into());
-        argv.extend(["-o", "BatchMode=yes", "-n", host, "echo $SSH_CONNECTION"].map(OsString::from));
+        argv.extend(
+            ["-o", "BatchMode=yes", "-o", "ConnectTimeout=5", "-n", host, "echo $SSH_CONNECTION"]
+                .map(OsString::from),
+        );
         server_address(&output(&mut self.place.command(&argv)?)?)
     }
 

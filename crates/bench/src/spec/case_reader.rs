@@ -136,7 +136,13 @@ fn fill(
 fn read_beside(section: &Section, tool: &Tool) -> Result<bool, FileError> {
     let beside = section.maybe_choice("beside", &[("rr", true)])?.unwrap_or(false);
     if beside && tool.result.as_ref().is_some_and(|reading| reading.latency.is_some()) {
-        return Err(section.error("beside", format!("{} itself reports response times", tool.name)));
+        return Err(section.error(
+            "beside",
+            format!(
+                "no requests can be timed beside {}, which itself reports response times; leave this key out",
+                tool.name
+            ),
+        ));
     }
     Ok(beside)
 }

@@ -227,11 +227,13 @@ fn number_up_to(
 
 fn read_setting(section: &Section) -> Result<SettingSpec, FileError> {
     let name = section.text("name")?.to_owned();
-    if name.is_empty() || name.contains(['{', '}']) || FACTORS.contains(&name.as_str()) {
-        return Err(section.error(
-            "name",
-            format!("{name:?} can't be the name of a setting, because it already has a meaning"),
-        ));
+    if name.is_empty() || name.contains(['{', '}']) {
+        return Err(
+            section.error("name", format!("{name:?} is not a name: it is empty, or contains {{ or }}"))
+        );
+    }
+    if FACTORS.contains(&name.as_str()) {
+        return Err(section.error("name", format!("{name:?} has a meaning already; take another name")));
     }
     let hosts: Vec<String> = section.texts("hosts")?.into_iter().map(str::to_owned).collect();
     if let Some(wrong) = hosts.iter().find(|host| !["a", "b"].contains(&host.as_str())) {

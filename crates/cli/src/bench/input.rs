@@ -14,7 +14,7 @@ use linerate_bench::store::{self, Invocation};
 use linerate_quantity::bytes;
 
 use super::StudyArgs;
-use crate::common::reach::shell_words;
+use crate::common::login::shell_words;
 
 /// The arguments with which an interrupted study was started.
 pub(super) fn resumed(args: &StudyArgs, dir: &Path) -> anyhow::Result<StudyArgs> {

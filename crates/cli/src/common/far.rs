@@ -18,7 +18,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use super::failure::Failure;
-use super::reach::not_started;
+use super::login::not_started;
 
 /// How long an agent may be silent by default, in seconds.
 pub const SILENCE: u32 = 30;

@@ -10,8 +10,8 @@ use std::path::PathBuf;
 use super::details::DetailArgs;
 use crate::common::far::SILENCE;
 use crate::common::log::{LogArgs, RunNames};
+use crate::common::login::LoginOptions;
 use crate::common::output::Style;
-use crate::common::reach::Reach;
 use crate::units::{named_file, parse_compression, parse_interfaces, parse_ports, parse_rate, parse_streams};
 
 /// Options of every command that moves files.
@@ -86,7 +86,7 @@ pub struct CopyingArgs {
     #[command(flatten)]
     pub details: DetailArgs,
     #[command(flatten)]
-    pub reach: Reach,
+    pub login: LoginOptions,
 }
 
 /// Proofs of the delivered data.
@@ -151,7 +151,7 @@ impl CopyingArgs {
     }
 
     /// The time limits for the login.
-    pub fn login(&self) -> Patience {
+    pub fn patience(&self) -> Patience {
         Patience::by_option(self.timeout)
     }
 

@@ -72,14 +72,14 @@ impl Copy {
         job: Job,
         (its, other): (&Arc<Mutex<Progress>>, &Arc<Mutex<Progress>>),
     ) -> Result<FarSession, Failure> {
-        let reach = match role {
-            FarRole::Sender => &self.task.reach,
-            FarRole::Receiver => self.task.destination_reach.as_ref().unwrap_or(&self.task.reach),
+        let login = match role {
+            FarRole::Sender => &self.task.login,
+            FarRole::Receiver => self.task.destination_login.as_ref().unwrap_or(&self.task.login),
         };
         // The user's ssh agent isn't forwarded, since the two ends authenticate each other with their own
         // keys.
-        let far_end = reach.keeping_agent().far_end(host, self.task.quiet)?;
-        let far_end = FarEnd { patience: self.task.login, ..far_end };
+        let far_end = login.keeping_agent().far_end(host, self.task.quiet)?;
+        let far_end = FarEnd { patience: self.task.patience, ..far_end };
         let shown = printable(host.as_bytes());
         let near = NearEnd {
             interrupted: self.interrupted.clone(),

@@ -132,8 +132,8 @@ impl Copy {
     /// Logs in to `host` and starts `job` there, up to the first data stream if the job needs one.
     pub fn connect(&self, host: &OsStr, job: Job) -> Result<FarSession, Failure> {
         check_job(&job)?;
-        let far_end = self.task.reach.far_end(host, self.task.quiet)?;
-        let far_end = FarEnd { patience: self.task.login, ..far_end };
+        let far_end = self.task.login.far_end(host, self.task.quiet)?;
+        let far_end = FarEnd { patience: self.task.patience, ..far_end };
         let compresses = self.task.options.compression.level.is_always();
         let far_end = if compresses { far_end.with_compression() } else { far_end };
         let far = FarSession::open(&far_end, job, self.task.options.timeout, self.near_end())?;

@@ -18,8 +18,8 @@ use super::route::Route;
 use crate::common::event::Event;
 use crate::common::failure::Failure;
 use crate::common::far::{FarSession, NearEnd};
+use crate::common::login::LoginOptions;
 use crate::common::output::Style;
-use crate::common::reach::Reach;
 use crate::exit::Code;
 
 /// The message that the copy isn't from one far host to another, as `--detach` requires.
@@ -39,9 +39,9 @@ impl Copy {
         let [a, b, c, d, ..] = new_cookie()?;
         let (shown_from, shown_to) = (printable(from.as_bytes()), printable(to.as_bytes()));
         let job = DetachedJob { id: JobId([a, b, c, d]), from: shown_from.clone(), to: shown_to.clone() };
-        let mut sender = self.log_in_to_leave(&from, &self.task.reach, sending, &job)?;
-        let reach = self.task.destination_reach.as_ref().unwrap_or(&self.task.reach);
-        let receiver = self.log_in_to_leave(&to, reach, receiving, &job);
+        let mut sender = self.log_in_to_leave(&from, &self.task.login, sending, &job)?;
+        let login = self.task.destination_login.as_ref().unwrap_or(&self.task.login);
+        let receiver = self.log_in_to_leave(&to, login, receiving, &job);
         let mut receiver = receiver.inspect_err(|Failure(message, _)| {
             sender.session.give_up(TransferError::Failed(message.clone()));
         })?;
@@ -58,14 +58,14 @@ impl Copy {
     fn log_in_to_leave(
         &self,
         host: &OsStr,
-        reach: &Reach,
+        login: &LoginOptions,
         job: Job,
         detached: &DetachedJob,
     ) -> Result<FarSession, Failure> {
         let (place, host) = (host, printable(host.as_bytes()));
         // As with all copies between two hosts, the user's ssh agent isn't forwarded to either host.
-        let far_end = reach.keeping_agent().far_end(place, self.task.quiet)?.with_program();
-        let far_end = FarEnd { patience: self.task.login, ..far_end };
+        let far_end = login.keeping_agent().far_end(place, self.task.quiet)?.with_program();
+        let far_end = FarEnd { patience: self.task.patience, ..far_end };
         let near = NearEnd {
             interrupted: self.interrupted.clone(),
             observer: Arc::new(HostReporter { host, delivered: self.delivered.clone() }),

@@ -22,8 +22,8 @@ use super::manifest::{Delivered, Landed};
 use super::task::Task;
 use crate::common::failure::Failure;
 use crate::common::far::{FarSession, NearEnd};
+use crate::common::login::LoginOptions;
 use crate::common::output::Output;
-use crate::common::reach::Reach;
 use crate::exit::Code;
 
 /// Receives the entries that the client has requested from the other agent. `hosts` are the client's names
@@ -46,10 +46,10 @@ pub fn receive(
         destination: OsString::from_vec(destination.clone()),
         manifest: None,
         list: false,
-        reach: Reach::default(),
+        login: LoginOptions::default(),
         interfaces: Interfaces::One,
-        destination_reach: None,
-        login: Patience::LOGIN,
+        destination_login: None,
+        patience: Patience::LOGIN,
         quiet: false,
         retries: 0,
         stop: None,

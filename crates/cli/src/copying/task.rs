@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, SystemTime};
 
-use crate::common::reach::Reach;
+use crate::common::login::LoginOptions;
 use crate::common::signals::interrupted_exits_with;
 use crate::common::spec::Spec;
 
@@ -31,14 +31,14 @@ pub struct Task {
     /// True if entries are only listed, without starting a receiving far end.
     pub list: bool,
     /// How to reach the far end.
-    pub reach: Reach,
+    pub login: LoginOptions,
     /// The interfaces by which data leaves this host.
     pub interfaces: Interfaces,
     /// How to reach the destination's host, if the sources are on another far host that is reached
     /// differently.
-    pub destination_reach: Option<Reach>,
+    pub destination_login: Option<LoginOptions>,
     /// The time limits for the login.
-    pub login: Patience,
+    pub patience: Patience,
     /// True if the remote shell is started with its quiet option.
     pub quiet: bool,
     /// How often the command is repeated after the far end was lost.

@@ -15,7 +15,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::process::Stdio;
 
 use crate::common::failure::Failure;
-use crate::common::reach::{Reach, not_started};
+use crate::common::login::{LoginOptions, not_started};
 use crate::common::signals::interrupted;
 
 /// The measurements of the doctor on `from`, and the routes of both hosts. `from` reaches `to` by that name, as a user there would.
@@ -25,15 +25,15 @@ use crate::common::signals::interrupted;
 pub fn measure(
     from: &OsStr,
     to: &OsStr,
-    reach: &Reach,
+    login: &LoginOptions,
 ) -> Result<(PathMeasurements, [Fact<TakenRoute>; 2]), String> {
-    bring(from, reach).map_err(|Failure(message, _)| message)?;
+    bring(from, login).map_err(|Failure(message, _)| message)?;
     let binaries =
         Binaries::installed().map_err(|error| format!("reading this program's own binary: {error}"))?;
-    let far_end = reach.far_end(from, true).map_err(|Failure(message, _)| message)?;
+    let far_end = login.far_end(from, true).map_err(|Failure(message, _)| message)?;
     let place = Place::Ssh { rsh: far_end.rsh, host: far_end.host };
     let mut command =
-        place.command(&again(&binaries, &words(to, reach))).map_err(|error| error.to_string())?;
+        place.command(&again(&binaries, &words(to, login))).map_err(|error| error.to_string())?;
     let output = command.stdin(Stdio::null()).stderr(Stdio::inherit()).output();
     let output = output.map_err(|error| format!("running the remote shell: {error}"))?;
     if !output.status.success() {
@@ -48,9 +48,9 @@ pub fn measure(
 ///
 /// # Errors
 /// If no linerate can be started there.
-pub fn bring(host: &OsStr, reach: &Reach) -> Result<(), Failure> {
+pub fn bring(host: &OsStr, login: &LoginOptions) -> Result<(), Failure> {
     let interrupted = interrupted()?;
-    let far_end = reach.far_end(host, false)?.with_program();
+    let far_end = login.far_end(host, false)?.with_program();
     let started = far_end.start(&|note| message!("linerate: {note}"), &interrupted);
     started.map(drop).map_err(|error| not_started(&error, &interrupted).at(host))
 }
@@ -63,10 +63,10 @@ pub fn advice(from: &OsStr, to: &OsStr) -> String {
 
 /// ssh's options apply only to logins from here; a remote shell from `--rsh` is used there too. No configuration file there changes
 /// the request.
-fn words(to: &OsStr, reach: &Reach) -> Vec<OsString> {
+fn words(to: &OsStr, login: &LoginOptions) -> Vec<OsString> {
     let mut words: Vec<OsString> = ["doctor", "--json", "--no-config"].map(OsString::from).into();
-    words.extend(reach.rsh.iter().flat_map(|rsh| ["--rsh".into(), OsString::from(rsh)]));
-    words.extend(reach.no_install.then(|| "--no-install".into()));
+    words.extend(login.rsh.iter().flat_map(|rsh| ["--rsh".into(), OsString::from(rsh)]));
+    words.extend(login.no_install.then(|| "--no-install".into()));
     words.extend(["--path".into(), super::HERE.into(), to.to_owned()]);
     words
 }

@@ -5,7 +5,7 @@ mod explain;
 mod far;
 mod figures;
 mod path;
-mod rtt;
+mod server_probe;
 mod table;
 mod treatment;
 
@@ -23,8 +23,8 @@ use std::path::PathBuf;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::common::failure::Failure;
+use crate::common::login::LoginOptions;
 use crate::common::metrics::{MetricsArgs, recording};
-use crate::common::reach::Reach;
 use crate::exit::{Code, FAILED, FAR_END, INTERRUPTED, Meaning, USAGE, VERSION, table};
 use crate::facts::{HERE, ask, open};
 use crate::print::json;
@@ -119,7 +119,7 @@ pub struct DoctorArgs {
     #[command(flatten)]
     treatment: TreatmentArgs,
     #[command(flatten)]
-    reach: Reach,
+    login: LoginOptions,
 }
 
 /// The subcommands.
@@ -132,7 +132,7 @@ enum DoctorVerb {
 /// The way to reach hosts, and their directories to examine.
 #[derive(Clone, Copy)]
 pub struct Places<'a> {
-    reach: &'a Reach,
+    login: &'a LoginOptions,
     at: &'a [PathBuf],
 }
 
@@ -252,7 +252,7 @@ impl DoctorArgs {
     }
 
     fn places(&self) -> Places<'_> {
-        Places { reach: &self.reach, at: &self.at }
+        Places { login: &self.login, at: &self.at }
     }
 
     fn need(&self) -> Need {
@@ -284,7 +284,7 @@ impl DoctorArgs {
             let notes = !self.treatment.only.is_empty();
             output!("{}", table::text(report, Detail { verbose: self.verbose, brief: self.brief, notes }));
             // A snapshot may be of another host.
-            let hint = treatment::hint(&report.findings, &self.hosts, &self.path, &self.reach);
+            let hint = treatment::hint(&report.findings, &self.hosts, &self.path, &self.login);
             hint.filter(|_| self.root.is_empty()).iter().for_each(|hint| output!("{hint}"));
         }
         let is_bad = |limit| report.findings.iter().any(|finding| finding.severity >= limit);
@@ -395,7 +395,7 @@ fn host(name: &OsStr, places: &Places<'_>) -> Result<NamedHost, Failure> {
     let facts = match (name == HERE, places.at) {
         (true, []) => Facts::here(&usual_paths()),
         (true, at) => Facts::here(at),
-        (false, at) => Facts::of_snapshot(&ask(name, at, places.reach)?),
+        (false, at) => Facts::of_snapshot(&ask(name, at, places.login)?),
     };
     let host = NamedHost { name: name.to_string_lossy().into_owned(), facts };
     if places.at.is_empty() { Ok(host) } else { host.with_places() }

@@ -10,10 +10,10 @@ use std::net::SocketAddr;
 use std::os::unix::ffi::OsStrExt;
 use std::time::Instant;
 
-use super::rtt::ServerProbe;
-use super::{HERE, NamedHost, Needed, Places, Report, far, host, rtt};
+use super::server_probe::ServerProbe;
+use super::{HERE, NamedHost, Needed, Places, Report, far, host, server_probe};
 use crate::common::failure::Failure;
-use crate::common::reach::Reach;
+use crate::common::login::LoginOptions;
 use crate::common::summary::Summary;
 use crate::exit::Code;
 use crate::stream::probe;
@@ -29,7 +29,7 @@ type NamedEnds = (NamedHost, NamedHost);
 
 /// Asks both ends for their facts, measures the path, and examines both ends and the path.
 pub fn examine(from: &OsStr, to: &OsStr, need: Need, places: &Places<'_>) -> Result<Report, Failure> {
-    let reach = places.reach;
+    let login = places.login;
     if from == to {
         let message = format!("--path {0} {0}: a path has two ends", from.to_string_lossy());
         return Err(Failure(message, Code::Usage));
@@ -38,19 +38,19 @@ pub fn examine(from: &OsStr, to: &OsStr, need: Need, places: &Places<'_>) -> Res
     let is_here = from == HERE || to == HERE;
     if !is_here {
         let ends = (host(from, places)?, host(to, places)?);
-        let (measured, routes) = measure_there(from, to, reach);
+        let (measured, routes) = measure_there(from, to, login);
         return Ok(report(over(ends, routes), need, measured));
     }
     let other = if to == HERE { from } else { to };
     // This comes first: if full packets vanish, ssh waits forever for the server's keys or for the facts.
-    let seen = rtt::to(other, reach);
+    let seen = server_probe::probe(other, login);
     let near = host(OsStr::new(HERE), places)?;
     if seen.black_hole.is_some() {
         return Ok(report(routed((near, unasked(other)), seen.address), need, of_server(seen)));
     }
     let far = host(other, places)?;
     let begun = Instant::now();
-    let measured = measure(other, seen, reach);
+    let measured = measure(other, seen, login);
     if measured.rate.is_none() {
         return Ok(report(routed((near, far), seen.address), need, measured));
     }
@@ -97,8 +97,12 @@ fn of_server(seen: ServerProbe) -> PathMeasurements {
 }
 
 /// A measurement that can't be made is left out, and the reason is printed.
-fn measure_there(from: &OsStr, to: &OsStr, reach: &Reach) -> (PathMeasurements, [Fact<TakenRoute>; 2]) {
-    far::measure(from, to, reach).unwrap_or_else(|why| {
+fn measure_there(
+    from: &OsStr,
+    to: &OsStr,
+    login: &LoginOptions,
+) -> (PathMeasurements, [Fact<TakenRoute>; 2]) {
+    far::measure(from, to, login).unwrap_or_else(|why| {
         let host = printable(from.as_bytes());
         message!("linerate: nothing was measured from {host}: {why}; {}", far::advice(from, to));
         Default::default()
@@ -122,8 +126,8 @@ fn report((near, far): NamedEnds, need: Need, measured: PathMeasurements) -> Rep
 }
 
 /// A measurement that can't be made is left out, and the reason is printed.
-fn measure(host: &OsStr, seen: ServerProbe, reach: &Reach) -> PathMeasurements {
-    match probe(host, reach) {
+fn measure(host: &OsStr, seen: ServerProbe, login: &LoginOptions) -> PathMeasurements {
+    match probe(host, login) {
         Ok((summary, windows)) => {
             let measured = of(&summary);
             let window = window(&measured, windows);

@@ -18,7 +18,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use crate::common::failure::Failure;
-use crate::common::reach::{Reach, not_started, unanswered};
+use crate::common::login::{LoginOptions, not_started, unanswered};
 use crate::common::signals::interrupted;
 use crate::common::spared::ReplacedKind;
 use crate::exit::{Code, FAILED, FAR_END, INTERRUPTED, Meaning, USAGE, VERSION, table};
@@ -70,7 +70,7 @@ pub struct FactsArgs {
     #[arg(long = "path", value_name = "PATH")]
     paths: Vec<PathBuf>,
     #[command(flatten)]
-    reach: Reach,
+    login: LoginOptions,
 }
 
 /// Prints the facts.
@@ -86,7 +86,7 @@ impl FactsArgs {
     fn report(&self) -> Result<(), Failure> {
         let facts = match (&self.root, &self.host) {
             (Some(root), _) => open(root)?,
-            (None, Some(host)) if host != HERE => self.keep(ask(host, &self.paths, &self.reach)?)?,
+            (None, Some(host)) if host != HERE => self.keep(ask(host, &self.paths, &self.login)?)?,
             (None, _) => self.here()?,
         };
         if self.json {
@@ -147,8 +147,8 @@ struct FactsOf<'a> {
 ///
 /// # Errors
 /// If no agent can be started there, or the agent is lost.
-pub fn ask(host: &OsStr, paths: &[PathBuf], reach: &Reach) -> Result<Snapshot, Failure> {
-    let far_end = reach.far_end(host, false)?;
+pub fn ask(host: &OsStr, paths: &[PathBuf], login: &LoginOptions) -> Result<Snapshot, Failure> {
+    let far_end = login.far_end(host, false)?;
     let name = printable(far_end.host.as_bytes());
     let interrupted = interrupted()?;
     let agent = far_end.start(&|note| message!("linerate: {note}"), &interrupted).map_err(|error| {

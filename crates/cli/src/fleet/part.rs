@@ -59,14 +59,14 @@ pub fn task(
         sources: vec![OsString::from(&plan.source)],
         destination: OsString::from(to),
         list: false,
-        login: common.login(),
+        patience: common.patience(),
         quiet: common.quiet,
         retries: common.retry,
         stop: None,
         detach: false,
         interfaces: common.interfaces.clone().unwrap_or_default(),
-        reach: common.reach.clone(),
-        destination_reach: None,
+        login: common.login.clone(),
+        destination_login: None,
     })
 }
 

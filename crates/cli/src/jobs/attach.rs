@@ -17,8 +17,8 @@ use super::record::{JobRecord, JobRole, JobState};
 use super::status::read;
 use crate::common::failure::Failure;
 use crate::common::far::{FarSession, NearEnd, SILENCE};
+use crate::common::login::LoginOptions;
 use crate::common::output::{Output, Style};
-use crate::common::reach::Reach;
 use crate::common::signals::interrupted;
 use crate::common::spec::Spec;
 use crate::exit::{Code, FAILED, FAR_END, Meaning, USAGE, VERSION, table};
@@ -59,7 +59,7 @@ pub struct AttachArgs {
     #[arg(long, conflicts_with = "quiet")]
     json: bool,
     #[command(flatten)]
-    reach: Reach,
+    login: LoginOptions,
     /// Without it: the job of this host
     #[arg(help = "[USER@]HOST[:JOB]; without it, this host's job", value_name = "HOST:JOB")]
     job: Option<OsString>,
@@ -80,7 +80,7 @@ pub fn run(args: AttachArgs) -> Result<Code, Failure> {
     let attention = JobAttention { id, cancel: args.cancel };
     let mut view = JobView::new(output.clone());
     let watched = match &host {
-        Some(host) => watch_far(&args.reach, host, attention, &mut view, &interrupted),
+        Some(host) => watch_far(&args.login, host, attention, &mut view, &interrupted),
         None => watch_here(&attention, &mut view, &interrupted),
     };
     output.clear();
@@ -119,7 +119,7 @@ fn name(id: &[u8]) -> Result<String, Failure> {
 }
 
 fn watch_far(
-    reach: &Reach,
+    login: &LoginOptions,
     host: &OsStr,
     attention: JobAttention,
     view: &mut JobView,
@@ -131,7 +131,7 @@ fn watch_far(
         meters: Meters::default(),
         interfaces: Interfaces::One,
     };
-    let far_end = reach.far_end(host, false)?.with_program();
+    let far_end = login.far_end(host, false)?.with_program();
     let mut far = FarSession::open(&far_end, Job::Attach(attention), Some(SILENCE), near)?;
     let watched = far.work(|session| {
         session.receive_jobs(|message| match message {

@@ -14,8 +14,8 @@ use super::here;
 use super::record::{JobRecord, JobState};
 use crate::common::failure::Failure;
 use crate::common::far::{FarSession, NearEnd, SILENCE};
+use crate::common::login::LoginOptions;
 use crate::common::output::{Output, Style};
-use crate::common::reach::Reach;
 use crate::common::signals::interrupted;
 use crate::common::spec::Spec;
 use crate::exit::{Code, FAILED, FAR_END, INTERRUPTED, Meaning, USAGE, VERSION, table};
@@ -44,7 +44,7 @@ pub struct JobStatusArgs {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
-    reach: Reach,
+    login: LoginOptions,
     /// The host; without it, this host
     #[arg(help = "[USER@]HOST; without it, this host", value_name = "HOST")]
     host: Option<OsString>,
@@ -57,7 +57,7 @@ pub struct JobStatusArgs {
 pub fn run(args: JobStatusArgs) -> Result<Code, Failure> {
     let records = match &args.host {
         None => here::records().map_err(Failure::failed)?,
-        Some(host) => far_records(&args.reach, &bare(host), false)?,
+        Some(host) => far_records(&args.login, &bare(host), false)?,
     };
     match args.json {
         true => records.iter().for_each(print::json),
@@ -70,10 +70,10 @@ pub fn run(args: JobStatusArgs) -> Result<Code, Failure> {
 ///
 /// # Errors
 /// If the host can't be reached.
-pub fn clean(reach: &Reach, host: Option<&OsStr>) -> Result<Code, Failure> {
+pub fn clean(login: &LoginOptions, host: Option<&OsStr>) -> Result<Code, Failure> {
     let left = match host {
         None => here::forget().map_err(Failure::failed)?,
-        Some(host) => far_records(reach, &bare(host), true)?,
+        Some(host) => far_records(login, &bare(host), true)?,
     };
     match left.iter().find(|record| record.state != JobState::Running) {
         None => Ok(Code::Done),
@@ -92,14 +92,14 @@ fn bare(host: &OsStr) -> OsString {
 }
 
 /// The records on a far host. With `forget`, the records that remain there.
-fn far_records(reach: &Reach, host: &OsStr, forget: bool) -> Result<Vec<JobRecord>, Failure> {
+fn far_records(login: &LoginOptions, host: &OsStr, forget: bool) -> Result<Vec<JobRecord>, Failure> {
     let near = NearEnd {
         interrupted: interrupted()?,
         observer: Arc::new(Output::new(Style::Plain)),
         meters: Meters::default(),
         interfaces: Interfaces::One,
     };
-    let far_end = reach.far_end(host, false)?.with_program();
+    let far_end = login.far_end(host, false)?.with_program();
     let mut far = FarSession::open(&far_end, Job::Jobs { forget }, Some(SILENCE), near)?;
     let mut records = Vec::new();
     far.work(|session| {

@@ -15,7 +15,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use crate::common::failure::Failure;
-use crate::common::reach::{bare_host, not_started, unanswered};
+use crate::common::login::{bare_host, not_started, unanswered};
 use crate::common::spared::{ReplacedKind, taken};
 use crate::exit::Code;
 

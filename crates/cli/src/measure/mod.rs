@@ -18,8 +18,8 @@ use std::time::{Duration, Instant};
 
 use crate::common::command::{Ended, Running};
 use crate::common::failure::Failure;
+use crate::common::login::LoginOptions;
 use crate::common::metrics::{MetricsArgs, RunMetrics, recording};
-use crate::common::reach::Reach;
 use crate::common::signals::{ending_signals, set_by};
 use crate::exit::{Code, FAILED, FAR_END, Meaning, NOT_FOUND, NOT_RUN, USAGE, VERSION, table};
 use crate::print::note_loss;
@@ -96,7 +96,7 @@ pub struct MeasureArgs {
     #[command(flatten)]
     metrics: MetricsArgs,
     #[command(flatten)]
-    reach: Reach,
+    login: LoginOptions,
     /// The command to measure; without one, the host is measured
     #[arg(last = true, value_name = "CMD")]
     command: Vec<OsString>,
@@ -173,7 +173,7 @@ impl MeasureArgs {
     /// command's beginning.
     fn start_hosts(&self, signals: &Signals) -> Result<Vec<Host>, Failure> {
         let far = self.hosts.iter().map(|host| {
-            let far_end = self.reach.far_end(host, false)?;
+            let far_end = self.login.far_end(host, false)?;
             Host::there(&far_end, self.interval, &self.names, &signals.end)
         });
         let mut hosts = far.collect::<Result<Vec<_>, _>>()?;

@@ -1,6 +1,6 @@
 //! rsync's command line. Its words are read with the table of rsync's options.
 
-use linerate_remote::command::AgentCommand;
+use linerate_remote::agent_command::AgentCommand;
 use linerate_wire::control::{Appending, Backup, BlockSearch, Keep, ModeRule, Sync};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};

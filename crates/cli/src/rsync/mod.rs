@@ -38,9 +38,9 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use crate::common::failure::Failure;
+use crate::common::login::LoginOptions;
 use crate::common::output::{Output, Style};
 use crate::common::printer::{Printer, Sums};
-use crate::common::reach::Reach;
 use crate::common::signals::interrupted_exits_with;
 use crate::common::spared::log_refusal;
 use crate::common::spec::{Spec, check_destination, check_places};
@@ -295,14 +295,18 @@ impl Line {
             options,
             manifest: None,
             list: self.list,
-            login: Patience::by_option(Some(self.timeout).filter(|seconds| *seconds > 0)),
+            patience: Patience::by_option(Some(self.timeout).filter(|seconds| *seconds > 0)),
             quiet: true,
             retries: 0,
             interfaces: Interfaces::One,
             stop: self.stop_at.map(|at| Stop { at, reached: Arc::default(), code: TIMEOUT }),
             detach: false,
-            reach: Reach { rsh: self.shell()?, agent_command: self.agent.clone(), ..Reach::default() },
-            destination_reach: None,
+            login: LoginOptions {
+                rsh: self.shell()?,
+                agent_command: self.agent.clone(),
+                ..LoginOptions::default()
+            },
+            destination_login: None,
         })
     }
 
@@ -371,14 +375,18 @@ impl Line {
             options,
             manifest: None,
             list: false,
-            login: Patience::by_option(timeout),
+            patience: Patience::by_option(timeout),
             quiet: true,
             retries: 0,
             interfaces: Interfaces::One,
             stop: None,
             detach: false,
-            reach: Reach { rsh: self.shell()?, agent_command: self.agent.clone(), ..Reach::default() },
-            destination_reach: None,
+            login: LoginOptions {
+                rsh: self.shell()?,
+                agent_command: self.agent.clone(),
+                ..LoginOptions::default()
+            },
+            destination_login: None,
         };
         match perform(Output::new(Style::Quiet), Ok(task)) {
             Ok(Code::Done) => read_list(&brought),

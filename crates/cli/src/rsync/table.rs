@@ -2,7 +2,7 @@
 
 mod rows;
 
-use linerate_remote::command::AgentCommand;
+use linerate_remote::agent_command::AgentCommand;
 use linerate_wire::control::{Appending, MAX_OTHER_TREES, OtherTrees, OtherUse};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;

@@ -7,7 +7,7 @@ use linerate_wire::path::printable;
 
 use super::codes::{FAILED, FATAL};
 use super::table::{Effect, Fate, ScpOption};
-use crate::common::reach::Reach;
+use crate::common::login::LoginOptions;
 
 /// The settings of an scp command line.
 #[derive(Debug, Default)]
@@ -20,7 +20,7 @@ pub struct ScpLine {
     pub into_directory: bool,
     /// The limit of the rate, in bytes per second.
     pub limit: Option<u64>,
-    pub reach: Reach,
+    pub login: LoginOptions,
     pub help: bool,
     pub version: bool,
     /// Sources, followed by the destination.
@@ -65,7 +65,7 @@ impl ScpLine {
 
     /// Adds an option for ssh, in the syntax of ssh's configuration file.
     pub fn ssh(&mut self, option: &str) {
-        self.reach.option.push(option.into());
+        self.login.option.push(option.into());
     }
 
     fn letters<'a>(
@@ -125,12 +125,12 @@ mod tests {
     fn words_are_read_as_scp_reads_them() {
         let line = parse("-rpP 2222 -l8 -oBatchMode=no -S /bin/ssh a -r").unwrap();
         assert!(line.recursive && line.preserve && !line.quiet);
-        assert_eq!((line.reach.port, line.limit), (Some(2222), Some(1024)));
-        assert_eq!(line.reach.program.as_deref(), Some(OsStr::new("/bin/ssh")));
+        assert_eq!((line.login.port, line.limit), (Some(2222), Some(1024)));
+        assert_eq!(line.login.program.as_deref(), Some(OsStr::new("/bin/ssh")));
         assert_eq!(line.paths, ["a", "-r"], "options end at the first path");
-        assert_eq!(line.reach.option, ["BatchMode=no", "ControlMaster=no", "ForwardAgent=no"]);
+        assert_eq!(line.login.option, ["BatchMode=no", "ControlMaster=no", "ForwardAgent=no"]);
         assert_eq!(parse("-- -r x").unwrap().paths, ["-r", "x"]);
-        assert_eq!(parse("-A a b").unwrap().reach.option[0], "ForwardAgent=yes");
+        assert_eq!(parse("-A a b").unwrap().login.option[0], "ForwardAgent=yes");
     }
 
     #[test]

@@ -19,8 +19,8 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
 use crate::common::failure::Failure;
 use crate::common::far::SILENCE;
+use crate::common::login::LoginOptions;
 use crate::common::output::{Output, Style};
-use crate::common::reach::Reach;
 use crate::common::spec::check_places;
 use crate::copying::perform;
 use crate::copying::task::Task;
@@ -134,7 +134,8 @@ impl ScpLine {
 
     fn task(&self, sources: &[SourcePlace], destination: &SourcePlace) -> Task {
         let far = sources.iter().chain([destination]).find(|place| place.host.is_some());
-        let by = |place: &SourcePlace| Reach { port: place.port.or(self.reach.port), ..self.reach.clone() };
+        let by =
+            |place: &SourcePlace| LoginOptions { port: place.port.or(self.login.port), ..self.login.clone() };
         let options = Options {
             recursive: self.recursive,
             // A copy within one host keeps symbolic links, as cp does.
@@ -151,14 +152,14 @@ impl ScpLine {
             options,
             manifest: None,
             list: false,
-            login: Patience::by_option(None),
+            patience: Patience::by_option(None),
             quiet: self.quiet,
             retries: 0,
             interfaces: Interfaces::One,
             stop: None,
             detach: false,
-            reach: far.map_or_else(|| self.reach.clone(), by),
-            destination_reach: Some(by(destination)),
+            login: far.map_or_else(|| self.login.clone(), by),
+            destination_login: Some(by(destination)),
         }
     }
 

@@ -89,8 +89,8 @@ const fn refused(letter: char, why: &'static str) -> ScpOption {
 /// The options in the order of scp's manual, followed by options that the manual doesn't name.
 pub const OPTIONS: &[ScpOption] = &[
     taken('3', THREE),
-    flag('4', |line| line.reach.ipv4 = true),
-    flag('6', |line| line.reach.ipv6 = true),
+    flag('4', |line| line.login.ipv4 = true),
+    flag('6', |line| line.login.ipv6 = true),
     flag('A', |line| line.ssh("ForwardAgent=yes")),
     flag('B', |line| line.ssh("BatchMode=yes")),
     ScpOption {
@@ -111,25 +111,25 @@ pub const OPTIONS: &[ScpOption] = &[
         ..value('D', "sftp_server_path", |_, _| Ok(()))
     },
     value('F', "ssh_config", |line, value| {
-        line.reach.config = Some(value.to_owned());
+        line.login.config = Some(value.to_owned());
         Ok(())
     }),
     value('i', "identity_file", |line, value| {
-        line.reach.identity.push(value.to_owned());
+        line.login.identity.push(value.to_owned());
         Ok(())
     }),
     value('J', "destination", |line, value| {
-        line.reach.jump = Some(value.to_owned());
+        line.login.jump = Some(value.to_owned());
         Ok(())
     }),
     value('l', "limit", limit),
     taken('O', PROTOCOL),
     value('o', "ssh_option", |line, value| {
-        line.reach.option.push(value.to_owned());
+        line.login.option.push(value.to_owned());
         Ok(())
     }),
     value('P', "port", |line, value| {
-        line.reach.port = Some(port(value.as_bytes())?);
+        line.login.port = Some(port(value.as_bytes())?);
         Ok(())
     }),
     flag('p', |line| line.preserve = true),
@@ -137,7 +137,7 @@ pub const OPTIONS: &[ScpOption] = &[
     taken('R', ORIGIN),
     flag('r', |line| line.recursive = true),
     value('S', "program", |line, value| {
-        line.reach.program = Some(value.to_owned());
+        line.login.program = Some(value.to_owned());
         Ok(())
     }),
     taken('s', PROTOCOL),

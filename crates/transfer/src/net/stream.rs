@@ -194,7 +194,8 @@ impl FrameWriter {
 
     /// Sends a data frame of `length` bytes, at most [`DATA_FRAME`]. `read` writes them directly into the
     /// buffer in which they are encrypted. If `read` fails, nothing is sent, and the inner error is that of
-    /// `read`. At least `sure` more bytes of the chunk follow without compression.
+    /// `read`. `sure` promises the receiver that at least this number of further bytes of the chunk follow, without compression, so
+    /// that the receiver need not wake up for fewer.
     ///
     /// # Errors
     /// If the connection is broken.

@@ -67,7 +67,8 @@ pub struct Settings {
     pub keep: Keep,
     /// Access times are kept and compared.
     pub atimes: bool,
-    /// The level of `--fuzzy`: new files are compared with files of similar names.
+    /// The level of `--fuzzy`: 0 means off; from 1 on, a new file is compared with a file of a similar name in its directory; from 2
+    /// on, also with files of the other trees.
     pub fuzzy: u8,
     /// Files that are shorter than the sender's get the missing bytes appended.
     pub append: Appending,
@@ -234,7 +235,8 @@ impl Settings {
     pub fn take_room(&self, file: BorrowedFd<'_>, entry: &Entry) {
         let Kind::File { size: size @ 1.. } = entry.kind else { return };
         if self.preallocate {
-            let _ = rustix::fs::fallocate(file, FallocateFlags::empty(), 0, size);
+            let all = || rustix::fs::fallocate(file, FallocateFlags::empty(), 0, size);
+            let _ = rustix::io::retry_on_intr(all);
         }
     }
 

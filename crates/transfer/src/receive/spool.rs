@@ -18,8 +18,8 @@ use crate::tree::temporary::Names;
 
 /// The most bytes in memory, approximately.
 const BUDGET: usize = 32 << 20;
-/// The approximate memory of a place in addition to the bytes of its path.
-const PLACE_OVERHEAD: usize = 96;
+/// The approximate memory of a note, in addition to the bytes of its path and of its value.
+const NOTE_OVERHEAD: usize = 96;
 /// Bytes per read from each part of the file.
 const READ: usize = 16 << 10;
 
@@ -67,7 +67,7 @@ impl<V: Serialize + DeserializeOwned> Spool<V> {
         let bytes = postcard::to_stdvec(&change(known)).expect("a note is always encodable");
         self.bytes = self.bytes + bytes.len() - had;
         if is_new {
-            self.bytes += PLACE_OVERHEAD + place.as_bytes().len();
+            self.bytes += NOTE_OVERHEAD + place.as_bytes().len();
         }
         self.memory.insert(place.clone(), bytes);
         if self.bytes <= self.budget {

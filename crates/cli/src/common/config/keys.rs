@@ -5,7 +5,7 @@ use clap::builder::ValueParser;
 use clap::{Arg, ArgAction, Command};
 use std::error::Error;
 
-use crate::common::reach::shell_words;
+use crate::common::login::shell_words;
 use crate::common::refused_number;
 use crate::units::interface_names;
 

@@ -1,5 +1,5 @@
 //! Adds the configured options of a command's data to its command line. Options for logins are looked up by
-//! [`crate::common::reach`], for each host of a command.
+//! [`crate::common::login`], for each host of a command.
 
 use clap::parser::ValueSource;
 use clap::{Arg, ArgMatches, Command};

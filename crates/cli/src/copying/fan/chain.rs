@@ -96,8 +96,8 @@ impl Copy {
         let options = &self.task.options;
         let job = Job::Receive { destination: destination.to_vec(), options: options.clone() };
         check_job(&job)?;
-        let far_end = self.task.reach.far_end(host, self.task.quiet)?;
-        let far_end = FarEnd { patience: self.task.login, ..far_end };
+        let far_end = self.task.login.far_end(host, self.task.quiet)?;
+        let far_end = FarEnd { patience: self.task.patience, ..far_end };
         let (place, output) = (place.clone(), self.output.clone());
         let lost = Arc::new(move |next: u8, why: String| {
             if let Some(own) = place.get() {

@@ -71,7 +71,7 @@ pub fn perform(output: &Arc<Output>, task: Task, to: &FanPlaces) -> Result<Code,
     let destinations = &to.places;
     let begun = Instant::now();
     // The user's ssh agent isn't needed, since each copy has its own keys.
-    let task = Arc::new(Task { reach: task.reach.keeping_agent(), ..task.resumable() });
+    let task = Arc::new(Task { login: task.login.keeping_agent(), ..task.resumable() });
     let interrupted = interrupted()?;
     let head = Copy::interruptible(task.clone(), output.clone(), interrupted.clone())?;
     let reporter = head.reporter();

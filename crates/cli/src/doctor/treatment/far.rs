@@ -12,7 +12,7 @@ use std::process::{Output, Stdio};
 
 use super::{AppliedReport, PersistReport, PlanReport, TreatmentReport, UndoReport};
 use crate::common::failure::Failure;
-use crate::common::reach::Reach;
+use crate::common::login::LoginOptions;
 use crate::doctor::DoctorArgs;
 use crate::doctor::far::bring;
 use crate::exit::Code;
@@ -21,7 +21,7 @@ use crate::facts::HERE;
 /// The plan of that host.
 pub fn plan(args: &DoctorArgs, host: &OsStr) -> Result<PlanReport, Failure> {
     let wanted = &args.treatment;
-    bring(host, &args.reach)?;
+    bring(host, &args.login)?;
     if let Some(file) = &wanted.from_plan {
         return super::here::read(file, host).map(|plan| PlanReport { host: name(host), ..plan });
     }
@@ -34,7 +34,7 @@ pub fn plan(args: &DoctorArgs, host: &OsStr) -> Result<PlanReport, Failure> {
 
 /// The part of a plan that applies to that host.
 pub fn look(args: &DoctorArgs, host: &OsStr, mut plan: PlanReport) -> Result<PlanReport, Failure> {
-    bring(host, &args.reach)?;
+    bring(host, &args.login)?;
     // The values come from facts, which may format them differently from the setting.
     plan.steps.iter_mut().for_each(|step| step.before.clear());
     let plan = serde_json::to_vec(&plan).map_err(|error| Failure::failed(error.to_string()))?;
@@ -49,7 +49,7 @@ fn asked_plan(
     words: &[String],
     input: Option<&[u8]>,
 ) -> Result<PlanReport, Failure> {
-    let plan: PlanReport = ask(args, host, &args.reach, words, input)?;
+    let plan: PlanReport = ask(args, host, &args.login, words, input)?;
     if plan.steps.iter().any(|step| !step.setting.is_sound()) {
         return Err(Failure("its plan names settings that no host has".into(), Code::FarEnd).at(host));
     }
@@ -62,19 +62,19 @@ pub fn apply(args: &DoctorArgs, host: &OsStr, plan: &PlanReport) -> Result<Treat
     let plan = serde_json::to_vec(&plan).map_err(|error| Failure::failed(error.to_string()))?;
     let within = format!("--confirm-within={}", args.treatment.confirm_within);
     let words = ["--apply".to_owned(), "--yes".into(), "--from-plan=-".into(), within];
-    let report: TreatmentReport = ask(args, host, &args.reach, &words, Some(&plan))?;
+    let report: TreatmentReport = ask(args, host, &args.login, &words, Some(&plan))?;
     Ok(TreatmentReport { host: name(host), ..report })
 }
 
 /// Confirms over a new connection: an existing one that ssh shares wouldn't prove that a login is possible.
 pub fn confirm(args: &DoctorArgs, host: &OsStr, id: &str) -> Result<Code, Failure> {
-    let mut reach = args.reach.clone();
-    if reach.rsh.is_none() {
-        reach.option.insert(0, "ControlPath=none".into());
+    let mut login = args.login.clone();
+    if login.rsh.is_none() {
+        login.option.insert(0, "ControlPath=none".into());
     }
     let mut words = vec![format!("--confirm={id}")];
     words.extend(args.treatment.force.then(|| "--force".into()));
-    let output = run(args, host, &reach, &words, None)?;
+    let output = run(args, host, &login, &words, None)?;
     let text = String::from_utf8_lossy(&output.stdout);
     // Run from here, the same command needs the options that lead to that host.
     let (there, here) =
@@ -85,36 +85,36 @@ pub fn confirm(args: &DoctorArgs, host: &OsStr, id: &str) -> Result<Code, Failur
 
 /// Keeps a treatment there.
 pub fn persist(args: &DoctorArgs, host: &OsStr, id: &str) -> Result<PersistReport, Failure> {
-    bring(host, &args.reach)?;
-    let report: PersistReport = ask(args, host, &args.reach, &[format!("--persist={id}")], None)?;
+    bring(host, &args.login)?;
+    let report: PersistReport = ask(args, host, &args.login, &[format!("--persist={id}")], None)?;
     Ok(PersistReport { host: name(host), ..report })
 }
 
 /// Undoes a treatment there.
 pub fn undo(args: &DoctorArgs, host: &OsStr, id: &str) -> Result<UndoReport, Failure> {
-    bring(host, &args.reach)?;
+    bring(host, &args.login)?;
     let mut words = vec![format!("--undo={id}")];
     words.extend(args.treatment.force.then(|| "--force".into()));
-    let report: UndoReport = ask(args, host, &args.reach, &words, None)?;
+    let report: UndoReport = ask(args, host, &args.login, &words, None)?;
     Ok(UndoReport { host: name(host), ..report })
 }
 
 /// The treatments of that host.
 pub fn applied(args: &DoctorArgs, host: &OsStr) -> Result<AppliedReport, Failure> {
-    bring(host, &args.reach)?;
-    let report: AppliedReport = ask(args, host, &args.reach, &["--applied".to_owned()], None)?;
+    bring(host, &args.login)?;
+    let report: AppliedReport = ask(args, host, &args.login, &["--applied".to_owned()], None)?;
     Ok(AppliedReport { host: name(host), ..report })
 }
 
 fn ask<T: DeserializeOwned>(
     args: &DoctorArgs,
     host: &OsStr,
-    reach: &Reach,
+    login: &LoginOptions,
     words: &[String],
     input: Option<&[u8]>,
 ) -> Result<T, Failure> {
     let words = [words, &["--json".to_owned()]].concat();
-    let output = run(args, host, reach, &words, input)?;
+    let output = run(args, host, login, &words, input)?;
     let text = String::from_utf8_lossy(&output.stdout);
     let last = text.lines().next_back().unwrap_or_default();
     serde_json::from_str(last)
@@ -125,15 +125,15 @@ fn ask<T: DeserializeOwned>(
 fn run(
     args: &DoctorArgs,
     host: &OsStr,
-    reach: &Reach,
+    login: &LoginOptions,
     words: &[String],
     input: Option<&[u8]>,
 ) -> Result<Output, Failure> {
     let failed = |why: String| Failure(why, Code::FarEnd).at(host);
     let binaries = Binaries::installed()
         .map_err(|error| failed(format!("reading this program's own binary: {error}")))?;
-    let far_end = reach.far_end(host, true)?;
-    let command = reach.agent_command.clone().unwrap_or_default();
+    let far_end = login.far_end(host, true)?;
+    let command = login.agent_command.clone().unwrap_or_default();
     let mut all: Vec<OsString> = vec!["doctor".into(), "--state".into(), args.treatment.state.clone().into()];
     all.extend(["--system".into(), args.treatment.system.clone().into()]);
     all.extend(words.iter().map(OsString::from));

@@ -191,7 +191,7 @@ impl TreatedPath<'_> {
 
     /// Bits of payload a second.
     fn rate(&self) -> Result<f64, Failure> {
-        let (summary, _) = probe(self.other, &self.args.reach)?;
+        let (summary, _) = probe(self.other, &self.args.login)?;
         if summary.payload_seconds > 0.0 {
             return Ok((summary.landed.bytes as f64 * 8.0 / summary.payload_seconds).max(1.0));
         }

@@ -21,16 +21,10 @@ use std::path::{Path, PathBuf};
 use super::DoctorArgs;
 use super::explain::no_check;
 use crate::common::failure::Failure;
-use crate::common::reach::{Reach, shell_word};
+use crate::common::login::{LoginOptions, shell_word};
 use crate::exit::Code;
 use crate::facts::HERE;
 use crate::print::json;
-
-/// The seconds for a confirmation, by default: enough for a new login, and a host that lost its network comes back soon.
-const CONFIRM_SECONDS: u64 = 60;
-/// The least and the most of them.
-const LEAST_CONFIRM_SECONDS: u64 = 1;
-const MOST_CONFIRM_SECONDS: u64 = 86_400;
 
 /// The arguments about changes.
 #[derive(Clone, Debug, Args)]
@@ -68,8 +62,8 @@ pub struct TreatmentArgs {
     #[arg(long, requires = "apply", requires = "path")]
     pub each: bool,
     /// Seconds until unconfirmed changes are undone
-    #[arg(long, value_name = "SECONDS", requires = "apply", default_value_t = CONFIRM_SECONDS,
-          value_parser = clap::value_parser!(u64).range(LEAST_CONFIRM_SECONDS..=MOST_CONFIRM_SECONDS))]
+    #[arg(long, value_name = "SECONDS", requires = "apply", default_value_t = undo_timer::SECONDS,
+          value_parser = clap::value_parser!(u64).range(undo_timer::LEAST_SECONDS..=undo_timer::MOST_SECONDS))]
     pub confirm_within: u64,
     /// From a new login: keep the changes of ID until a restart
     #[arg(long, value_name = "ID", value_parser = NonEmptyStringValueParser::new(), conflicts_with_all = ["apply", "path", "root", "list", "fail_on", "metrics"])]
@@ -220,7 +214,12 @@ impl TreatmentArgs {
 }
 
 /// The command to run, if a program can make some of the changes; notes don't count.
-pub fn hint(findings: &[Finding], hosts: &[OsString], path: &[OsString], reach: &Reach) -> Option<String> {
+pub fn hint(
+    findings: &[Finding],
+    hosts: &[OsString],
+    path: &[OsString],
+    login: &LoginOptions,
+) -> Option<String> {
     let remedies = findings.iter().filter(|finding| finding.severity > Severity::Note);
     let settings: BTreeSet<_> = remedies
         .flat_map(|finding| &finding.remedies)
@@ -228,13 +227,13 @@ pub fn hint(findings: &[Finding], hosts: &[OsString], path: &[OsString], reach: 
         .collect();
     let is_ours = path.is_empty() || path.iter().any(|end| end == HERE);
     let of_path = if path.is_empty() { "" } else { " --path" };
-    let reach =
-        if hosts.iter().chain(path).any(|host| host != HERE) { reach.reported() } else { String::new() };
+    let login =
+        if hosts.iter().chain(path).any(|host| host != HERE) { login.reported() } else { String::new() };
     let names = hosts.iter().chain(path).map(|host| format!(" {}", shell_word(host)));
     let count = show::counted(settings.len(), "setting");
     let hint = || {
         format!(
-            "linerate can change {count}: linerate doctor --apply --plan{of_path}{}{reach}; changes by the commands above last until a restart",
+            "linerate can change {count}: linerate doctor --apply --plan{of_path}{}{login}; changes by the commands above last until a restart",
             names.collect::<String>()
         )
     };
@@ -333,7 +332,7 @@ fn command(args: &DoctorArgs, verb: &str, id: &str, host: &str) -> String {
     if host == HERE {
         own
     } else {
-        format!("{own}{} {}", args.reach.reported(), shell_word(OsStr::new(host)))
+        format!("{own}{} {}", args.login.reported(), shell_word(OsStr::new(host)))
     }
 }
 

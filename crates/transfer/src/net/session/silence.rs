@@ -16,6 +16,9 @@ use crate::net::pulse::Pulse;
 
 /// How often an end sends its counters, and checks whether the other end has sent any.
 const BEAT: Duration = Duration::from_secs(1);
+/// If this end hasn't looked for this long, its process was stopped, and the other end's signs of life are still to be read. A
+/// process that only lacks processor time looks more often.
+const ASLEEP: Duration = BEAT.saturating_mul(5);
 /// How long a client may be silent until its job arrives; the job has the user's own limit. The client
 /// sends its first two messages without waiting for the agent.
 pub(super) const JOB_TIMEOUT: Duration = Duration::from_secs(30);
@@ -135,7 +138,10 @@ impl Session {
         if silence.looked.is_some_and(|looked| looked.elapsed() < BEAT) || !self.control.incoming.is_empty() {
             return Ok(());
         }
-        silence.looked = Some(Instant::now());
+        let slept = silence.looked.replace(Instant::now()).is_some_and(|looked| looked.elapsed() > ASLEEP);
+        if slept {
+            silence.pulse.beat();
+        }
         let bytes = self.meters.local.stages().bytes;
         if std::mem::replace(&mut silence.bytes, bytes) != bytes {
             silence.pulse.beat();

@@ -4,24 +4,24 @@
 use std::ffi::{OsStr, OsString};
 use std::process::{Command, Stdio};
 
-use super::{Reach, bare_host};
+use super::{LoginOptions, bare_host};
 
 /// These options. If the connection that this login could share may forward the user's agent, and the login
 /// must not use the agent, a separate connection is requested.
-pub fn not_with_an_agent(reach: Reach, host: &OsStr) -> Reach {
-    if !reach.keeps_agent || reach.rsh.is_some() || !may_share_an_agent(&reach, host) {
-        return reach;
+pub fn not_with_an_agent(login: LoginOptions, host: &OsStr) -> LoginOptions {
+    if !login.keeps_agent || login.rsh.is_some() || !may_share_an_agent(&login, host) {
+        return login;
     }
-    let mut reach = reach;
+    let mut login = login;
     // Of several options with the same name, ssh uses the first.
-    reach.option.insert(0, "ControlPath=none".into());
-    reach
+    login.option.insert(0, "ControlPath=none".into());
+    login
 }
 
 /// True if ssh's configuration for the host names a connection to share and forwards the agent; also true if
 /// that can't be determined.
-fn may_share_an_agent(reach: &Reach, host: &OsStr) -> bool {
-    let plain = Reach { keeps_agent: false, ..reach.clone() };
+fn may_share_an_agent(login: &LoginOptions, host: &OsStr) -> bool {
+    let plain = LoginOptions { keeps_agent: false, ..login.clone() };
     let settings = plain.ssh().and_then(|words| settings(&words, &bare_host(host)));
     settings.is_none_or(|settings| !settings.contains("forwardagent ") || shares_agent(&settings))
 }

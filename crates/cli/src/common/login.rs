@@ -4,8 +4,8 @@ mod configured;
 mod shared;
 
 use clap::Args;
+use linerate_remote::agent_command::AgentCommand;
 use linerate_remote::binary::FarPart;
-use linerate_remote::command::AgentCommand;
 use linerate_remote::far_end::{FarEnd, StartError, quiet_ssh_options};
 use linerate_remote::host_agent::AnotherProtocol;
 use linerate_remote::patience::Patience;
@@ -22,7 +22,7 @@ pub use shared::settings as ssh_settings;
 
 /// Options that are passed to ssh unchanged.
 #[derive(Debug, Clone, Default, Args)]
-pub struct Reach {
+pub struct LoginOptions {
     /// Port of the far ssh server
     #[arg(short = 'P', value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..), help_heading = "ssh")]
     pub port: Option<u16>,
@@ -69,7 +69,7 @@ pub struct Reach {
     pub no_config: bool,
 }
 
-impl Reach {
+impl LoginOptions {
     /// The far end on `host`, which may be preceded by `USER@`. The login may take as long as a user needs to
     /// type a password, and only an agent is needed there.
     ///
@@ -232,9 +232,9 @@ mod tests {
         #[derive(Parser)]
         struct Line {
             #[command(flatten)]
-            reach: Reach,
+            login: LoginOptions,
         }
-        let reported = |words: &[&str]| Line::parse_from([&["x"], words].concat()).reach.reported();
+        let reported = |words: &[&str]| Line::parse_from([&["x"], words].concat()).login.reported();
         assert_eq!(reported(&[]), "");
         let line = " -P 2222 -i key -F 'my config' -J jump -o 'User=root' --agent-command 'sudo linerate' -4 --no-install --no-config";
         let words = shell_words(line).unwrap();

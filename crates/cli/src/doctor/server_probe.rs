@@ -6,13 +6,13 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
 use std::os::fd::AsFd;
 use std::process::{Child, Command, Stdio};
-use std::sync::mpsc::{self, RecvTimeoutError, Sender};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread::{self, sleep};
 use std::time::{Duration, Instant};
 
 use linerate_sys::tcp::TcpInfo;
 
-use crate::common::reach::{Reach, ssh_settings};
+use crate::common::login::{LoginOptions, ssh_settings};
 
 /// The number of connections. It is small, because the server logs each one.
 const TRIES: usize = 3;
@@ -38,6 +38,8 @@ const FIRST_LINE: &[u8] = b"linerate\n";
 /// The most bytes of one line that are kept.
 const LONGEST_LINE: u64 = 4096;
 const CHECK_INTERVAL: Duration = Duration::from_millis(20);
+/// The checks of [`DEADLINE`]. They are counted, and not the clock's time, so that a process that was stopped meanwhile goes on.
+const CHECKS: u128 = DEADLINE.as_millis() / CHECK_INTERVAL.as_millis();
 /// Our name in ssh's protocol, a small packet.
 const NAME: &[u8] = b"SSH-2.0-linerate\r\n";
 /// Payload of a message that servers ignore (RFC 4253, 11.2): several full packets.
@@ -61,22 +63,23 @@ pub struct ServerProbe {
 
 /// Measures the way to a host's ssh server; nothing if ssh doesn't connect directly. Like ssh, this function uses the first
 /// address that answers.
-pub fn to(host: &OsStr, reach: &Reach) -> ServerProbe {
-    let answers = server(host, reach).into_iter().map(look).find(|seen| seen.address.is_some());
-    let seen = answers.unwrap_or_default();
-    // Our packets arrive. The server's full packets carry its keys, unless these are short, and then the output of a command.
-    let is_silent = seen.mtu.is_some()
-        && (keys_come(host, reach) == Some(false) || answers_come(host, reach) == Some(false));
+pub fn probe(host: &OsStr, login: &LoginOptions) -> ServerProbe {
+    let mut answers = server(host, login).into_iter().map(look).enumerate();
+    let (place, seen) = answers.find(|(_, seen)| seen.address.is_some()).unwrap_or_default();
+    // Our packets arrive. The server's full packets carry its keys, unless these are short, and then the output of a command. ssh
+    // would first wait for an earlier address that doesn't answer.
+    let is_silent = place == 0
+        && seen.mtu.is_some()
+        && (keys_come(host, login) == Some(false) || answers_come(host, login) == Some(false));
     ServerProbe { black_hole: seen.black_hole.or(is_silent.then_some(USUAL_MTU)), ..seen }
 }
 
 /// False if ssh still waits for the server's keys after a time in which any server has sent them. ssh may use no method of login, so
 /// it ends as soon as it has the keys.
-fn keys_come(host: &OsStr, reach: &Reach) -> Option<bool> {
+fn keys_come(host: &OsStr, login: &LoginOptions) -> Option<bool> {
     let mut child =
-        ssh(host, reach, &NO_LOGIN, "true")?.stdin(Stdio::null()).stdout(Stdio::null()).spawn().ok()?;
-    let begun = Instant::now();
-    while begun.elapsed() < DEADLINE {
+        ssh(host, login, &NO_LOGIN, "true")?.stdin(Stdio::null()).stdout(Stdio::null()).spawn().ok()?;
+    for _ in 0..CHECKS {
         match child.try_wait() {
             Ok(None) => sleep(CHECK_INTERVAL),
             Ok(Some(_)) => return Some(true),
@@ -89,15 +92,15 @@ fn keys_come(host: &OsStr, reach: &Reach) -> Option<bool> {
 
 /// False if a command's first line arrives, and the full packets that it prints next don't. `None` if nobody can log in without
 /// questions, or if the login runs another command.
-fn answers_come(host: &OsStr, reach: &Reach) -> Option<bool> {
+fn answers_come(host: &OsStr, login: &LoginOptions) -> Option<bool> {
     let mut child =
-        ssh(host, reach, &[], COMMAND)?.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().ok()?;
+        ssh(host, login, &[], COMMAND)?.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().ok()?;
     let (mut input, output) = (child.stdin.take()?, child.stdout.take()?);
     let (sender, arrived) = mpsc::channel();
     // It ends with the child at the latest.
     thread::spawn(move || read_answer(BufReader::new(output), &sender));
-    let come = match arrived.recv_timeout(DEADLINE) {
-        Ok(()) if input.write_all(b"\n").is_ok() => match arrived.recv_timeout(DEADLINE) {
+    let come = match await_part(&arrived) {
+        Ok(()) if input.write_all(b"\n").is_ok() => match await_part(&arrived) {
             Ok(()) => Some(true),
             Err(RecvTimeoutError::Timeout) => Some(false),
             Err(RecvTimeoutError::Disconnected) => None,
@@ -106,6 +109,12 @@ fn answers_come(host: &OsStr, reach: &Reach) -> Option<bool> {
     };
     end(child);
     come
+}
+
+/// Waits for [`DEADLINE`] at most.
+fn await_part(arrived: &Receiver<()>) -> Result<(), RecvTimeoutError> {
+    let mut waits = (0..CHECKS).map(|_| arrived.recv_timeout(CHECK_INTERVAL));
+    waits.find(|wait| *wait != Err(RecvTimeoutError::Timeout)).unwrap_or(Err(RecvTimeoutError::Timeout))
 }
 
 /// Reports the first line of the command, and then the rest, when each has arrived. The login's own output may come before.
@@ -125,8 +134,8 @@ fn read_answer(mut output: impl BufRead, arrived: &Sender<()>) {
 }
 
 /// An ssh that asks nothing, with a command for the host's shell.
-fn ssh(host: &OsStr, reach: &Reach, options: &[&str], shell: &str) -> Option<Command> {
-    let mut words = reach.configured(host).ok()?.ssh()?.into_iter();
+fn ssh(host: &OsStr, login: &LoginOptions, options: &[&str], shell: &str) -> Option<Command> {
+    let mut words = login.configured(host).ok()?.ssh()?.into_iter();
     let mut command = Command::new(words.next()?);
     command.args(words).args(ALONE).args(options).arg("--").arg(host).arg(shell).stderr(Stdio::null());
     Some(command)
@@ -137,9 +146,9 @@ fn end(mut child: Child) {
     let _ = (child.kill(), child.wait());
 }
 
-fn server(host: &OsStr, reach: &Reach) -> Vec<SocketAddr> {
+fn server(host: &OsStr, login: &LoginOptions) -> Vec<SocketAddr> {
     let asked = || {
-        let words = reach.configured(host).ok()?.ssh()?;
+        let words = login.configured(host).ok()?.ssh()?;
         addresses(&ssh_settings(&words, host)?)
     };
     asked().unwrap_or_default()

@@ -1,12 +1,12 @@
 //! Completes the options of a login by the configured values.
 
-use linerate_remote::command::AgentCommand;
+use linerate_remote::agent_command::AgentCommand;
 use linerate_wire::path::printable;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::os::unix::ffi::OsStrExt;
 
-use super::Reach;
+use super::LoginOptions;
 use crate::common::config::keys::{find, ssh_option_name};
 use crate::common::config::precedence::long_names;
 use crate::common::config::{Configuration, ConfiguredValue};
@@ -15,7 +15,11 @@ use crate::common::config::{Configuration, ConfiguredValue};
 ///
 /// # Errors
 /// A message if a value is invalid for this login. The files themselves were checked when they were read.
-pub fn fill(given: &Reach, configuration: &Configuration, host: &OsStr) -> Result<Reach, String> {
+pub fn fill(
+    given: &LoginOptions,
+    configuration: &Configuration,
+    host: &OsStr,
+) -> Result<LoginOptions, String> {
     let host = Some(host);
     let value = |name: &str| configuration.value(name, host).map(|found| found.value.to_owned());
     let is_set = |name: &str| value(name).is_some_and(|value| value == "true");
@@ -39,8 +43,8 @@ pub fn fill(given: &Reach, configuration: &Configuration, host: &OsStr) -> Resul
 }
 
 fn fill_ssh(
-    own: &mut Reach,
-    given: &Reach,
+    own: &mut LoginOptions,
+    given: &LoginOptions,
     configuration: &Configuration,
     host: Option<&OsStr>,
 ) -> Result<(), String> {
