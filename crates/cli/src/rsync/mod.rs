@@ -301,11 +301,7 @@ impl Line {
             interfaces: Interfaces::One,
             stop: self.stop_at.map(|at| Stop { at, reached: Arc::default(), code: TIMEOUT }),
             detach: false,
-            login: LoginOptions {
-                rsh: self.shell()?,
-                agent_command: self.agent.clone(),
-                ..LoginOptions::default()
-            },
+            login: self.login()?,
             destination_login: None,
         })
     }
@@ -360,6 +356,10 @@ impl Line {
         self.bring_list(source)
     }
 
+    fn login(&self) -> Result<LoginOptions, String> {
+        Ok(LoginOptions { rsh: self.shell()?, agent_command: self.agent.clone(), ..LoginOptions::default() })
+    }
+
     /// Copies a list of files from the far end, in a transfer of its own.
     fn bring_list(&self, source: OsString) -> Result<Vec<u8>, String> {
         let shown = linerate_wire::path::printable(source.as_bytes());
@@ -381,11 +381,7 @@ impl Line {
             interfaces: Interfaces::One,
             stop: None,
             detach: false,
-            login: LoginOptions {
-                rsh: self.shell()?,
-                agent_command: self.agent.clone(),
-                ..LoginOptions::default()
-            },
+            login: self.login()?,
             destination_login: None,
         };
         match perform(Output::new(Style::Quiet), Ok(task)) {

@@ -6,6 +6,7 @@ use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::thread::sleep;
 use std::time::Duration;
 
 use linerate_lab::End;
@@ -126,6 +127,22 @@ fn a_killed_receiving_client_leaves_no_half_file_under_a_real_name() {
 fn is_lost(run: Run) {
     let run = run.exits(5).says(&["run the same command again"]);
     assert!(run.err.contains("closed") || run.err.contains("the data connection failed"), "{run}");
+}
+
+/// Ctrl-Z and fg, or a host that sleeps, for longer than several signs of life.
+#[test]
+fn an_end_that_is_stopped_and_continues_goes_on() {
+    for way in [Way::Push, Way::Pull] {
+        let Some(case) = case() else { return };
+        let Midway { running, source, destination, .. } = Midway::begin(&case, way);
+        let stopped = if way == Way::Push { case.near_processes() } else { case.far_processes() };
+        stopped.iter().for_each(|pid| send(*pid, Signal::STOP));
+        sleep(Duration::from_secs(6));
+        stopped.iter().for_each(|pid| send(*pid, Signal::CONT));
+        let run = running.end().exits(0);
+        assert!(!run.err.contains("data connection"), "{run}");
+        assert_alike(&source, &destination);
+    }
 }
 
 #[test]

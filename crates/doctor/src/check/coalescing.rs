@@ -3,7 +3,7 @@
 use linerate_host::facts::{Coalescing, Port};
 
 use super::{Check, CheckRun, processors};
-use crate::formula::{flow, bytes};
+use crate::formula::{bytes, flow};
 use crate::remedy::{Remedy, Setting};
 use crate::source::{ESNET_NIC, ETHTOOL, RED_HAT};
 use crate::{Finding, Host, Severity};

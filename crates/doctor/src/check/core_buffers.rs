@@ -2,7 +2,7 @@
 //! GridFTP).
 
 use super::{Check, CheckRun};
-use crate::formula::{flow, buffer, bytes, gbit, trip};
+use crate::formula::{buffer, bytes, flow, gbit, trip};
 use crate::remedy::Remedy;
 use crate::source::{ESNET, NET_SYSCTL};
 use crate::{Finding, Host, Severity};

@@ -1,7 +1,7 @@
 //! The rate of tools that wait for round trips at each file.
 
 use super::{Check, CheckRun};
-use crate::formula::{flow, bytes, gbit};
+use crate::formula::{bytes, flow, gbit};
 use crate::source::{FEDEX, HPN};
 use crate::{Citation, Finding, Path, Severity};
 

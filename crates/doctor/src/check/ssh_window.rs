@@ -3,7 +3,7 @@
 use linerate_host::facts::Ssh;
 
 use super::{Check, CheckRun};
-use crate::formula::{flow, bytes, gbit, ssh};
+use crate::formula::{bytes, flow, gbit, ssh};
 use crate::source::HPN;
 use crate::{Citation, Finding, Path, Severity};
 

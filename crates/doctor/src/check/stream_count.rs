@@ -6,7 +6,7 @@ use super::path_loss::bears_loss;
 use super::window_vs_bdp::window;
 use super::{Check, CheckRun};
 use crate::formula::goodput::Segments;
-use crate::formula::{flow, cpu, gbit};
+use crate::formula::{cpu, flow, gbit};
 use crate::source::{ESNET, FEDEX};
 use crate::{Finding, Host, Path, Severity};
 

@@ -2,7 +2,7 @@
 
 use super::{Check, CheckRun};
 use crate::finding::Way;
-use crate::formula::{flow, buffer, bytes, gbit, trip};
+use crate::formula::{buffer, bytes, flow, gbit, trip};
 use crate::remedy::Remedy;
 use crate::source::{ESNET, IP_SYSCTL};
 use crate::{Finding, Host};

@@ -1,7 +1,7 @@
 //! The maximum of TCP's buffers, compared with the bytes in flight at the needed rate.
 
 use super::{Check, CheckRun};
-use crate::formula::{flow, buffer, bytes, gbit, percent, trip};
+use crate::formula::{buffer, bytes, flow, gbit, percent, trip};
 use crate::remedy::Remedy;
 use crate::source::{ESNET, IP_SYSCTL, LEARNED_WINDOW, TUNED};
 use crate::{Finding, Host, Severity};

@@ -1,7 +1,7 @@
 //! The memory limit of all connections together, compared with the maximum of one.
 
 use super::{Check, CheckRun, processors};
-use crate::formula::{flow, bytes, trip};
+use crate::formula::{bytes, flow, trip};
 use crate::remedy::Remedy;
 use crate::source::{ESNET, IP_SYSCTL};
 use crate::{Finding, Host, Severity};

@@ -1,7 +1,7 @@
 //! Windows of both ends, compared with the bytes in flight on a measured path.
 
 use super::{Check, CheckRun};
-use crate::formula::{flow, buffer, bytes, gbit};
+use crate::formula::{buffer, bytes, flow, gbit};
 use crate::remedy::Remedy;
 use crate::source::{ESNET, IP_SYSCTL, LEARNED_WINDOW};
 use crate::{Finding, Host, Path};

@@ -122,7 +122,8 @@ impl Fleet {
             self.signal(number, Signal::STOP);
             std::thread::sleep(Duration::from_secs(6));
             self.signal(number, Signal::CONT);
-            std::thread::sleep(Duration::from_millis(15));
+            // Long enough that a busy machine lets the host receive something.
+            std::thread::sleep(Duration::from_millis(50));
             if is_done() {
                 return true;
             }
