@@ -30,7 +30,7 @@ const OTHERS: [(&str, &str); 7] = [
 ];
 
 /// Messages that no command of `fleet` prints.
-const NEVER: [(&str, &str); 10] = [
+const NEVER: [(&str, &str); 11] = [
     ("--max-delete allows no more", DELETES),
     ("listing the directory for --delete failed", DELETES),
     ("opening the directory for --delete failed", DELETES),
@@ -41,6 +41,7 @@ const NEVER: [(&str, &str); 10] = [
     ("the far end's account restricts this login to `linerate agent --below DIR`", "the far account's rule"),
     ("--files-from lists paths below one SRC", "no command of them has this option"),
     ("because --temp-dir without --partial-dir", "these are rsync's options"),
+    ("the agent has sent nothing for 60 s", "it names doctor's option with the command"),
 ];
 const DELETES: &str = "a fleet deletes nothing";
 
