@@ -3,7 +3,7 @@
 use linerate_host::facts::{Coalescing, Port};
 
 use super::{Check, CheckRun, processors};
-use crate::formula::{bytes, flow};
+use crate::formula::{bytes, flow, gbit};
 use crate::remedy::{Remedy, Setting};
 use crate::source::{ESNET_NIC, ETHTOOL, RED_HAT};
 use crate::{Finding, Host, Severity};
@@ -52,15 +52,18 @@ fn of(port: &Port, need: f64) -> Option<Finding> {
     match set.rx_usecs {
         // A driver that doesn't report this number has one of its own.
         0 if has(port, "rx-usecs") == Some(false) => None,
-        usecs if usecs < SHORT && set.rx_frames <= 1 && need >= SLOW => Some(too_many(port, set)),
+        usecs if usecs < SHORT && set.rx_frames <= 1 && need >= SLOW => Some(too_many(port, set, need)),
         usecs if usecs > LONG && !is_longest => Some(too_late(port, set, need)),
         _ => None,
     }
 }
 
-fn too_many(port: &Port, set: &Coalescing) -> Finding {
+fn too_many(port: &Port, set: &Coalescing, need: f64) -> Finding {
     let finding = Finding::new(Severity::Minor, format!("{} interrupts for almost every packet", port.name));
-    remedy(finding, port, set, "at 10 Gbit/s that is up to 800,000 interrupts a second").conflict(
+    // Frames of 1538 bytes on the wire.
+    let millions = need / (1538.0 * 8.0) / 1e6;
+    let rate = format!("at {} that is up to {millions:.1} million interrupts a second", gbit(need));
+    remedy(finding, port, set, &rate).conflict(
         "guides for low delay advise 0 to 8 microseconds, guides for bulk data 50 to 100, or adaptive",
     )
 }

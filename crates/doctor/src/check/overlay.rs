@@ -21,7 +21,8 @@ const TUNNELS: [(&str, u32); 11] = [
     ("wireguard", 60),
     // ESP in a tunnel, with AES-GCM: 20 for IP, 8 for ESP, 8 for the nonce, 2 for padding and 16 for the tag.
     (XFRM, 54),
-    ("ovpn", 50),
+    // 20 for IP, 8 for UDP, 4 for the opcode and peer, 4 of the nonce and 16 for the tag (drivers/net/ovpn/proto.h).
+    ("ovpn", 52),
 ];
 /// Bytes by which a header of IPv6 is longer than one of IPv4.
 const LONGER_IPV6: u32 = 20;

@@ -2,7 +2,7 @@
 //! small.
 
 use super::{Check, CheckRun};
-use crate::formula::{buffer, bytes};
+use crate::formula::{buffer, bytes, flow, trip};
 use crate::remedy::Remedy;
 use crate::source::{IP_SYSCTL, SNMP};
 use crate::{Finding, Host, Severity};
@@ -41,7 +41,9 @@ fn of(host: &Host<'_>) -> Option<Finding> {
         .evidence(format!("buffers can grow to {}", bytes(most as f64)))
         .conflict("a larger buffer helps against bursts, but not if the program is too slow");
     let value = |most: u64| format!("{least} {usual} {most}");
-    let larger = buffer::proposed(host.facts, most as f64, most);
+    // No less than what tcp-buffers proposes for the same setting.
+    let in_flight = flow::in_flight(host.rate(), trip::REGION).max(most as f64);
+    let larger = buffer::proposed(host.facts, in_flight, most);
     let change = Remedy::sysctl("net.ipv4.tcp_rmem", value(most), value(larger));
     Some(finding.remedied_or(
         change,

@@ -48,7 +48,7 @@ pub fn costs() -> String {
 }
 
 /// The words for a ring that the host's memory doesn't allow to grow.
-pub const TOO_LITTLE_MEMORY: &str = "use more queues, or interrupts on more processors: the buffers of larger rings would take too much of the host's memory";
+pub const TOO_LITTLE_MEMORY: &str = "let each queue interrupt a processor of its own, or add memory: the buffers of larger rings would take too much of the host's memory";
 
 #[cfg(test)]
 mod tests {
