@@ -100,7 +100,7 @@ impl HostAgent {
 
     /// Waits for the agent's first message.
     fn wait_readable(&self, login: &Login) -> io::Result<()> {
-        while self.output.buffer().is_empty() && !is_readable(self.output.get_ref()) {
+        while !has_more(&self.output) {
             if let Some(why) = login.too_long() {
                 return Err(io::Error::new(io::ErrorKind::TimedOut, why));
             }
@@ -223,7 +223,7 @@ struct PatientOutput<'a> {
 impl Read for PatientOutput<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let mut waited = Duration::ZERO;
-        while self.output.buffer().is_empty() && !is_readable(self.output.get_ref()) {
+        while !has_more(self.output) {
             waited += MOMENT_OF_WAITING;
             if waited >= self.longest {
                 return Err(io::Error::new(io::ErrorKind::TimedOut, UNANSWERED));
@@ -231,6 +231,11 @@ impl Read for PatientOutput<'_> {
         }
         self.output.read(buffer)
     }
+}
+
+/// Waits for [`MOMENT_OF_WAITING`] at most until an agent's output can be read, or has ended.
+fn has_more(output: &BufReader<ChildStdout>) -> bool {
+    !output.buffer().is_empty() || is_readable(output.get_ref())
 }
 
 /// The error for an unexpected message: the agent's own reason, if the message contains one.

@@ -124,11 +124,15 @@ mod tests {
     use std::process::Command;
     use std::thread;
 
+    fn pair() -> (TcpStream, TcpStream) {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+        let far = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        (listener.accept().unwrap().0, far)
+    }
+
     #[test]
     fn one_that_drips_does_not_move_the_deadline() {
-        let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
-        let mut far = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-        let (mut near, _) = listener.accept().unwrap();
+        let (mut near, mut far) = pair();
         let drip = thread::spawn(move || {
             while far.write_all(&[0x16]).is_ok() {
                 thread::sleep(Duration::from_millis(20));
@@ -145,9 +149,7 @@ mod tests {
 
     #[test]
     fn a_process_that_is_stopped_and_continues_goes_on_with_its_handshake() {
-        let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
-        let mut far = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-        let (mut near, _) = listener.accept().unwrap();
+        let (mut near, mut far) = pair();
         let stopper = thread::spawn(move || {
             thread::sleep(Duration::from_millis(200));
             let stop = "kill -STOP $PPID; sleep 0.1; kill -CONT $PPID";
