@@ -32,7 +32,7 @@ const LOCK_TIMEOUT: Duration = Duration::from_secs(5);
 const TRIES: usize = 20;
 const AGAIN: Duration = Duration::from_secs(1);
 
-/// Starts the undo timer of a treatment, by a command that calls [`stand`]; nothing may be changed before this returns.
+/// Starts the undo timer of a treatment, by a command that calls [`run`]; nothing may be changed before this returns.
 ///
 /// # Errors
 /// A sentence if the undo timer doesn't start to wait.
