@@ -34,13 +34,13 @@ pub struct AgentArgs {
     #[arg(long, value_name = "DIR", conflicts_with = "id")]
     below: Option<PathBuf>,
     /// With --below: refuse to write or remove anything
-    #[arg(long, requires = "below", conflicts_with = "write_only")]
+    #[arg(long, requires = "below", conflicts_with_all = ["write_only", "id", "background"])]
     read_only: bool,
     /// With --below: refuse to read, list or compare anything
-    #[arg(long, requires = "below")]
+    #[arg(long, requires = "below", conflicts_with_all = ["id", "background"])]
     write_only: bool,
     /// With --below: refuse to delete; existing files can still be overwritten
-    #[arg(long, requires = "below")]
+    #[arg(long, requires = "below", conflicts_with_all = ["id", "background"])]
     no_delete: bool,
 }
 

@@ -142,15 +142,15 @@ struct StudyArgs {
     #[arg(long)]
     install: bool,
     /// The same as `linerate bench list`
-    #[arg(long)]
+    #[arg(long, conflicts_with_all = ["study", "blocks", "quick", "size", "tree", "out", "seed", "install", "check", "dry_run", "hosts", "rsh", "address_b", "resume"])]
     list: bool,
     /// Check the study and exit
     ///
     /// The exit code is 2 if the study has an error.
-    #[arg(long, conflicts_with = "dry_run")]
+    #[arg(long, conflicts_with_all = ["dry_run", "install", "json"])]
     check: bool,
     /// Print what would run, and about how long it would take
-    #[arg(long)]
+    #[arg(long, conflicts_with_all = ["install", "json"])]
     dry_run: bool,
     /// Use two hosts instead of a lab
     ///
@@ -161,15 +161,15 @@ struct StudyArgs {
     /// Remote shell for these hosts instead of ssh
     ///
     /// CMD is split into words as by a shell.
-    #[arg(long, value_name = "CMD", requires = "hosts")]
+    #[arg(long, value_name = "CMD", requires = "hosts", conflicts_with = "resume")]
     rsh: Option<String>,
     /// b's address on the measured path, or one per port [default: ssh's]
-    #[arg(long, value_name = "ADDRESS,...", requires = "hosts")]
+    #[arg(long, value_name = "ADDRESS,...", requires = "hosts", conflicts_with = "resume")]
     address_b: Option<String>,
     /// Make the runs that are missing in DIR
     ///
     /// DIR holds the results of a study that was interrupted.
-    #[arg(long, value_name = "DIR", conflicts_with_all = ["study", "blocks", "quick", "size", "tree", "tools", "seed", "hosts"])]
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["study", "blocks", "quick", "size", "tree", "tools", "seed", "hosts", "out"])]
     resume: Option<PathBuf>,
 }
 

@@ -60,7 +60,7 @@ pub struct CleanArgs {
     #[command(flatten)]
     login: LoginOptions,
     /// Remove the records of detached jobs that have ended; DST is a host
-    #[arg(long, conflicts_with = "dry_run")]
+    #[arg(long, conflicts_with_all = ["dry_run", "json", "quiet"])]
     jobs: bool,
     /// The directory to search
     #[arg(

@@ -292,6 +292,52 @@ mod tests {
         below.for_each(|below| each(below, &path, check));
     }
 
+    /// clap doesn't ask for a required option that conflicts with a given one: what requires it must have the same conflicts, or
+    /// would do nothing.
+    #[test]
+    fn an_option_conflicts_with_all_that_its_required_option_conflicts_with() {
+        let mut whole = command();
+        whole.build();
+        let mut lacking = Vec::new();
+        each(&whole, "", &mut |path, command| {
+            let all: Vec<_> = command.get_arguments().collect();
+            let forbids = |one: &clap::Arg, other: &clap::Arg| {
+                command.get_arg_conflicts_with(one).iter().any(|arg| arg.get_id() == other.get_id())
+            };
+            for (one, required) in all.iter().flat_map(|one| {
+                let names = required(one);
+                let found = all.iter().filter(move |arg| names.iter().any(|name| arg.get_id() == name));
+                found.map(move |required| (one, required))
+            }) {
+                let others = all.iter().filter(|other| {
+                    let is_free = !forbids(one, other) && !forbids(other, one);
+                    is_free && (forbids(required, other) || forbids(other, required))
+                });
+                lacking
+                    .extend(others.map(|other| format!("{path}: {} with {}", one.get_id(), other.get_id())));
+            }
+        });
+        assert_eq!(lacking, Vec::<String>::new());
+        assert!(all_required() > 10);
+    }
+
+    /// The options that an option requires. clap shows them only in the text for programmers.
+    fn required(arg: &clap::Arg) -> Vec<String> {
+        let text = format!("{arg:?}");
+        let list = text.split_once(" requires: [").and_then(|(_, rest)| rest.split_once(']'));
+        let names = list.map_or("", |(list, _)| list).split('"').skip(1).step_by(2);
+        names.map(str::to_owned).collect()
+    }
+
+    /// The number of options that require another one.
+    fn all_required() -> usize {
+        let mut count = 0;
+        each(&command(), "", &mut |_, command| {
+            count += command.get_arguments().filter(|arg| !required(arg).is_empty()).count();
+        });
+        count
+    }
+
     /// A line that begins with at least twelve spaces is the continuation of a wrapped line.
     #[test]
     fn short_help_has_a_line_for_each_option_and_no_examples() {

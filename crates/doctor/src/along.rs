@@ -181,7 +181,7 @@ mod tests {
             })
         };
         let beside = |facts: &Facts| facts.route.known().unwrap().beside.clone().map(|port| port.name);
-        let fastest = |facts: &Facts| Host { name: "h", facts, need: Need::OfPorts }.fastest();
+        let fastest = |facts: &Facts| Host::alone("h", facts, Need::OfPorts).fastest();
         let fast = by("eth0", &["eth1"]);
         assert_eq!((names(&fast), fastest(&fast)), (vec!["eth0", "eth1"], Some(100e9)));
         let slow = by("eth1", &["eth0"]);

@@ -103,7 +103,7 @@ impl Measured<'_> {
             }
             Some(Limiter::Window) => self.buffer(&format!("{to}'s receive window"), "tcp_rmem", to),
             Some(Limiter::SendBuffer) => self.buffer(&format!("{from}'s send buffer"), "tcp_wmem", from),
-            _ => self.near().unwrap_or_else(|| UNEXPLAINED.into()),
+            _ => self.near().or_else(|| self.paused()).unwrap_or_else(|| UNEXPLAINED.into()),
         }
     }
 
@@ -151,6 +151,17 @@ impl Measured<'_> {
             .then(|| format!("see {}: its limit is close to the measured rate", names.join(", ")))
     }
 
+    /// The finding that the sender's port had to wait during the measurement.
+    fn paused(&self) -> Option<String> {
+        let is_counted = self.path.from.facts.counted_seconds.known().is_some();
+        let names = self.names(|it| {
+            it.check == "paused" && it.host == self.path.from.name && it.severity > Severity::Note
+        });
+        (is_counted && !names.is_empty()).then(|| {
+            "see paused: the other end of the sender's cable stopped it during the measurement".into()
+        })
+    }
+
     fn is_near(&self, finding: &Finding) -> bool {
         finding.check != RATE
             && !STORAGE.contains(&finding.check)
@@ -169,7 +180,7 @@ impl Measured<'_> {
 
 #[cfg(test)]
 mod tests {
-    use linerate_host::facts::{Policers, Qdisc};
+    use linerate_host::facts::{Pause, Policers, Qdisc};
     use linerate_host::{Fact, Facts};
 
     use super::*;
@@ -177,7 +188,7 @@ mod tests {
     use crate::{Host, Need, PathMeasurements, examine_path_and_ends};
 
     fn all(from: &Facts, to: &Facts, rate: f64, limiter: Option<&'static str>) -> Vec<Finding> {
-        let host = |name, facts| Host { name, facts, need: Need::OfPorts };
+        let host = |name, facts| Host::alone(name, facts, Need::OfPorts);
         let measured = PathMeasurements {
             rate: Some(rate),
             rtt: Some(1e-4),
@@ -210,6 +221,24 @@ mod tests {
         assert!(!far_above.contains("rate-limit"), "{far_above}");
         let far_below = of(Some(1_000_000_000), 4e9);
         assert!(!far_below.contains("rate-limit"), "{far_below}");
+    }
+
+    #[test]
+    fn pauses_during_the_measurement_are_a_cause() {
+        let paused = |seconds| {
+            let mut facts = edited("stock-10g", "eno1", |port| {
+                port.pause = Fact::Known(Pause { rx: true, ..Pause::default() });
+                port.counters.tx_packets = Fact::Known(1_000_000);
+                port.statistics = Fact::Known([("rx_flow_control_xoff".to_owned(), 5_000)].into());
+            });
+            facts.counted_seconds = seconds;
+            facts
+        };
+        let (other, during) = (fixture("stock-10g"), paused(Fact::Known(3.0)));
+        let of = |from: &Facts, to: &Facts| fix(from, to, 4e9, Some("network"));
+        assert!(of(&during, &other).starts_with("see paused:"));
+        assert!(of(&paused(Fact::NotApplicable), &other).contains("owners"), "since boot");
+        assert!(of(&other, &during).contains("owners"), "the receiver's own sending was stopped");
     }
 
     #[test]

@@ -108,7 +108,7 @@ mod tests {
                 (facts.tcp.core_rmem_max, facts.tcp.core_wmem_max) =
                     (Fact::Known(65_536), Fact::Known(65_536));
             });
-            let all = examine_host(&Host { name: "h", facts: &facts, need: Need::OfPorts });
+            let all = examine_host(&Host::alone("h", &facts, Need::OfPorts));
             all.into_iter().find(|finding| finding.check == "core-buffers").unwrap()
         };
         assert_eq!(found(&[]).remedies.len(), 2);
@@ -128,7 +128,7 @@ mod tests {
                 facts.tcp.rmem = Fact::Known([4096, 131_072, 1 << 20]);
                 facts.tcp.wmem = Fact::Known([4096, 16_384, 1 << 20]);
             });
-            let all = examine_host(&Host { name: "h", facts: &facts, need: Need::OfPorts });
+            let all = examine_host(&Host::alone("h", &facts, Need::OfPorts));
             all.into_iter().find(|finding| finding.check == "tcp-buffers").unwrap()
         };
         let all = with(&["net.ipv4.tcp_rmem", "net.ipv4.tcp_wmem"]);

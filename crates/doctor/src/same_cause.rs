@@ -227,7 +227,7 @@ fn spot(finding: &Finding) -> Option<&str> {
 fn is_felt(cause: &Finding, effect: &Finding, path: &Path<'_>) -> bool {
     let filled = [Limiter::Window, Limiter::SendBuffer].map(Limiter::name);
     match (cause.check, cause.ceiling, path.measured.rate) {
-        // The ceilings of the second and the third are those of a near host.
+        // The ceilings of the second and the third are those of one connection.
         ("window-vs-bdp" | "tcp-window-scaling" | "tcp-autotuning", _, _) => {
             path.measured.limiter.is_some_and(|name| filled.contains(&name))
         }
@@ -248,11 +248,11 @@ mod tests {
     use crate::{Host as End, Need, PathMeasurements, examine_host, examine_path_and_ends};
 
     fn on_host(facts: &Facts) -> Vec<Finding> {
-        examine_host(&End { name: "h", facts, need: Need::OfPorts })
+        examine_host(&End::alone("h", facts, Need::OfPorts))
     }
 
     fn on_path(from: &Facts, to: &Facts, measured: PathMeasurements) -> Vec<Finding> {
-        let host = |name, facts| End { name, facts, need: Need::OfPorts };
+        let host = |name, facts| End::alone(name, facts, Need::OfPorts);
         examine_path_and_ends(&Path { from: host("a", from), to: host("b", to), measured })
     }
 
@@ -387,7 +387,7 @@ mod tests {
     fn of_a_queue_and_its_remedy_the_remedy_that_can_be_had_is_reported() {
         let names = |name: &str| -> Vec<(&str, bool)> {
             let facts = fixture(name);
-            let all = examine_host(&End { name: "h", facts: &facts, need: Need::Target(40e9) });
+            let all = examine_host(&End::alone("h", &facts, Need::Target(40e9)));
             let queue = all.iter().filter(|finding| finding.check.ends_with("one-queue"));
             queue.map(|finding| (finding.check, finding.severity == Severity::Note)).collect()
         };
@@ -399,7 +399,7 @@ mod tests {
     #[test]
     fn a_cause_that_others_must_remove_has_what_helps_until_then() {
         let facts = fixture("virtio-one-queue");
-        let all = examine_host(&End { name: "h", facts: &facts, need: Need::Target(40e9) });
+        let all = examine_host(&End::alone("h", &facts, Need::Target(40e9)));
         let queue = all.iter().find(|finding| finding.check == "virtio-one-queue").unwrap();
         let fix = queue.fix.as_ref().unwrap();
         let both = "echo 3 > /sys/class/net/eth0/queues/rx-0/rps_cpus; better: on the hypervisor: ";

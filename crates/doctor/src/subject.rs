@@ -3,6 +3,7 @@
 use linerate_host::facts::{Port, PortKind};
 use linerate_host::{Fact, Facts};
 
+use crate::formula::{gbit, trip};
 use crate::limiter::Limiter;
 
 /// The needed rate in bits a second if neither the user nor any port gives a rate.
@@ -29,6 +30,8 @@ pub struct Host<'a> {
     pub facts: &'a Facts,
     /// The rate that its transfers should reach.
     pub need: Need,
+    /// The measured round trip of the path that the host is an end of, in seconds; `None` if no path was measured.
+    pub rtt: Option<f64>,
 }
 
 /// Both ends, and the measurements between them. Both ends need the same rate.
@@ -139,6 +142,32 @@ impl<'a> Host<'a> {
         }
     }
 
+    /// The host by itself, not as an end of a path.
+    pub fn alone(name: &'a str, facts: &'a Facts, need: Need) -> Self {
+        Self { name, facts, need, rtt: None }
+    }
+
+    /// The path's measured round trip in seconds, or that of a data centre.
+    pub(crate) fn near_trip(&self) -> f64 {
+        self.rtt.unwrap_or(trip::DATA_CENTRE)
+    }
+
+    /// The path's measured round trip in seconds, or that of a region.
+    pub(crate) fn far_trip(&self) -> f64 {
+        self.rtt.unwrap_or(trip::REGION)
+    }
+
+    /// A text about the rates in bits a second that one connection reaches: over the measured round trip, or over both usual ones.
+    pub(crate) fn reached(&self, rate: impl Fn(f64) -> f64) -> String {
+        let near = self.near_trip();
+        let text =
+            format!("one connection reaches {} at a round trip of {}", gbit(rate(near)), trip::text(near));
+        match self.rtt {
+            Some(_) => text,
+            None => format!("{text}, and {} at {}", gbit(rate(trip::REGION)), trip::text(trip::REGION)),
+        }
+    }
+
     /// The rate that the host as a whole needs, in bits a second: the target, or the rate of its fastest port with a
     /// link.
     pub fn rate(&self) -> f64 {
@@ -215,10 +244,12 @@ impl<'a> Host<'a> {
 }
 
 impl<'a> Path<'a> {
-    /// The same path, with both ends' needed rates lowered to that of the slower end.
+    /// The same path; both ends need the rate of the slower one, over the measured round trip.
     pub fn needing(mut self) -> Path<'a> {
         let need = Need::Target(self.rate());
-        (self.from.need, self.to.need) = (need, need);
+        for end in [&mut self.from, &mut self.to] {
+            (end.need, end.rtt) = (need, self.measured.rtt);
+        }
         self
     }
 
@@ -272,7 +303,7 @@ mod tests {
 
     #[test]
     fn guests_whose_devices_are_fixed_are_known() {
-        let by = |facts: &Facts| Host { name: "h", facts, need: Need::OfPorts }.fixed_by();
+        let by = |facts: &Facts| Host::alone("h", facts, Need::OfPorts).fixed_by();
         let kernel = |name: &str| changed("hv-netvsc", |facts| facts.kernel = Fact::Known(name.into()));
         assert_eq!(by(&kernel("5.15.167.4-microsoft-standard-WSL2")), Some("WSL2"));
         assert_eq!(by(&kernel("6.10.14-linuxkit")), Some("Docker Desktop"));
@@ -294,7 +325,7 @@ mod tests {
                 /sys/class/net/eth0/device -> /sys/devices/pci0000:00/0000:00:05.0\n"
             );
             let facts = Facts::of_snapshot(&linerate_host::Snapshot::parse(&text).unwrap());
-            Host { name: "h", facts: &facts, need: Need::OfPorts }.rate()
+            Host::alone("h", &facts, Need::OfPorts).rate()
         };
         assert_eq!((rate("0x16dc"), rate("0x16d7")), (USUAL_RATE, 25e9));
     }
@@ -308,7 +339,7 @@ mod tests {
             });
             facts.machine.guest = Fact::NotApplicable;
             facts.machine.vendor = Fact::Known(vendor.into());
-            Host { name: "h", facts: &facts, need: Need::OfPorts }.rate()
+            Host::alone("h", &facts, Need::OfPorts).rate()
         };
         assert_eq!((rate("Microsoft Corporation"), rate("Ampere")), (USUAL_RATE, 100e9));
     }
@@ -316,7 +347,7 @@ mod tests {
     #[test]
     fn the_speed_of_a_card_that_others_use_too_is_no_need() {
         let needs = |facts: &Facts, name: &str, need| {
-            let host = Host { name: "h", facts, need };
+            let host = Host::alone("h", facts, need);
             let port = facts.port(name).unwrap();
             (host.fastest(), host.rate(), host.rate_of(port))
         };

@@ -74,12 +74,17 @@ pub fn found(check: &Check, facts: &Facts) -> Vec<Finding> {
 /// The same for a target in bits a second.
 pub fn found_for(check: &Check, facts: &Facts, need: Need) -> Vec<Finding> {
     assert!(!matches!(check.run, CheckRun::Path(_)), "{} looks at paths", check.name);
-    check.on_host(&Host { name: "h", facts, need })
+    check.on_host(&Host::alone("h", facts, need))
+}
+
+/// The same for an end of a path with this round trip, in seconds.
+pub fn found_over(check: &Check, facts: &Facts, rtt: f64) -> Vec<Finding> {
+    check.on_host(&Host { rtt: Some(rtt), ..Host::alone("h", facts, Need::OfPorts) })
 }
 
 /// The finding of a check between two hosts.
 pub fn found_between(check: &Check, from: &Facts, to: &Facts, measured: PathMeasurements) -> Vec<Finding> {
-    let host = |name, facts| Host { name, facts, need: Need::OfPorts };
+    let host = |name, facts| Host::alone(name, facts, Need::OfPorts);
     let path = crate::Path { from: host("a", from), to: host("b", to), measured };
     assert!(matches!(check.run, CheckRun::Path(_)), "{} looks at hosts", check.name);
     check.on_path(&path).into_iter().collect()

@@ -25,7 +25,7 @@ fn hosts() -> BTreeMap<String, Facts> {
 }
 
 fn findings(name: &str, facts: &Facts) -> Vec<Finding> {
-    examine_host(&Host { name, facts, need: Need::OfPorts })
+    examine_host(&Host::alone(name, facts, Need::OfPorts))
 }
 
 fn golden(findings: &[Finding]) -> String {

@@ -22,7 +22,7 @@ fn fixtures() -> Vec<PathBuf> {
 /// Everything that can be found on a host, and between it and itself.
 fn look(facts: &Facts) {
     for need in [Need::OfPorts, Need::Target(400e9), Need::Target(1e30)] {
-        let host = Host { name: "h", facts, need };
+        let host = Host::alone("h", facts, need);
         examine_host(&host).iter().for_each(can_be);
         for rtt in [0.0, 1e-9, 0.05, 1e9] {
             let measured = PathMeasurements {
@@ -111,7 +111,7 @@ fn what_is_found_on_a_part_was_found_on_the_whole() {
 /// Checks and the places of what they find, for a need that is the same whatever the ports tell.
 fn found(snapshot: &Snapshot) -> BTreeSet<(&'static str, Option<String>)> {
     let facts = Facts::of_snapshot(snapshot);
-    let host = Host { name: "h", facts: &facts, need: Need::Target(10e9) };
+    let host = Host::alone("h", &facts, Need::Target(10e9));
     examine_host(&host).into_iter().map(|finding| (finding.check, finding.place)).collect()
 }
 

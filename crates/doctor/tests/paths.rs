@@ -92,7 +92,7 @@ impl Case {
     fn findings(&self) -> Vec<Finding> {
         let facts = |text: &str| along_route(Facts::of_snapshot(&Snapshot::parse(text).unwrap()));
         let (from, to) = (facts(&self.from), facts(&self.to));
-        let host = |name, facts| Host { name, facts, need: Need::OfPorts };
+        let host = |name, facts| Host::alone(name, facts, Need::OfPorts);
         let path = Between { from: host("a", &from), to: host("b", &to), measured: self.measured };
         examine_path_and_ends(&path.needing())
     }

@@ -32,7 +32,7 @@ fn facts(path: &Path) -> Facts {
 }
 
 fn findings(facts: &Facts) -> Vec<Finding> {
-    examine_host(&Host { name: "h", facts, need: Need::OfPorts })
+    examine_host(&Host::alone("h", facts, Need::OfPorts))
 }
 
 fn reported(finding: &Finding) -> String {

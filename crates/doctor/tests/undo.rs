@@ -45,7 +45,7 @@ fn hosts() -> Vec<(String, Facts)> {
 }
 
 fn findings() -> Vec<Finding> {
-    let of = |(name, facts): &(String, Facts)| examine_host(&Host { name, facts, need: Need::OfPorts });
+    let of = |(name, facts): &(String, Facts)| examine_host(&Host::alone(name, facts, Need::OfPorts));
     hosts().iter().flat_map(of).collect()
 }
 
@@ -78,7 +78,7 @@ fn no_fix_sets_what_is_set_already() {
                 ports.iter_mut().for_each(edit);
             }
             facts.machine.guests = Fact::Known(40);
-            all.extend(examine_host(&Host { name: &path, facts: &facts, need: Need::Target(100e9) }));
+            all.extend(examine_host(&Host::alone(&path, &facts, Need::Target(100e9))));
         }
     }
     let queues = all.iter().filter(|finding| finding.check == "netqueue-mismatch").count();

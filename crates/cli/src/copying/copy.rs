@@ -111,7 +111,11 @@ impl Copy {
         }
         let route = Route::find(&self.task.sources, &self.task.destination).map_err(Failure::usage)?;
         check_interfaces(&self.task, &route)?;
-        if self.task.options.clear && !self.task.list {
+        if self.task.interfaces != Interfaces::One && matches!(route, Route::Between { .. }) {
+            self.output.note("--interfaces is ignored: the data goes from one far host to the other");
+        }
+        let is_within = matches!(route, Route::Within { .. });
+        if self.task.options.clear && !self.task.list && !is_within {
             self.output.note("the data travels in clear (--no-encrypt), protected by checksums only");
         }
         match route {

@@ -100,7 +100,7 @@ pub struct DoctorArgs {
     #[arg(long, value_name = "SEVERITY")]
     fail_on: Option<Severity>,
     /// Print one JSON object on standard output
-    #[arg(long)]
+    #[arg(long, conflicts_with_all = ["brief", "verbose"])]
     json: bool,
     /// Show all findings in full, also notes and sources
     #[arg(short, long, conflicts_with = "brief")]
@@ -112,7 +112,7 @@ pub struct DoctorArgs {
     #[arg(long, value_name = "CHECK,...", value_delimiter = ',', value_parser = known_check, conflicts_with = "apply")]
     skip: Vec<String>,
     /// List the checks
-    #[arg(long, conflicts_with_all = ["json", "metrics"])]
+    #[arg(long, conflicts_with_all = ["hosts", "root", "path", "at", "target", "fail_on", "json", "metrics", "verbose", "brief", "only", "skip"])]
     list: bool,
     #[command(flatten)]
     metrics: MetricsArgs,
@@ -343,7 +343,7 @@ impl NamedHost {
     }
 
     fn view(&self, need: Need) -> Host<'_> {
-        Host { name: &self.name, facts: &self.facts, need }
+        Host::alone(&self.name, &self.facts, need)
     }
 }
 

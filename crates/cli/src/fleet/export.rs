@@ -74,8 +74,11 @@ pub fn run(args: &ExportArgs) -> Result<Code, Failure> {
 impl ExportArgs {
     /// The volumes that the user names, without repetitions.
     fn volumes(&self) -> Result<JobVolumes, Failure> {
-        if !self.volume.is_empty() && !matches!(self.scheduler, Scheduler::KubernetesJob) {
-            return Err(Failure::usage("--volume needs --for k8s-job".into()));
+        let (has_volume, is_job) =
+            (!self.volume.is_empty(), matches!(self.scheduler, Scheduler::KubernetesJob));
+        if !is_job && (has_volume || self.image.is_some()) {
+            let name = if has_volume { "volume" } else { "image" };
+            return Err(Failure::usage(format!("--{name} needs --for k8s-job")));
         }
         let volumes: JobVolumes = self.volume.iter().cloned().collect();
         match volumes.len() == self.volume.len() {

@@ -43,12 +43,12 @@ pub struct RunArgs {
     #[arg(long, value_name = "K")]
     shard: Option<u32>,
     /// Exit with code 1 if another task works on the shard
-    #[arg(long)]
+    #[arg(long, conflicts_with = "dry_run")]
     no_wait: bool,
     /// Take over from a task that is silent for SECONDS
     ///
     /// A task that has ended on this host, or whose job Slurm has started again, is replaced at once.
-    #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "SECONDS", default_value_t = 60, conflicts_with = "dry_run", value_parser = clap::value_parser!(u32).range(1..))]
     lease: u32,
     /// Print the changes; change nothing
     #[arg(short = 'n', long)]

@@ -56,7 +56,7 @@ pub struct SimulateArgs {
     #[arg(long, value_name = "N", value_parser = positive)]
     metadata: Option<f64>,
     /// Metadata operations (create, rename, ...) for each file
-    #[arg(long, value_name = "N", value_parser = number, default_value = "4")]
+    #[arg(long, value_name = "N", value_parser = number, default_value = "4", requires = "metadata")]
     operations: f64,
     /// Processor seconds of a node for each GB [default: the plan's, or 0.7]
     #[arg(long, value_name = "SECONDS", value_parser = number)]

@@ -7,6 +7,9 @@ use linerate_lab::{GuestSpec, LabName, LabOptions, Loss, Rate, Rtt, SiteShape, S
 
 use crate::units;
 
+/// The options that sites can't have.
+const NOT_OF_SITES: [&str; 6] = ["links", "queues", "guests", "guest_kind", "guest", "kernel"];
+
 /// The shape of a lab, from its options.
 #[derive(Debug, Args)]
 pub struct LabShape {
@@ -32,6 +35,7 @@ pub struct LabShape {
         value_name = "KIND",
         default_value = "namespace",
         requires = "guests",
+        conflicts_with_all = ["rtt", "loss", "queue", "seed"],
         hide_possible_values = true,
         hide_default_value = true
     )]
@@ -40,7 +44,7 @@ pub struct LabShape {
     ///
     /// NAME=VALUE, separated by commas: nic (virtio, vmxnet3, e1000, e1000e or igb), vcpus, memory, queues,
     /// rss and offload (on or off), accel (auto, kvm or tcg), vhost and pinned (on or off).
-    #[arg(long, value_name = "PROPERTIES", requires = "guests")]
+    #[arg(long, value_name = "PROPERTIES", requires = "guests", conflicts_with_all = ["rtt", "loss", "queue", "seed"])]
     guest: Option<GuestSpec>,
     /// Directory of the guests' kernel: boot/, lib/modules/ [default: /]
     #[arg(long, value_name = "DIR")]
@@ -57,7 +61,7 @@ pub struct LabShape {
     #[arg(long, value_name = "SIZE", value_parser = units::parse_size, conflicts_with_all = ["guests", "queues"])]
     queue: Option<u64>,
     /// Seed for the choice of lost segments [default: 0]
-    #[arg(long, value_name = "N", requires = "loss")]
+    #[arg(long, value_name = "N", requires = "loss", conflicts_with_all = ["guests", "queues"])]
     seed: Option<u64>,
     /// Two sites of N hosts each: 2x4
     ///
@@ -66,14 +70,14 @@ pub struct LabShape {
     #[arg(
         long,
         value_name = "2xN",
-        conflicts_with_all = ["links", "queues", "guests", "guest_kind", "guest", "kernel"]
+        conflicts_with_all = NOT_OF_SITES
     )]
     sites: Option<SiteShape>,
     /// Rate of each host's link to its switch [default: open]
-    #[arg(long, value_name = "RATE", requires = "sites", value_parser = read_link)]
+    #[arg(long, value_name = "RATE", requires = "sites", conflicts_with_all = NOT_OF_SITES, value_parser = read_link)]
     host_link: Option<LabLink>,
     /// Slurm on the sites: on, off, or auto if installed [default: auto]
-    #[arg(long, value_name = "WHEN", requires = "sites", hide_possible_values = true)]
+    #[arg(long, value_name = "WHEN", requires = "sites", conflicts_with_all = NOT_OF_SITES, hide_possible_values = true)]
     slurm: Option<SlurmWhen>,
     /// The lab's name [default: the first free of lab0, lab1, ...]
     #[arg(long)]

@@ -11,6 +11,9 @@ use std::time::Duration;
 
 use super::{ReportForm, parse_count, parse_seconds};
 
+/// The most users that a search tries, and the time of each try, unless the user chooses.
+const MOST_USERS: u32 = 4096;
+const STEP: Duration = Duration::from_secs(2);
 /// The default number of threads. More threads would only take processors from the server that is measured.
 const MOST_THREADS: usize = 4;
 
@@ -25,12 +28,12 @@ pub struct HttpArgs {
     /// auto searches the smallest number of users that reaches the best rate.
     #[arg(long, value_name = "N", default_value = "240", value_parser = parse_count)]
     users: std::option::Option<u32>,
-    /// With auto: at most N users
-    #[arg(long, value_name = "N", default_value_t = 4096)]
-    max_users: u32,
-    /// With auto: try each number for SECONDS
-    #[arg(long, value_name = "SECONDS", default_value = "2", value_parser = parse_seconds)]
-    step: Duration,
+    /// With auto: at most N users [default: 4096]
+    #[arg(long, value_name = "N")]
+    max_users: Option<u32>,
+    /// With auto: try each number for SECONDS [default: 2]
+    #[arg(long, value_name = "SECONDS", value_parser = parse_seconds)]
+    step: Option<Duration>,
     /// Count for SECONDS
     #[arg(long, value_name = "SECONDS", default_value = "10", value_parser = parse_seconds)]
     seconds: Duration,
@@ -71,6 +74,9 @@ fn parse_rate(text: &str) -> Result<f64, String> {
 
 impl HttpArgs {
     pub(super) fn run(&self, stop: &StopFlag) -> Result<LoadReport, LoadError> {
+        if self.users.is_some() && (self.max_users.is_some() || self.step.is_some()) {
+            return Err(LoadError::Arguments("--max-users and --step need --users auto".into()));
+        }
         let mut crowd = self.crowd()?;
         let size = crowd.probe(stop)?;
         if size == 0 {
@@ -108,8 +114,9 @@ impl HttpArgs {
     fn search(&self, crowd: &Crowd, stop: &StopFlag) -> Result<Optimum, LoadError> {
         // Users with pauses start distributed over one pause, since otherwise all of them would send at the
         // same time.
-        let window = Window { ramp: (self.step / 4).max(self.think), measured: self.step };
-        fewest_best(self.max_users.min(http::MOST_USERS), |users| {
+        let step = self.step.unwrap_or(STEP);
+        let window = Window { ramp: (step / 4).max(self.think), measured: step };
+        fewest_best(self.max_users.unwrap_or(MOST_USERS).min(http::MOST_USERS), |users| {
             let tally = Crowd { users, window, ..crowd.clone() }.run(stop)?;
             let bits = per_second(tally.counts.payload as f64 * 8.0, window.measured.as_secs_f64());
             let mean = tally.latency.mean_seconds() * 1e3;

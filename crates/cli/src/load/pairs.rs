@@ -81,7 +81,7 @@ pub struct RoundTripArgs {
     ///
     /// This shows the times of requests while other traffic runs. COMMAND keeps standard output, and the result goes to standard
     /// error. The exit code is COMMAND's.
-    #[arg(last = true, value_name = "COMMAND", requires = "rate", conflicts_with = "seconds")]
+    #[arg(last = true, value_name = "COMMAND", requires = "rate", conflicts_with_all = ["seconds", "ramp"])]
     command: Vec<OsString>,
 }
 
@@ -132,7 +132,7 @@ pub struct BulkArgs {
     #[arg(long, conflicts_with_all = ["reverse", "both", "bytes", "no_delay"])]
     udp: bool,
     /// With --udp: payload of a datagram
-    #[arg(long, value_name = "SIZE", default_value = "1400", value_parser = parse_datagram, requires = "udp")]
+    #[arg(long, value_name = "SIZE", default_value = "1400", value_parser = parse_datagram, requires = "udp", conflicts_with_all = ["reverse", "both", "bytes", "no_delay"])]
     datagram: u32,
     /// Send no faster than RATE on each pair: 500mbit, 2.5gbit
     #[arg(long, value_name = "RATE", value_parser = parse_bits, conflicts_with_all = ["reverse", "both", "bytes"])]
@@ -141,7 +141,7 @@ pub struct BulkArgs {
     #[arg(long, value_name = "SIZE", value_parser = parse_small)]
     window: Option<u32>,
     /// Send small segments at once (TCP_NODELAY)
-    #[arg(long)]
+    #[arg(long, conflicts_with = "reverse")]
     no_delay: bool,
     #[command(flatten)]
     pub(super) form: ReportForm,

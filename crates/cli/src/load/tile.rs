@@ -28,9 +28,9 @@ pub struct TileArgs {
     /// A tile reaches its targets if it has nine tenths of their rates.
     #[arg(long, value_name = "N", default_value = "1", value_parser = parse_count)]
     tiles: std::option::Option<u32>,
-    /// With auto: at most N tiles
-    #[arg(long, value_name = "N", default_value_t = 64)]
-    max_tiles: u32,
+    /// With auto: at most N tiles [default: 64]
+    #[arg(long, value_name = "N")]
+    max_tiles: Option<u32>,
     /// Multiply the target rates
     #[arg(long, value_name = "FACTOR", default_value_t = 1.0)]
     scale: f64,
@@ -43,8 +43,14 @@ pub struct TileArgs {
     pub(super) form: ReportForm,
 }
 
+/// The most tiles that a search tries, unless the user chooses.
+const TILES: u32 = 64;
+
 impl TileArgs {
     pub(super) fn run(&self, stop: &StopFlag) -> Result<LoadReport, LoadError> {
+        if self.tiles.is_some() && self.max_tiles.is_some() {
+            return Err(LoadError::Arguments("--max-tiles needs --tiles auto".into()));
+        }
         let load = self.load()?;
         let (result, found, steps) = match self.tiles {
             Some(tiles) => (load.run(tiles, stop)?, None, Vec::new()),
@@ -78,7 +84,7 @@ impl TileArgs {
     /// Searches for the largest number of tiles that reach their targets. 1 if not even one tile does.
     fn fill(&self, load: &Tiles, stop: &StopFlag) -> Result<Filled, LoadError> {
         let (mut seen, mut steps) = (BTreeMap::new(), Vec::new());
-        let most = fullest(self.max_tiles.min(MOST_TILES), |tiles| {
+        let most = fullest(self.max_tiles.unwrap_or(TILES).min(MOST_TILES), |tiles| {
             let result = match load.run(tiles, stop) {
                 // If one of the loads has no result, there are too many tiles.
                 Err(LoadError::Peer(to, why)) if tiles > 1 => {

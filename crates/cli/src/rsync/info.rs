@@ -155,6 +155,12 @@ impl Levels {
     }
 }
 
+/// The text of `--debug=help`.
+pub const DEBUG_HELP: &str = "\
+The words of --debug are accepted, without effect: linerate lacks rsync's
+internals. But FUZZY prints the file that --fuzzy has chosen, and NSTR prints the
+checksums and the compression.";
+
 /// The text of `--info=help`.
 pub const INFO_HELP: &str = "\
 The words of --info, each followed by a level, 0 for none:

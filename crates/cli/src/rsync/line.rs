@@ -2,6 +2,7 @@
 
 use linerate_remote::agent_command::AgentCommand;
 use linerate_wire::control::{Appending, Backup, BlockSearch, Keep, ModeRule, Sync};
+use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::time::SystemTime;
@@ -9,10 +10,21 @@ use std::time::SystemTime;
 use super::checked::Checked;
 use super::compress::CompressWords;
 use super::details::{self, DetailWishes};
-use super::info::InfoLevels;
-use super::table::{DEBUG_HELP, Does, OPTIONS, RsyncOption};
+use super::info::{DEBUG_HELP, InfoLevels};
+use super::table::{Does, OPTIONS, RsyncOption};
 use crate::common::spec::Spec;
 use crate::sync::selecting::RuleOption;
+
+/// The time at which entries that the source lacks are deleted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum DeleteTime {
+    /// Before the first file is sent.
+    Before,
+    /// As the transfer reaches each directory, or once it has been there.
+    During,
+    /// Once all files are sent.
+    After,
+}
 
 /// The settings of an rsync command line.
 #[derive(Clone, Debug, Default)]
@@ -82,12 +94,17 @@ pub struct Line {
     /// Whether rsync would read the whole list of files before it sends any. rsync then prints a different
     /// first line.
     pub whole_list: bool,
+    /// The times of deletion that options name; rsync refuses several.
+    pub delete_times: BTreeSet<DeleteTime>,
     pub human: u8,
     pub help: bool,
     /// The text that `help` as an option's value prints.
     pub words_help: Option<&'static str>,
     /// Whether the text after `HOST:` is split into words, as a far shell would do.
-    pub old_args: bool,
+    /// `None`: as the environment says.
+    pub old_args: Option<bool>,
+    /// Whether rsync would send its arguments past the far shell, as linerate always does.
+    pub secluded: bool,
     /// Whether `-8` was given, which prints bytes that are no characters unchanged.
     pub eight_bit: bool,
     /// The number of times that `--version` was given.
@@ -103,7 +120,6 @@ impl Line {
             keep: Keep::NOTHING,
             sync: Sync { into: true, window: Some(0), ..Sync::default() },
             rsh: std::env::var_os("RSYNC_RSH").filter(|rsh| !rsh.is_empty()),
-            old_args: std::env::var("RSYNC_OLD_ARGS").is_ok_and(|value| !matches!(&*value, "" | "0")),
             human: 1,
             ..Self::default()
         }
@@ -128,6 +144,13 @@ impl Line {
             }
         }
         line.settle()
+    }
+
+    /// Deletes at this time.
+    pub fn delete(&mut self, time: DeleteTime) {
+        self.sync.delete = true;
+        self.whole_list |= time != DeleteTime::During;
+        self.delete_times.insert(time);
     }
 
     fn long<'a>(
@@ -215,7 +238,13 @@ impl Line {
     /// Applies the effects that options have on each other, once all options are read.
     fn settle(mut self) -> Result<Self, String> {
         self.name_hosts();
-        if self.old_args {
+        if self.secluded && self.old_args == Some(true) {
+            return Err("--secluded-args conflicts with --old-args.".into());
+        }
+        let by_environment = || {
+            !self.secluded && std::env::var("RSYNC_OLD_ARGS").is_ok_and(|value| !matches!(&*value, "" | "0"))
+        };
+        if self.old_args.unwrap_or_else(by_environment) {
             self.paths = self.paths.iter().flat_map(far_words).collect();
         }
         if self.files_from.is_some() && self.paths.len() == 1 {
@@ -227,6 +256,9 @@ impl Line {
         self.details.dig_holes = self.keep.sparse;
         if self.delete_excluded {
             self.sync.delete = true;
+        }
+        if self.delete_times.len() > 1 {
+            return Err("You may not combine multiple --delete-WHEN options.".into());
         }
         if self.sync.delete && !self.recursive {
             return Err("--delete does not work without --recursive (-r)".into());

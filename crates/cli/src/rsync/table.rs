@@ -9,7 +9,7 @@ use std::os::unix::ffi::OsStrExt;
 
 use super::details::Acting;
 use super::info::INFO_HELP;
-use super::line::Line;
+use super::line::{DeleteTime, Line};
 use super::{checked, details, stop};
 use crate::common::refused_number::whole;
 use crate::modes;
@@ -246,8 +246,10 @@ pub const OPTIONS: &[RsyncOption] = &[
         |line| line.details.placing.append = Appending::Never,
     ),
     flag(&["append-verify"], None, |line| line.details.placing.append = Appending::Comparing),
-    flag(&["delete", "del", "delete-during", "delete-delay"], None, |line| line.sync.delete = true),
-    flag(&["delete-before", "delete-after"], None, |line| (line.sync.delete, line.whole_list) = (true, true)),
+    flag(&["delete"], None, |line| line.sync.delete = true),
+    flag(&["del", "delete-during", "delete-delay"], None, |line| line.delete(DeleteTime::During)),
+    flag(&["delete-before"], None, |line| line.delete(DeleteTime::Before)),
+    flag(&["delete-after"], None, |line| line.delete(DeleteTime::After)),
     flag(&["delete-excluded"], None, |line| line.delete_excluded = true),
     refused(&["delete-missing-args"], None, LATER),
     flag(&["ignore-missing-args"], None, |line| line.ignore_missing = true),
@@ -355,8 +357,13 @@ pub const OPTIONS: &[RsyncOption] = &[
         Ok(())
     }),
     switch(&["from0"], Some('0'), |line| line.from0 = true, |line| line.from0 = false),
-    switch(&["old-args"], None, |line| line.old_args = true, |line| line.old_args = false),
-    switch(&["secluded-args", "protect-args"], Some('s'), |_| (), |_| ()),
+    switch(&["old-args"], None, |line| line.old_args = Some(true), |line| line.old_args = Some(false)),
+    switch(
+        &["secluded-args", "protect-args"],
+        Some('s'),
+        |line| line.secluded = true,
+        |line| line.secluded = false,
+    ),
     flag(&["trust-sender"], None, |_| ()),
     switch(&["numeric-ids"], None, |line| line.keep.numeric_ids = true, |line| line.keep.numeric_ids = false),
     value(&["usermap"], None, |line, value| details::usermap(line, text(value)?)),
@@ -456,12 +463,6 @@ fn info(line: &mut Line, value: &OsStr) -> Result<(), String> {
     }
     Ok(())
 }
-
-/// The text of `--debug=help`.
-pub const DEBUG_HELP: &str = "\
-The words of --debug are accepted, without effect: linerate lacks rsync's
-internals. But FUZZY prints the file that --fuzzy has chosen, and NSTR prints the
-checksums and the compression.";
 
 fn size(value: &OsStr) -> Result<u64, String> {
     parse_rsync_size(text(value)?)

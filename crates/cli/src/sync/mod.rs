@@ -11,7 +11,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::slice;
 
 use crate::common::failure::Failure;
-use crate::common::output::Output;
+use crate::common::output::{Output, Style};
 use crate::common::recording::logging;
 use crate::common::spec::check_paths;
 use crate::copying::args::{CopyingArgs, LeaveArgs, Prove};
@@ -102,7 +102,7 @@ pub struct SyncArgs {
     ///
     /// Files from 32 KiB are then searched, otherwise files from 4 MiB. Without this option, linerate searches if the path is slower
     /// than the search, but never within one host. With --inplace, linerate never searches.
-    #[arg(long, conflicts_with = "whole_file")]
+    #[arg(long, conflicts_with_all = ["whole_file", "inplace"])]
     no_whole_file: bool,
     /// Compare changed files only at the same offsets
     ///
@@ -116,7 +116,7 @@ pub struct SyncArgs {
     #[arg(long)]
     delete: bool,
     /// Delete at most N entries
-    #[arg(long, value_name = "N", requires = "delete")]
+    #[arg(long, value_name = "N", requires = "delete", conflicts_with = "files_from")]
     max_delete: Option<u64>,
     /// Print the changes; change nothing
     ///
@@ -164,7 +164,7 @@ pub fn run(args: SyncArgs) -> Result<Code, Failure> {
 
 impl SyncArgs {
     fn is_itemized(&self) -> bool {
-        self.itemize_changes || self.dry_run
+        (self.itemize_changes || self.dry_run) && self.common.style() != Style::Quiet
     }
 
     fn into_task(mut self) -> Result<(Task, Option<FanPlaces>), Failure> {

@@ -3,7 +3,7 @@
 use clap::builder::ValueParser;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
 use linerate_transfer::bounds::open_trusted;
-use linerate_transfer::filter::{Builder, FilesFrom, FilterError, Reading, Rules};
+use linerate_transfer::filter::{Builder, FilesFrom, FilterError, Reading, Rules, standard_input};
 use std::ffi::OsString;
 use std::io::Read;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -162,7 +162,7 @@ pub fn read_list(file: &OsString) -> Result<Vec<u8>, String> {
 fn read(file: &OsString) -> std::io::Result<Vec<u8>> {
     if file == "-" {
         let mut text = Vec::new();
-        return std::io::stdin().read_to_end(&mut text).map(|_| text);
+        return standard_input()?.read_to_end(&mut text).map(|_| text);
     }
     let mut text = Vec::new();
     open_trusted(Path::new(file))?.read_to_end(&mut text)?;

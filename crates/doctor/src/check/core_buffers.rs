@@ -19,16 +19,17 @@ fn of(host: &Host<'_>) -> Option<Finding> {
     let (receive, send) = (tcp.core_rmem_max.get()?, tcp.core_wmem_max.get()?);
     // The kernel doubles the requested size, and uses half of it for its own bookkeeping.
     let (window, need) = (receive.min(send) as f64, host.rate());
-    let one = flow::rate(window, trip::DATA_CENTRE);
+    let one = flow::rate(window, host.near_trip());
     if one >= need {
         return None;
     }
+    let (near, far) = (trip::text(host.near_trip()), host.far_trip());
     let title = format!(
-        "a connection whose program sets its own buffers gets {} at most at a round trip of 0.2 ms",
+        "a connection whose program sets its own buffers gets {} at most at a round trip of {near}",
         gbit(one)
     );
     // The kernel doubles the requested size.
-    let size = |now| buffer::proposed(host.facts, flow::in_flight(need, trip::REGION) / 2.0, now);
+    let size = |now| buffer::proposed(host.facts, flow::in_flight(need, far) / 2.0, now);
     let changes = [
         Remedy::sysctl("net.core.rmem_max", receive, size(receive)),
         Remedy::sysctl("net.core.wmem_max", send, size(send)),
@@ -36,7 +37,7 @@ fn of(host: &Host<'_>) -> Option<Finding> {
     let finding = Finding::leaves(one, need, title)
         .at_most(Severity::Note)
         .evidence(format!("rmem_max {}, wmem_max {}", bytes(receive as f64), bytes(send as f64)))
-        .evidence(format!("{} at a round trip of 0.2 ms needs {} in flight", gbit(need), bytes(flow::in_flight(need, trip::DATA_CENTRE))))
+        .evidence(format!("{} at a round trip of {near} needs {} in flight", gbit(need), bytes(flow::in_flight(need, host.near_trip()))))
         .evidence("programs that leave the window to the kernel, as linerate does, aren't affected")
         .remedied_or(
             changes.into_iter().flatten(),

@@ -2,17 +2,10 @@
 
 use linerate_host::facts::{Pause, Port};
 
+use super::shared::pauses::{self, Pauses};
 use super::{Check, CheckRun, processors};
 use crate::source::{ESNET_NIC, RED_HAT};
 use crate::{Finding, Host, Severity};
-
-/// Drivers' counters of sent pause frames.
-const SENT: [&str; 5] =
-    ["tx_flow_control_xoff", "tx_pause_ctrl_phy", "tx_prio0_pause", "tx_pause", "tx_global_pause"];
-
-/// Pauses for each received packet below which their cost is negligible. A card lets the other end resume as soon as its buffer
-/// has drained a little, after about 100 packets (64 to 128 KiB): one pause in 10,000 packets is 1 % of the time.
-const FELT: f64 = 1e-4;
 
 pub(super) const CHECK: Check = Check {
     name: "flow-control",
@@ -28,30 +21,21 @@ fn run(host: &Host<'_>) -> Vec<Finding> {
 fn of(port: &Port) -> Option<Finding> {
     let pause = port.pause.known()?;
     let missed = port.counters.rx_missed.get().unwrap_or(0);
-    match (stopped(port), pause.tx) {
-        (Some((name, count)), _) => Some(stops(port, name, count)),
+    match (pauses::sent(port), pause.tx) {
+        (Some(pauses), _) => Some(stops(port, pauses)),
         (None, false) if missed > 0 => Some(loses(port, missed, pause)),
         _ => None,
     }
 }
 
-fn stopped(port: &Port) -> Option<(&str, u64)> {
-    let all = port.statistics.known()?;
-    let sent = SENT.iter().find_map(|name| all.get_key_value(*name).filter(|(_, count)| **count > 0));
-    sent.map(|(name, count)| (name.as_str(), *count))
-}
-
-fn stops(port: &Port, name: &str, count: u64) -> Finding {
+fn stops(port: &Port, pauses: Pauses<'_>) -> Finding {
     let received = port.counters.rx_packets.get();
-    let is_felt = received.is_some_and(|received| count as f64 >= received as f64 * FELT);
-    let of =
-        received.map_or_else(String::new, |received| format!(", while {received} packets were received"));
     Finding::new(
-        if is_felt { Severity::Minor } else { Severity::Note },
-        format!("{} paused the other end {count} times because it could not keep up", port.name),
+        if pauses.are_felt(received) { Severity::Minor } else { Severity::Note },
+        format!("{} paused the other end {} times because it could not keep up", port.name, pauses.count),
     )
     .at(&port.name)
-    .evidence(format!("{name}: {count}{of}"))
+    .evidence(pauses.evidence(received, "received"))
     .fix("make the host receive faster (see the other findings): pauses are only a symptom")
     .conflict(
         "ESnet (if the switch's buffers are small) and storage guides turn flow control on; \
@@ -82,6 +66,11 @@ mod tests {
     fn pauses_that_were_sent_are_found() {
         let many = edited("stock-10g", "eno1", |port| port.counters.rx_packets = Fact::Known(8_000_000));
         assert_eq!(lines(&found(&CHECK, &many)), ["flow-control eno1 minor -"]);
+        let ice = edited("stock-10g", "eno1", |port| {
+            port.counters.rx_packets = Fact::Known(8_000_000);
+            port.statistics = Fact::Known([("link_xoff_tx.nic".to_owned(), 800)].into());
+        });
+        assert_eq!(lines(&found(&CHECK, &ice)), ["flow-control eno1 minor -"]);
     }
 
     #[test]

@@ -106,6 +106,7 @@ checks! {
     rps_off,
     xps_off,
     flow_control,
+    paused,
     drops,
     softnet_squeezed,
     softnet_backlog,

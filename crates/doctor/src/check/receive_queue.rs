@@ -2,7 +2,7 @@
 //! small.
 
 use super::{Check, CheckRun};
-use crate::formula::{buffer, bytes, flow, trip};
+use crate::formula::{buffer, bytes, flow};
 use crate::remedy::Remedy;
 use crate::source::{IP_SYSCTL, SNMP};
 use crate::{Finding, Host, Severity};
@@ -42,7 +42,7 @@ fn of(host: &Host<'_>) -> Option<Finding> {
         .conflict("a larger buffer helps against bursts, but not if the program is too slow");
     let value = |most: u64| format!("{least} {usual} {most}");
     // No less than what tcp-buffers proposes for the same setting.
-    let in_flight = flow::in_flight(host.rate(), trip::REGION).max(most as f64);
+    let in_flight = flow::in_flight(host.rate(), host.far_trip()).max(most as f64);
     let larger = buffer::proposed(host.facts, in_flight, most);
     let change = Remedy::sysctl("net.ipv4.tcp_rmem", value(most), value(larger));
     Some(finding.remedied_or(

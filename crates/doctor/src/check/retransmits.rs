@@ -3,8 +3,8 @@
 
 use super::path_loss::bears_loss;
 use super::{Check, CheckRun};
+use crate::formula::flow;
 use crate::formula::goodput::Segments;
-use crate::formula::{flow, gbit, trip};
 use crate::source::{RFC_9438, SNMP};
 use crate::{Finding, Host, Severity};
 
@@ -25,7 +25,8 @@ fn of(host: &Host<'_>) -> Option<Finding> {
     let (sent, again) = (*counters.get("OutSegs")?, *counters.get("RetransSegs")?);
     let loss = again as f64 / sent.max(1) as f64;
     let segment = Segments::usual(mtu(host)).payload();
-    let one = flow::cubic(segment, trip::DATA_CENTRE, loss);
+    let rate = |rtt| flow::cubic(segment, rtt, loss);
+    let one = rate(host.near_trip());
     if sent < LEAST_SEGMENTS || loss < USUAL || one >= host.rate() {
         return None;
     }
@@ -38,11 +39,10 @@ fn of(host: &Host<'_>) -> Option<Finding> {
             .evidence(counts)
             .evidence("the congestion control is bbr, which keeps its rate at losses of a few percent")
     } else {
-        let region = gbit(flow::cubic(segment, trip::REGION, loss));
-        Finding::leaves(one, host.rate(), title).at_most(Severity::Minor).evidence(counts).evidence(format!(
-            "at this loss and a round trip of 0.2 ms one connection reaches {}, at 10 ms {region}",
-            gbit(one)
-        ))
+        Finding::leaves(one, host.rate(), title)
+            .at_most(Severity::Minor)
+            .evidence(counts)
+            .evidence(format!("with this loss, {}", host.reached(rate)))
     };
     let finding = finding
         .fix(

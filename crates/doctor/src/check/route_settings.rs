@@ -33,7 +33,7 @@ fn of(host: &Host<'_>, route: &RouteFacts) -> Option<Finding> {
     let title = format!("the route to {} limits its connections", route.destination);
     let ceiling = route
         .window
-        .map(|bytes| flow::rate(f64::from(bytes), trip::DATA_CENTRE))
+        .map(|bytes| flow::rate(f64::from(bytes), host.near_trip()))
         .filter(|rate| *rate < host.rate());
     let finding = match ceiling {
         Some(ceiling) => Finding::leaves(ceiling, host.rate(), title),
@@ -66,11 +66,12 @@ fn settings(route: &RouteFacts) -> String {
 
 fn window(host: &Host<'_>, route: &RouteFacts) -> Option<String> {
     let window = route.window?;
-    let one = flow::rate(f64::from(window), trip::DATA_CENTRE);
+    let one = flow::rate(f64::from(window), host.near_trip());
     (one < host.rate()).then(|| {
         format!(
-            "with a window of {window} bytes one connection reaches {} at a round trip of 0.2 ms",
-            gbit(one)
+            "with a window of {window} bytes one connection reaches {} at a round trip of {}",
+            gbit(one),
+            trip::text(host.near_trip())
         )
     })
 }

@@ -21,13 +21,14 @@ fn of(host: &Host<'_>) -> Option<Finding> {
     }
     let first = tcp.rmem.get()?[1];
     let window = buffer::received(host.facts, first);
-    let one = flow::rate(window, trip::DATA_CENTRE);
+    let one = flow::rate(window, host.near_trip());
     let finding = Finding::leaves(one, host.rate(), format!("receive windows stay at {}", bytes(window)))
         .only(Way::Receives)
         .evidence("tcp_moderate_rcvbuf is 0")
         .evidence(format!(
-            "tcp_rmem starts at {}: at a round trip of 0.2 ms one connection reaches {}",
+            "tcp_rmem starts at {}: at a round trip of {} one connection reaches {}",
             bytes(first as f64),
+            trip::text(host.near_trip()),
             gbit(one)
         ))
         .remedied(Remedy::sysctl("net.ipv4.tcp_moderate_rcvbuf", 0, 1));
@@ -37,7 +38,7 @@ fn of(host: &Host<'_>) -> Option<Finding> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{changed, fixture, found, lines};
+    use crate::testing::{changed, fixture, found, found_over, lines};
     use linerate_host::Fact;
 
     #[test]
@@ -45,5 +46,6 @@ mod tests {
         let off = changed("stock-10g", |facts| facts.tcp.moderate_rcvbuf = Fact::Known(false));
         assert_eq!(lines(&found(&CHECK, &off)), ["tcp-autotuning - critical 2.62 Gbit/s"]);
         assert!(found(&CHECK, &fixture("stock-10g")).is_empty());
+        assert_eq!(lines(&found_over(&CHECK, &off, 0.01)), ["tcp-autotuning - critical 52.4 Mbit/s"]);
     }
 }

@@ -21,12 +21,16 @@ fn of(host: &Host<'_>) -> Option<Finding> {
     let (tcp, need) = (&host.facts.tcp, host.rate());
     let (receive, send) = (tcp.rmem.get()?[2], tcp.wmem.get()?[2]);
     let window = buffer::smaller(host.facts, tcp)?;
-    let one = flow::rate(window, trip::REGION);
+    let one = flow::rate(window, host.far_trip());
     if one >= need {
         return None;
     }
     let reach = window * 8.0 / need;
-    let title = format!("TCP's buffers limit one connection to {} at a round trip of 10 ms", gbit(one));
+    let title = format!(
+        "TCP's buffers limit one connection to {} at a round trip of {}",
+        gbit(one),
+        trip::text(host.far_trip())
+    );
     let changes = changes(host, need);
     // If no change is possible, this is only a note: several connections reach the rate.
     let is_note = changes.is_empty() || is_advised(need, receive.min(send));
@@ -60,7 +64,7 @@ fn is_advised(need: f64, size: u64) -> bool {
 
 fn changes(host: &Host<'_>, need: f64) -> Vec<Remedy> {
     let tcp = &host.facts.tcp;
-    let size = |now| buffer::proposed(host.facts, flow::in_flight(need, trip::REGION), now);
+    let size = |now| buffer::proposed(host.facts, flow::in_flight(need, host.far_trip()), now);
     let (receive, send) = (tcp.rmem.get().unwrap_or_default(), tcp.wmem.get().unwrap_or_default());
     let change = |name: &str, [least, first, most]: [u64; 3]| {
         let value = |most| format!("{least} {first} {most}");

@@ -1,7 +1,7 @@
 //! Without scaling, no window exceeds 64 KiB.
 
 use super::{Check, CheckRun};
-use crate::formula::{flow, gbit, trip};
+use crate::formula::flow;
 use crate::remedy::Remedy;
 use crate::source::{IP_SYSCTL, RFC_7323};
 use crate::{Finding, Host};
@@ -20,14 +20,10 @@ fn of(host: &Host<'_>) -> Option<Finding> {
     if host.facts.tcp.window_scaling.get()? {
         return None;
     }
-    let one = flow::rate(MOST_UNSCALED_WINDOW, trip::DATA_CENTRE);
-    let finding = Finding::leaves(one, host.rate(), "no TCP window exceeds 64 KiB")
+    let rate = |rtt| flow::rate(MOST_UNSCALED_WINDOW, rtt);
+    let finding = Finding::leaves(rate(host.near_trip()), host.rate(), "no TCP window exceeds 64 KiB")
         .evidence("tcp_window_scaling is 0")
-        .evidence(format!(
-            "at a round trip of 0.2 ms one connection reaches {}, at 10 ms {}",
-            gbit(one),
-            gbit(flow::rate(MOST_UNSCALED_WINDOW, trip::REGION))
-        ))
+        .evidence(host.reached(rate))
         .remedied(Remedy::sysctl("net.ipv4.tcp_window_scaling", 0, 1));
     Some(finding)
 }
@@ -35,7 +31,7 @@ fn of(host: &Host<'_>) -> Option<Finding> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{changed, fixture, found, lines};
+    use crate::testing::{changed, fixture, found, found_over, lines};
     use linerate_host::Fact;
 
     #[test]
@@ -43,5 +39,7 @@ mod tests {
         let off = changed("stock-10g", |facts| facts.tcp.window_scaling = Fact::Known(false));
         assert_eq!(lines(&found(&CHECK, &off)), ["tcp-window-scaling - critical 2.62 Gbit/s"]);
         assert!(found(&CHECK, &fixture("stock-10g")).is_empty());
+        assert_eq!(lines(&found_over(&CHECK, &off, 0.01)), ["tcp-window-scaling - critical 52.4 Mbit/s"]);
+        assert_eq!(lines(&found_over(&CHECK, &off, 0.00005)), ["tcp-window-scaling - note 10.5 Gbit/s"]);
     }
 }

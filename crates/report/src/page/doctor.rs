@@ -13,7 +13,7 @@ pub(crate) fn section(record: &Record) -> Markup {
     let hosts: Vec<Host<'_>> = record
         .hosts
         .iter()
-        .filter_map(|host| Some(Host { name: &host.name, facts: host.whole.as_deref()?, need }))
+        .filter_map(|host| Some(Host::alone(&host.name, host.whole.as_deref()?, need)))
         .collect();
     if hosts.is_empty() {
         return html! {};

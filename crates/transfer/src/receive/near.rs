@@ -103,7 +103,8 @@ fn others(
     };
     let option = others.map_or("", |others| option_of(others.used));
     let there = |named: Named| {
-        let why = match named.destination()?.there {
+        let there = if named.is_missing() { DestinationState::Nothing } else { named.destination()?.there };
+        let why = match there {
             DestinationState::Directory { .. } => return named.directory().map(Some),
             DestinationState::Nothing => "there is no such directory",
             _ => "it isn't a directory",

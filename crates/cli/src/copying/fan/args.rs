@@ -1,6 +1,6 @@
 //! The options for several destinations, and the options that conflict with them.
 
-use clap::{Args, ValueEnum};
+use clap::{ArgGroup, Args, ValueEnum};
 use linerate_wire::path::printable;
 use std::collections::HashSet;
 use std::ffi::{OsStr, OsString};
@@ -16,6 +16,7 @@ const MOST_DESTINATIONS: usize = 64;
 
 /// Options of commands that copy to several hosts.
 #[derive(Debug, Args)]
+#[command(group(ArgGroup::new("several").args(["to", "to_file"]).multiple(true)))]
 pub struct FanArgs {
     /// One of several destinations; all arguments are then sources
     ///
@@ -36,6 +37,7 @@ pub struct FanArgs {
         long,
         value_name = "SHAPE",
         default_value = "star",
+        requires = "several",
         hide_possible_values = true,
         help_heading = "Several destinations"
     )]

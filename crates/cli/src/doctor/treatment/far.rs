@@ -8,6 +8,7 @@ use serde::de::DeserializeOwned;
 use std::ffi::{OsStr, OsString};
 use std::io::Write;
 use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 use std::process::{Output, Stdio};
 
 use super::{AppliedReport, PersistReport, PlanReport, TreatmentReport, UndoReport};
@@ -29,6 +30,12 @@ pub fn plan(args: &DoctorArgs, host: &OsStr) -> Result<PlanReport, Failure> {
     words.extend(args.target.map(|bits| format!("--target={bits}bit")));
     words.extend((!wanted.only.is_empty()).then(|| format!("--only={}", wanted.only.join(","))));
     words.extend(wanted.mtu.then(|| "--mtu".into()));
+    for place in &args.at {
+        let text = place.to_str().ok_or_else(|| {
+            Failure::usage(format!("--at {}: the directory's name isn't UTF-8", place.display()))
+        })?;
+        words.push(format!("--at={text}"));
+    }
     asked_plan(args, host, &words, None)
 }
 
@@ -135,7 +142,10 @@ fn run(
     let far_end = login.far_end(host, true)?;
     let command = login.agent_command.clone().unwrap_or_default();
     let mut all: Vec<OsString> = vec!["doctor".into(), "--state".into(), args.treatment.state.clone().into()];
-    all.extend(["--system".into(), args.treatment.system.clone().into()]);
+    let system = &args.treatment.system;
+    all.extend(
+        (system != Path::new("/")).then(|| [OsString::from("--system"), system.into()]).into_iter().flatten(),
+    );
     all.extend(words.iter().map(OsString::from));
     let place = Place::Ssh { rsh: far_end.rsh, host: far_end.host };
     let mut command =

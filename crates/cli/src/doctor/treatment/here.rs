@@ -1,8 +1,6 @@
 //! Treatments of this host.
 
-use linerate_doctor::{Host, examine_host, ordered};
-use linerate_host::Facts;
-use linerate_host::facts::usual_paths;
+use linerate_doctor::{Finding, examine_host, ordered};
 use linerate_treat::course::{self, StepFate, UndoneBy, WayBack};
 use linerate_treat::journal::{PlannedStep, Shelf, TreatmentJournal, TreatmentStanding, UnreadJournal};
 use linerate_treat::keep::System;
@@ -25,7 +23,7 @@ use super::{
     UndoReport,
 };
 use crate::common::failure::Failure;
-use crate::doctor::DoctorArgs;
+use crate::doctor::{DoctorArgs, host};
 use crate::exit::Code;
 use crate::facts::HERE;
 
@@ -45,14 +43,14 @@ pub fn plan(args: &DoctorArgs) -> Result<PlanReport, Failure> {
     sweep(wanted);
     let plan = match &wanted.from_plan {
         Some(file) => TreatmentPlan::again(read(file, OsStr::new(HERE))?.steps, &mut LiveControls),
-        None => TreatmentPlan::of(&findings(args), &allowed(wanted), &mut LiveControls),
+        None => TreatmentPlan::of(&findings(args)?, &allowed(wanted), &mut LiveControls),
     };
     Ok(PlanReport::of(plan.with_owners(&System::below(&wanted.system))))
 }
 
-fn findings(args: &DoctorArgs) -> Vec<linerate_doctor::Finding> {
-    let facts = Facts::here(&usual_paths());
-    ordered(examine_host(&Host { name: HERE, facts: &facts, need: args.need() }))
+fn findings(args: &DoctorArgs) -> Result<Vec<Finding>, Failure> {
+    let host = host(OsStr::new(HERE), &args.places())?;
+    Ok(ordered(examine_host(&host.view(args.need()))))
 }
 
 /// The changes that the user allows.

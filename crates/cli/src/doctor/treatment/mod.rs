@@ -6,8 +6,8 @@ mod here;
 mod show;
 mod sweep;
 
-use clap::Args;
 use clap::builder::NonEmptyStringValueParser;
+use clap::{ArgGroup, Args};
 use linerate_doctor::check::CHECKS;
 use linerate_doctor::{Finding, Severity};
 use linerate_treat::journal::{PlannedStep, Shelf, TreatmentStanding, USUAL};
@@ -26,22 +26,32 @@ use crate::exit::Code;
 use crate::facts::HERE;
 use crate::print::json;
 
+/// The options that an existing treatment doesn't have.
+const NOT_EXISTING: [&str; 11] =
+    ["root", "list", "fail_on", "metrics", "skip", "brief", "verbose", "path", "at", "target", "only"];
+/// The options that --apply and what belongs to it can't have.
+const NOT_APPLYING: [&str; 12] = [
+    "root", "list", "fail_on", "metrics", "skip", "brief", "verbose", "confirm", "persist", "undo",
+    "applied", "force",
+];
+
 /// The arguments about changes.
 #[derive(Clone, Debug, Args)]
-#[command(next_help_heading = "Treatment")]
+#[command(next_help_heading = "Treatment", group(ArgGroup::new("forced").args(["undo", "confirm"])),
+          group(ArgGroup::new("kept").args(["apply", "persist", "undo"])))]
 pub struct TreatmentArgs {
     /// Make the changes that the findings propose
     ///
     /// linerate shows the changes, asks, and undoes them after 60 s, unless you confirm them from a new login. Needs root,
     /// also on another host: --agent-command 'sudo linerate'. With --path: changes both ends, and keeps the changes only if
     /// the path gets faster.
-    #[arg(long, conflicts_with_all = ["root", "list", "fail_on", "metrics"])]
+    #[arg(long, conflicts_with_all = NOT_APPLYING)]
     pub apply: bool,
     /// With --apply: only show the changes
-    #[arg(long, requires = "apply")]
+    #[arg(long, requires = "apply", conflicts_with_all = NOT_APPLYING)]
     pub plan: bool,
     /// With --apply: don't ask
-    #[arg(short, long, requires = "apply")]
+    #[arg(short, long, requires = "apply", conflicts_with = "plan", conflicts_with_all = NOT_APPLYING)]
     pub yes: bool,
     /// Run only these checks, and show their notes
     ///
@@ -49,44 +59,44 @@ pub struct TreatmentArgs {
     #[arg(long, value_name = "CHECK,...", value_delimiter = ',', value_parser = known_check)]
     pub only: Vec<String>,
     /// With --apply: also raise MTUs
-    #[arg(long, requires = "apply")]
+    #[arg(long, requires = "apply", conflicts_with_all = NOT_APPLYING)]
     pub mtu: bool,
     /// With --apply: only the changes in FILE, or - for standard input
     ///
     /// FILE is the output of --plan --json. Settings that have changed since are left out.
-    #[arg(long, value_name = "FILE", requires = "apply", conflicts_with_all = ["only", "path"])]
+    #[arg(long, value_name = "FILE", requires = "apply", conflicts_with_all = ["only", "path", "target", "mtu", "at"], conflicts_with_all = NOT_APPLYING)]
     pub from_plan: Option<PathBuf>,
     /// With --apply --path: keep only the changes that the path needs
     ///
     /// linerate also measures the path without each single change.
-    #[arg(long, requires = "apply", requires = "path")]
+    #[arg(long, requires = "apply", requires = "path", conflicts_with_all = ["hosts", "plan", "from_plan"], conflicts_with_all = NOT_APPLYING)]
     pub each: bool,
     /// Seconds until unconfirmed changes are undone
-    #[arg(long, value_name = "SECONDS", requires = "apply", default_value_t = undo_timer::SECONDS,
+    #[arg(long, value_name = "SECONDS", requires = "apply", conflicts_with = "plan", conflicts_with_all = NOT_APPLYING, default_value_t = undo_timer::SECONDS,
           value_parser = clap::value_parser!(u64).range(undo_timer::LEAST_SECONDS..=undo_timer::MOST_SECONDS))]
     pub confirm_within: u64,
     /// From a new login: keep the changes of ID until a restart
-    #[arg(long, value_name = "ID", value_parser = NonEmptyStringValueParser::new(), conflicts_with_all = ["apply", "path", "root", "list", "fail_on", "metrics"])]
+    #[arg(long, value_name = "ID", value_parser = NonEmptyStringValueParser::new(), conflicts_with_all = ["apply", "json"], conflicts_with_all = NOT_EXISTING)]
     pub confirm: Option<String>,
     /// Keep the confirmed changes of ID after a restart of the host
-    #[arg(long, value_name = "ID", value_parser = NonEmptyStringValueParser::new(), conflicts_with_all = ["apply", "confirm", "path", "root", "list", "fail_on", "metrics"])]
+    #[arg(long, value_name = "ID", value_parser = NonEmptyStringValueParser::new(), conflicts_with_all = ["apply", "confirm"], conflicts_with_all = NOT_EXISTING)]
     pub persist: Option<String>,
     /// Undo the changes of ID
-    #[arg(long, value_name = "ID", value_parser = NonEmptyStringValueParser::new(), conflicts_with_all = ["apply", "confirm", "persist", "path", "root", "list", "fail_on", "metrics"])]
+    #[arg(long, value_name = "ID", value_parser = NonEmptyStringValueParser::new(), conflicts_with_all = ["apply", "confirm", "persist"], conflicts_with_all = NOT_EXISTING)]
     pub undo: Option<String>,
     /// With --undo or --confirm: skip their safety checks
     ///
     /// With --undo: also restore settings that others have changed since. With --confirm: allow the same login.
-    #[arg(long)]
+    #[arg(long, requires = "forced", conflicts_with_all = ["apply", "persist", "applied"], conflicts_with_all = NOT_EXISTING)]
     pub force: bool,
     /// List the applied changes and their state
-    #[arg(long, conflicts_with_all = ["apply", "confirm", "persist", "undo", "path", "root", "list", "fail_on", "metrics"])]
+    #[arg(long, conflicts_with_all = ["apply", "confirm", "persist", "undo"], conflicts_with_all = NOT_EXISTING)]
     pub applied: bool,
     /// The directory of the journals
-    #[arg(long, value_name = "DIR", default_value = USUAL)]
+    #[arg(long, value_name = "DIR", default_value = USUAL, conflicts_with_all = ["root", "list"])]
     pub state: PathBuf,
-    /// With --persist: write below DIR, not below /
-    #[arg(long, value_name = "DIR", default_value = "/")]
+    /// With --persist, --undo: DIR instead of /
+    #[arg(long, value_name = "DIR", default_value = "/", requires = "kept")]
     pub system: PathBuf,
 }
 

@@ -2,6 +2,7 @@
 
 pub mod control_group;
 pub mod lost_packets;
+pub mod pauses;
 pub mod processors;
 pub mod ring;
 pub mod shell;

@@ -64,7 +64,7 @@ mod tests {
         });
         facts.memory.total = Fact::Known(memory);
         let port = port_of(&mut facts, "eno1").clone();
-        next(&Host { name: "h", facts: &facts, need: Need::OfPorts }, &port, now, most)
+        next(&Host::alone("h", &facts, Need::OfPorts), &port, now, most)
     }
 
     /// rvu-nicpf's rx_max_pending is a million entries, nfp's 262144 (otx2_get_ringparam(), nfp_net_get_ringparam()).

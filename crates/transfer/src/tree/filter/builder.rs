@@ -3,9 +3,10 @@
 use linerate_wire::filter::{BadRules, MAX_RULES, MergeStyle, PatternRule, Reading, Rule, Rules};
 use linerate_wire::path::printable;
 use std::ffi::OsStr;
-use std::io::{self, Read};
+use std::io::{self, Read, StdinLock};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::error::FilterError;
 use super::parse::{Prefixes, Said, Syntax};
@@ -172,7 +173,19 @@ impl Builder {
 
 /// A file's contents; `None` if the file is too long.
 fn read(path: &Path) -> io::Result<Option<Vec<u8>>> {
-    if path == Path::new("-") { limited(io::stdin().lock()) } else { limited(open_trusted(path)?) }
+    if path == Path::new("-") { limited(standard_input()?) } else { limited(open_trusted(path)?) }
+}
+
+/// Standard input, for a file named `-`.
+///
+/// # Errors
+/// If it was opened before: it would be empty.
+pub fn standard_input() -> io::Result<StdinLock<'static>> {
+    static IS_OPENED: AtomicBool = AtomicBool::new(false);
+    if IS_OPENED.swap(true, Ordering::Relaxed) {
+        return Err(io::Error::other("another option has read standard input already; name a file"));
+    }
+    Ok(io::stdin().lock())
 }
 
 /// All bytes of `from`; `None` if they are more than [`MAX_FILE`].

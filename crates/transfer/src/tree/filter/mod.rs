@@ -30,7 +30,7 @@ mod scope;
 #[cfg(test)]
 mod tests;
 
-pub use builder::Builder;
+pub use builder::{Builder, standard_input};
 pub use certain::Certain;
 pub use error::FilterError;
 pub use files_from::{FilesFrom, FilesFromError, ListedSource, names};
