@@ -93,6 +93,9 @@ pub enum Setting {
     },
     /// The frequency governor of all processors; if they differ, each with its processors: `powersave 0-3 ondemand 4`.
     Governor,
+    /// Every processor's preference between energy and speed, in the governors' form. Some drivers forget it when the governor
+    /// changes.
+    EnergyPreference,
     /// A tunable number of a governor. The kernel forgets the number when another governor replaces this one.
     Tunable {
         /// `ondemand`.
@@ -189,16 +192,16 @@ impl Setting {
                 let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
                 [governor, name].iter().all(|one| !one.is_empty() && one.chars().all(is_name))
             }
-            Self::Governor | Self::IrqAffinity { .. } => true,
+            Self::Governor | Self::EnergyPreference | Self::IrqAffinity { .. } => true,
             _ => self.port().is_some_and(is_port),
         }
     }
 
-    /// True if a check may propose to change the setting. Numbers of governors are only restored.
+    /// True if a check may propose to change the setting. Numbers of governors and preferences are only restored.
     pub fn is_proposed(&self) -> bool {
         match self {
             Self::Sysctl { key } => proposed::SYSCTLS.contains(&key.as_str()),
-            Self::Tunable { .. } | Self::Quantum { .. } => false,
+            Self::Tunable { .. } | Self::EnergyPreference | Self::Quantum { .. } => false,
             _ => true,
         }
     }
@@ -221,7 +224,11 @@ impl Setting {
             | Self::Rps { port, .. }
             | Self::Xps { port, .. }
             | Self::Mtu { port } => Some(port),
-            Self::Sysctl { .. } | Self::Governor | Self::Tunable { .. } | Self::IrqAffinity { .. } => None,
+            Self::Sysctl { .. }
+            | Self::Governor
+            | Self::EnergyPreference
+            | Self::Tunable { .. }
+            | Self::IrqAffinity { .. } => None,
         }
     }
 
@@ -239,7 +246,11 @@ impl Setting {
             | Self::Rps { port, .. }
             | Self::Xps { port, .. }
             | Self::Mtu { port } => name.clone_into(port),
-            Self::Sysctl { .. } | Self::Governor | Self::Tunable { .. } | Self::IrqAffinity { .. } => {}
+            Self::Sysctl { .. }
+            | Self::Governor
+            | Self::EnergyPreference
+            | Self::Tunable { .. }
+            | Self::IrqAffinity { .. } => {}
         }
         self
     }
@@ -305,7 +316,8 @@ impl Setting {
             )),
             Self::Rps { port, queue } => Some(format!("/sys/class/net/{port}/queues/rx-{queue}/rps_cpus")),
             Self::Xps { port, queue } => Some(format!("/sys/class/net/{port}/queues/tx-{queue}/xps_cpus")),
-            Self::Governor => Some(governor_file("*")),
+            Self::Governor => Some(frequency_file("*", GOVERNOR)),
+            Self::EnergyPreference => Some(frequency_file("*", PREFERENCE)),
             Self::Tunable { governor, policy, name } => {
                 let policy = policy.map_or_else(String::new, |policy| format!("policy{policy}/"));
                 Some(format!("{TUNABLES}/{policy}{governor}/{name}"))
@@ -340,6 +352,7 @@ impl fmt::Display for Setting {
             Self::Rps { port, queue } => write!(f, "rps_cpus of {port}'s queue {queue}"),
             Self::Xps { port, queue } => write!(f, "xps_cpus of {port}'s queue {queue}"),
             Self::Governor => f.write_str("the processors' governor"),
+            Self::EnergyPreference => f.write_str("the processors' preference between energy and speed"),
             Self::Tunable { governor, policy: None, name } => write!(f, "{governor}'s {name}"),
             Self::Tunable { governor, policy: Some(policy), name } => {
                 write!(f, "{governor}'s {name} of policy {policy}")
@@ -350,8 +363,13 @@ impl fmt::Display for Setting {
     }
 }
 
-fn governor_file(cpu: &str) -> String {
-    format!("/sys/devices/system/cpu/cpu{cpu}/cpufreq/scaling_governor")
+/// The file of a processor's frequency that holds its governor.
+pub const GOVERNOR: &str = "scaling_governor";
+/// The file of a processor's frequency that holds its preference between energy and speed.
+pub const PREFERENCE: &str = "energy_performance_preference";
+
+fn frequency_file(cpu: &str, name: &str) -> String {
+    format!("/sys/devices/system/cpu/cpu{cpu}/cpufreq/{name}")
 }
 
 fn is_key(key: &str) -> bool {

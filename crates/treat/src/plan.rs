@@ -217,7 +217,7 @@ fn add(steps: &mut Vec<PlannedStep>, check: &str, remedy: &Remedy) {
 /// before their masks.
 fn order(setting: &Setting) -> u8 {
     match setting {
-        Setting::Sysctl { .. } | Setting::Governor | Setting::Tunable { .. } => 0,
+        Setting::Sysctl { .. } | Setting::Governor | Setting::EnergyPreference | Setting::Tunable { .. } => 0,
         // The kernel computes a discipline's options from the MTU.
         Setting::Mtu { .. } => 1,
         Setting::Qdisc { .. }

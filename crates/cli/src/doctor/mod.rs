@@ -185,7 +185,7 @@ pub struct Needed {
 }
 
 /// Removes repeated names: each host is examined, and treated, once.
-fn only_once<T: Clone + Eq + std::hash::Hash>(names: &mut Vec<T>) {
+pub fn only_once<T: Clone + Eq + std::hash::Hash>(names: &mut Vec<T>) {
     let mut seen = std::collections::HashSet::new();
     names.retain(|name| seen.insert(name.clone()));
 }

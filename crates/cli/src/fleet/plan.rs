@@ -11,6 +11,7 @@ use linerate_transfer::survey::{Seen, walk};
 use linerate_wire::control::Options;
 use linerate_wire::entry::{Entry, Kind, Timestamp};
 use linerate_wire::path::printable;
+use std::collections::HashSet;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf, absolute};
@@ -177,6 +178,10 @@ impl PlanArgs {
         };
         let checked = hosts.iter().try_for_each(|host| check_host(host));
         checked.map_err(|why| Failure::usage(format!("the copy's hosts: {why}")))?;
+        let mut named = HashSet::new();
+        if let Some(twice) = hosts.iter().find(|host| !named.insert(*host)) {
+            return Err(Failure::usage(format!("--hosts: {twice} is named twice")));
+        }
         let shards = match (self.shards, self.shard_size) {
             (Some(shards), _) => ShardCount::Fixed(shards),
             (None, size) => ShardCount::OfSize(size.unwrap_or(u64::MAX)),

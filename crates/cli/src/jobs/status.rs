@@ -8,6 +8,7 @@ use linerate_transfer::session::{JobNews, Meters};
 use linerate_wire::control::Job;
 use linerate_wire::path::printable;
 use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
 
 use super::here;
@@ -57,7 +58,7 @@ pub struct JobStatusArgs {
 pub fn run(args: JobStatusArgs) -> Result<Code, Failure> {
     let records = match &args.host {
         None => here::records().map_err(Failure::failed)?,
-        Some(host) => far_records(&args.login, &bare(host), false)?,
+        Some(host) => far_records(&args.login, &bare(host)?, false)?,
     };
     match args.json {
         true => records.iter().for_each(print::json),
@@ -73,7 +74,7 @@ pub fn run(args: JobStatusArgs) -> Result<Code, Failure> {
 pub fn clean(login: &LoginOptions, host: Option<&OsStr>) -> Result<Code, Failure> {
     let left = match host {
         None => here::forget().map_err(Failure::failed)?,
-        Some(host) => far_records(login, &bare(host), true)?,
+        Some(host) => far_records(login, &bare(host)?, true)?,
     };
     match left.iter().find(|record| record.state != JobState::Running) {
         None => Ok(Code::Done),
@@ -83,11 +84,18 @@ pub fn clean(login: &LoginOptions, host: Option<&OsStr>) -> Result<Code, Failure
     }
 }
 
-/// The host's name in the form in which the user may write it before a path.
-fn bare(host: &OsStr) -> OsString {
+/// The host's name, which the user may write with a colon, as before a path.
+///
+/// # Errors
+/// If a path follows the host.
+fn bare(host: &OsStr) -> Result<OsString, Failure> {
     match Spec::parse(host) {
-        Spec::Remote(host, path) if path.is_empty() => host,
-        _ => host.to_owned(),
+        Spec::Remote(host, path) if path.is_empty() => Ok(host),
+        Spec::Remote(..) => Err(Failure::usage(format!(
+            "{}: name the host alone, without a path",
+            printable(host.as_bytes())
+        ))),
+        Spec::Local(_) => Ok(host.to_owned()),
     }
 }
 

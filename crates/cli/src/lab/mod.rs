@@ -172,6 +172,9 @@ pub fn be_guest(args: GuestArgs) -> Result<Code, Failure> {
 /// If the lab can't be created, found or removed. The exit code of `lab run` is that of the command that it
 /// runs.
 pub fn run(args: LabArgs) -> Result<Code, Failure> {
+    if let LabAction::Run(LabRunArgs { shape, .. }) | LabAction::Up(shape) = &args.action {
+        shape.check()?;
+    }
     Ok(match args.action {
         LabAction::Run(run) => run_command(&run),
         LabAction::Up(shape) => up(&shape),

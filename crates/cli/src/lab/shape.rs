@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 use linerate_lab::{GuestSpec, LabName, LabOptions, Loss, Rate, Rtt, SiteShape, SlurmWish, Wan, parse_link};
 
+use crate::common::failure::Failure;
 use crate::units;
 
 /// The options that sites can't have.
@@ -33,13 +34,11 @@ pub struct LabShape {
     #[arg(
         long,
         value_name = "KIND",
-        default_value = "namespace",
         requires = "guests",
         conflicts_with_all = ["rtt", "loss", "queue", "seed"],
-        hide_possible_values = true,
-        hide_default_value = true
+        hide_possible_values = true
     )]
-    guest_kind: GuestKind,
+    guest_kind: Option<GuestKind>,
     /// Virtual machines as guests: nic=virtio,vcpus=4,queues=4
     ///
     /// NAME=VALUE, separated by commas: nic (virtio, vmxnet3, e1000, e1000e or igb), vcpus, memory, queues,
@@ -121,8 +120,25 @@ impl LabShape {
     }
 
     fn machine(&self) -> Option<GuestSpec> {
-        let plain = || (self.guest_kind == GuestKind::Qemu).then(GuestSpec::default);
+        let plain = || (self.guest_kind == Some(GuestKind::Qemu)).then(GuestSpec::default);
         self.guest.clone().or_else(plain)
+    }
+
+    /// Refuses options of virtual machines for a lab without any.
+    ///
+    /// # Errors
+    /// If an option would do nothing.
+    pub fn check(&self) -> Result<(), Failure> {
+        let why = match (self.guest_kind, &self.guest) {
+            (Some(GuestKind::Namespace), Some(_)) => {
+                "--guest describes virtual machines, which --guest-kind namespace isn't"
+            }
+            _ if self.kernel.is_some() && self.machine().is_none() => {
+                "--kernel is for virtual machines: add --guest-kind qemu, or --guest"
+            }
+            _ => return Ok(()),
+        };
+        Err(Failure::usage(why.to_owned()))
     }
 
     fn slurm(&self) -> SlurmWish {

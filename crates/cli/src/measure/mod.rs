@@ -21,6 +21,7 @@ use crate::common::failure::Failure;
 use crate::common::login::LoginOptions;
 use crate::common::metrics::{MetricsArgs, RunMetrics, recording};
 use crate::common::signals::{ending_signals, set_by};
+use crate::doctor::only_once;
 use crate::exit::{Code, FAILED, FAR_END, Meaning, NOT_FOUND, NOT_RUN, USAGE, VERSION, table};
 use crate::print::note_loss;
 use crate::units::{named_file, parse_time};
@@ -115,7 +116,8 @@ enum Format {
 ///
 /// # Errors
 /// If the command can't be run, a host can't be sampled, or a recording can't be saved.
-pub fn run(args: MeasureArgs) -> Result<Code, Failure> {
+pub fn run(mut args: MeasureArgs) -> Result<Code, Failure> {
+    only_once(&mut args.hosts);
     if let Some(path) = &args.read {
         return read(path, args.export);
     }

@@ -238,15 +238,7 @@ impl Line {
     /// Applies the effects that options have on each other, once all options are read.
     fn settle(mut self) -> Result<Self, String> {
         self.name_hosts();
-        if self.secluded && self.old_args == Some(true) {
-            return Err("--secluded-args conflicts with --old-args.".into());
-        }
-        let by_environment = || {
-            !self.secluded && std::env::var("RSYNC_OLD_ARGS").is_ok_and(|value| !matches!(&*value, "" | "0"))
-        };
-        if self.old_args.unwrap_or_else(by_environment) {
-            self.paths = self.paths.iter().flat_map(far_words).collect();
-        }
+        self.settle_words()?;
         if self.files_from.is_some() && self.paths.len() == 1 {
             return Err("--files-from needs SRC and DST; to list the files, add --list-only".into());
         }
@@ -254,18 +246,7 @@ impl Line {
         self.shallow = (self.dirs || self.list) && !self.recursive && self.files_from.is_none();
         self.details.executability = self.executability;
         self.details.dig_holes = self.keep.sparse;
-        if self.delete_excluded {
-            self.sync.delete = true;
-        }
-        if self.delete_times.len() > 1 {
-            return Err("You may not combine multiple --delete-WHEN options.".into());
-        }
-        if self.sync.delete && !self.recursive {
-            return Err("--delete does not work without --recursive (-r)".into());
-        }
-        if self.sync.max_delete.is_some() && !self.sync.delete {
-            self.sync.max_delete = None;
-        }
+        self.settle_deletion()?;
         if self.details.placing.append != Appending::Never {
             if self.whole == Some(true) {
                 return Err("--append cannot be used with --whole-file".into());
@@ -287,6 +268,34 @@ impl Line {
 }
 
 impl Line {
+    /// Splits the paths as a far shell would, if that is wanted.
+    fn settle_words(&mut self) -> Result<(), String> {
+        if self.secluded && self.old_args == Some(true) {
+            return Err("--secluded-args conflicts with --old-args.".into());
+        }
+        let by_environment = || {
+            !self.secluded && std::env::var("RSYNC_OLD_ARGS").is_ok_and(|value| !matches!(&*value, "" | "0"))
+        };
+        if self.old_args.unwrap_or_else(by_environment) {
+            self.paths = self.paths.iter().flat_map(far_words).collect();
+        }
+        Ok(())
+    }
+
+    fn settle_deletion(&mut self) -> Result<(), String> {
+        self.sync.delete |= self.delete_excluded;
+        if self.delete_times.len() > 1 {
+            return Err("You may not combine multiple --delete-WHEN options.".into());
+        }
+        if self.sync.delete && !self.recursive {
+            return Err("--delete does not work without --recursive (-r)".into());
+        }
+        if !self.sync.delete {
+            self.sync.max_delete = None;
+        }
+        Ok(())
+    }
+
     /// Adds the host of the preceding source to each source of the form `:PATH`.
     fn name_hosts(&mut self) {
         let mut host: Option<Vec<u8>> = None;

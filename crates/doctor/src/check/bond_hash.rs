@@ -29,7 +29,7 @@ fn run(host: &Host<'_>) -> Vec<Finding> {
 fn of(host: &Host<'_>, port: &Port, bond: &Bond) -> Option<Finding> {
     match bond.mode.known()?.as_str() {
         "balance-xor" | "802.3ad" => by_hash(host, port, bond),
-        "balance-rr" => Some(in_turn(port)),
+        "balance-rr" => bond.slaves.known().filter(|slaves| slaves.len() > 1).map(|_| in_turn(port)),
         _ => None,
     }
 }
@@ -68,7 +68,7 @@ fn in_turn(port: &Port) -> Finding {
     )
     .at(&port.name)
     .evidence("mode balance-rr: TCP treats reordered packets as lost")
-    .fix("mode 802.3ad with layer3+4 and several streams; or raise net.ipv4.tcp_reordering at both ends")
+    .fix("mode 802.3ad with layer3+4 and several streams, if the switch speaks LACP; or raise net.ipv4.tcp_reordering at both ends")
     .conflict("balance-rr is the only mode in which one connection can be faster than one port")
 }
 

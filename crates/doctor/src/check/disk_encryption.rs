@@ -42,9 +42,12 @@ fn of(host: &Host<'_>, fs: &FileSystem) -> Option<Finding> {
     }
     let mapping = shell::word(&encrypted.mapping);
     let finding = finding
-        .fix(format!("cryptsetup refresh --perf-no_read_workqueue --perf-no_write_workqueue {mapping}"))
-        .fix_words("then no request waits in dm-crypt's queues; --persistent stores this in the LUKS2 header")
-        .undo(format!("cryptsetup refresh {mapping}"))
+        .fix(format!(
+            "note the flags that cryptsetup status {mapping} shows, and give all of them again (--allow-discards for discards), \
+             since others are switched off: cryptsetup refresh --perf-no_read_workqueue --perf-no_write_workqueue FLAGS {mapping}"
+        ))
+        .fix_words("then no request waits in dm-crypt's queues; --persistent stores these flags in the LUKS2 header")
+        .undo(format!("cryptsetup refresh with the noted flags alone, for {mapping}"))
         .conflict(
             "only root sees whether this is set already (cryptsetup status); the change slows a single program that writes through one core",
         );
@@ -95,7 +98,7 @@ mod tests {
         let found = found(&CHECK, &encrypted(false));
         assert_eq!(lines(&found), ["disk-encryption / note -"]);
         let fix = found[0].fix.as_deref().unwrap();
-        assert!(fix.contains("--perf-no_write_workqueue 'luks data'; "), "{fix}");
+        assert!(fix.contains("--perf-no_write_workqueue FLAGS 'luks data'; "), "{fix}");
     }
 
     #[test]

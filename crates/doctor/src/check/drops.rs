@@ -18,8 +18,10 @@ const NONE: f64 = 1e-8;
 /// With fewer lost packets and fewer packets in all, the share isn't significant.
 const LEAST_LOST: u64 = 100;
 const MANY: u64 = 1_000_000;
-/// Carrier changes beyond those that reboots explain.
+/// Carrier changes from which a cable may be at fault, if they are more than one a day: each maintenance of the switch and each
+/// change of a ring makes two.
 const FLAPS: u64 = 20;
+const DAY: u64 = 86_400;
 
 pub(super) const CHECK: Check = Check {
     name: "drops-by-cause",
@@ -74,7 +76,7 @@ fn run(host: &Host<'_>) -> Vec<Finding> {
     let causes = |port| CAUSES.iter().filter_map(move |cause| Some((port, cause, (cause.of)(port)?)));
     let losses = host.devices().flat_map(causes);
     let found = losses.filter_map(|(port, cause, lost)| of(port, cause, &lost, &since));
-    found.chain(host.devices().filter_map(flaps)).collect()
+    found.chain(host.devices().filter_map(|port| flaps(host, port))).collect()
 }
 
 fn counted(counter: &'static str, count: &Fact<u64>) -> Option<Lost> {
@@ -130,13 +132,21 @@ fn percent_of(share: f64) -> String {
     if share < 1e-3 { format!("{:.5} %", share * 100.0) } else { percent(share) }
 }
 
-fn flaps(port: &Port) -> Option<Finding> {
-    let changes = port.counters.carrier_changes.get().filter(|changes| *changes >= FLAPS)?;
-    let finding =
-        Finding::new(Severity::Minor, format!("the carrier of {} changed {changes} times", port.name))
-            .at(format!("{} carrier", port.name))
-            .evidence(format!("carrier_changes {changes}"))
-            .fix("check the cable, the transceiver, and the switch's log");
+fn flaps(host: &Host<'_>, port: &Port) -> Option<Finding> {
+    let changes = port.counters.carrier_changes.get()?;
+    let is_now = host.facts.counted_seconds.known().is_some();
+    let is_daily = host.facts.strain.up_seconds.get().is_some_and(|seconds| changes > seconds / DAY);
+    let severity = match changes {
+        1.. if is_now => Severity::Minor,
+        FLAPS.. if !is_now && is_daily => Severity::Minor,
+        FLAPS.. => Severity::Note,
+        _ => return None,
+    };
+    let title = format!("the carrier of {} changed {changes} times {}", port.name, host.since());
+    let finding = Finding::new(severity, title)
+        .at(format!("{} carrier", port.name))
+        .evidence(format!("carrier_changes {changes}; restarts of the switch and changes of the port's rings and queues count too"))
+        .fix("check the cable, the transceiver, and the switch's log");
     Some(finding)
 }
 
@@ -174,7 +184,7 @@ mod tests {
         };
         assert_eq!(with(hardly_used), found("rx_fifo", "note"));
         assert_eq!(with(|c| c.tx_errors = Fact::Known(9)), found("tx_errors", "minor"));
-        assert_eq!(with(|c| c.carrier_changes = Fact::Known(50)), found("carrier", "minor"));
+        assert_eq!(with(|c| c.carrier_changes = Fact::Known(50)), found("carrier", "note"));
     }
 
     fn with_own(
@@ -235,5 +245,25 @@ mod tests {
     fn nothing_lost_is_nothing_found() {
         assert!(with(|_| ()).is_empty());
         assert!(found(&CHECK, &fixture("e1000")).is_empty());
+    }
+
+    #[test]
+    fn a_carrier_that_changes_more_than_daily_is_a_loose_cable() {
+        let with = |changes, up, counted| {
+            let mut host = edited("mlx5-25g-tuned", "ens1f0np0", |port| {
+                port.counters.carrier_changes = Fact::Known(changes);
+            });
+            (host.strain.up_seconds, host.counted_seconds) = (Fact::Known(up), counted);
+            lines(&found(&CHECK, &host))
+        };
+        let of = |severity: &str| vec![format!("drops-by-cause ens1f0np0 carrier {severity} -")];
+        assert_eq!(with(22, 5 * DAY, Fact::NotApplicable), of("minor"));
+        assert_eq!(
+            with(22, 700 * DAY, Fact::NotApplicable),
+            of("note"),
+            "a restart of the switch each month"
+        );
+        assert!(with(19, DAY, Fact::NotApplicable).is_empty());
+        assert_eq!(with(1, 700 * DAY, Fact::Known(3.0)), of("minor"), "during the measurement");
     }
 }

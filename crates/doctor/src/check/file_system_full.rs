@@ -34,7 +34,7 @@ fn run(host: &Host<'_>) -> Vec<Finding> {
 fn of(host: &Host<'_>, fs: &FileSystem) -> Option<Finding> {
     let (total, free) = (fs.total.get()? as f64, fs.free.get()? as f64);
     let seconds = free * 8.0 / host.rate();
-    if total <= 0.0 || (free / total >= LITTLE && seconds >= SOON) {
+    if is_read_only(fs) || total <= 0.0 || (free / total >= LITTLE && seconds >= SOON) {
         return None;
     }
     // A user who writes at this rate for long enough to fill the file system knows the amount, so this is only a note.
@@ -54,12 +54,27 @@ fn of(host: &Host<'_>, fs: &FileSystem) -> Option<Finding> {
     Some(finding)
 }
 
+/// Nobody writes to it, and an image is always full: composefs below Fedora CoreOS and OpenShift, or a mounted ISO file.
+fn is_read_only(fs: &FileSystem) -> bool {
+    fs.options.known().is_some_and(|options| options.iter().any(|option| option == "ro"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::disk_slower_than_link::tests::with;
     use super::*;
     use crate::testing::{fixture, found, lines};
     use linerate_host::Fact;
+
+    /// `/ ro,relatime - overlay composefs ro,lowerdir+=...` of OpenShift 4.19 (okd-project/okd, issue 2300).
+    #[test]
+    fn an_image_that_nobody_writes_to_is_not_full() {
+        let image = with("stock-10g", |fs| {
+            (fs.total, fs.free) = (Fact::Known(6_082_560), Fact::Known(0));
+            fs.options = Fact::Known(vec!["ro".into(), "relatime".into()]);
+        });
+        assert!(found(&CHECK, &image).is_empty());
+    }
 
     #[test]
     fn little_room_is_found() {

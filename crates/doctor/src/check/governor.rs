@@ -46,7 +46,8 @@ fn of(host: &Host<'_>) -> Option<Finding> {
         .evidence(format!("{counts}; driver {}", driver.unwrap_or("unknown")))
         .remedied(Remedy::of(Setting::Governor, name, "performance"))
         .conflict(format!("tuned's network profiles and ESnet set performance; {}", slows(name, follows)));
-    Some(if governors.len() > 1 { noting(finding) } else { finding })
+    let finding = if governors.len() > 1 { noting(finding) } else { finding };
+    Some(if follows { restoring(finding, host) } else { finding })
 }
 
 /// The effect of the governor, according to the kernel's guide.
@@ -65,6 +66,17 @@ fn noting(finding: Finding) -> Finding {
     let (note, back) = noted(&Setting::Governor.file().unwrap_or_default(), "governors");
     let fix = finding.fix.clone().unwrap_or_default();
     finding.fix(format!("{note}; {fix}")).undo(back)
+}
+
+/// The undo that also restores the preference, which amd-pstate changes with the governor.
+fn restoring(finding: Finding, host: &Host<'_>) -> Finding {
+    let one = host.facts.cpu.energy.known().filter(|all| all.len() == 1).and_then(|all| all.keys().next());
+    match (one, finding.undo.clone()) {
+        (Some(one), Some(undo)) => {
+            finding.undo(format!("{undo}; {}", Setting::EnergyPreference.command(one)))
+        }
+        _ => finding,
+    }
 }
 
 /// The preference between energy and speed that slows most.
@@ -134,6 +146,18 @@ mod tests {
             undo.ends_with("done < /root/linerate-governors") && !undo.contains("conservative"),
             "{undo}"
         );
+    }
+
+    /// amd-pstate sets the preference to performance with the governor, and leaves it so.
+    #[test]
+    fn the_undo_restores_the_preference() {
+        let mut host = fixture("stock-10g");
+        host.cpu.governors = Fact::Known(BTreeMap::from([("powersave".into(), 8)]));
+        host.cpu.frequency_driver = Fact::Known("amd-pstate-epp".into());
+        host.cpu.energy = Fact::Known(BTreeMap::from([("balance_power".into(), 8)]));
+        let undo = found(&CHECK, &host).remove(0).undo.unwrap();
+        let files = "/sys/devices/system/cpu/cpu*/cpufreq/energy_performance_preference";
+        assert!(undo.ends_with(&format!("; for f in {files}; do echo balance_power > $f; done")), "{undo}");
     }
 
     #[test]

@@ -25,6 +25,9 @@ fn of(fs: &FileSystem) -> Option<Finding> {
         () if has("strictatime") => ("strictatime", Severity::Note, "relatime"),
         () => return None,
     };
+    if has("noac") {
+        return Some(coherent(fs, options));
+    }
     let point = shell::word(fs.mount_point.known().unwrap_or(&fs.path));
     let finding = Finding::new(severity, format!("{} is mounted with {option}", fs.path))
         .at(&fs.path)
@@ -36,6 +39,20 @@ fn of(fs: &FileSystem) -> Option<Finding> {
              linerate itself syncs files before it reports success",
         );
     Some(finding)
+}
+
+/// NFS's noac means sync, and a remount keeps it (nfs_reconfigure() in fs/nfs/super.c).
+fn coherent(fs: &FileSystem, options: &[String]) -> Finding {
+    Finding::new(
+        Severity::Note,
+        format!("{} is mounted with noac, which makes each write wait for the server", fs.path),
+    )
+    .at(&fs.path)
+    .evidence(format!("options: {}", options.join(",")))
+    .fix("mount it anew without noac, if no other client has to see changes of these files at once")
+    .conflict(
+        "databases of several clients ask for noac: without it, one client sees another one's changes late",
+    )
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@ use linerate_host::facts::{Facts, Port};
 use super::{Check, CheckRun};
 use crate::along::leads_in;
 use crate::formula::goodput::Segments;
+use crate::same_cause::once_at_each;
 use crate::source::{BRIDGE, ESNET_MTU};
 use crate::stack::with_lower;
 use crate::{Finding, Host, Severity};
@@ -18,6 +19,8 @@ pub(super) const CHECK: Check = Check {
 
 fn run(host: &Host<'_>) -> Vec<Finding> {
     let lost = host.linked().flat_map(|port| lost(host.facts, port));
+    // The guests or containers of a bridge have one finding.
+    let lost = once_at_each(lost, |place| format!("{place} takes only smaller packets too")).into_iter();
     let small = host.linked().filter_map(|port| small(host, port));
     lost.chain(small).collect()
 }
@@ -28,11 +31,19 @@ fn forwards(master: &Port) -> bool {
 }
 
 /// A VLAN over the port below, and a master over the port, which may be a VLAN too.
-fn lost(facts: &Facts, port: &Port) -> Vec<Finding> {
+fn lost(facts: &Facts, port: &Port) -> Vec<(String, Finding)> {
     let below = port.vlan.known().and_then(|vlan| facts.port(&vlan.lower));
     let master = port.master.known().and_then(|name| facts.port(name)).filter(|master| forwards(master));
     let pairs = below.map(|lower| (port, lower)).into_iter().chain(master.map(|upper| (upper, port)));
-    pairs.filter_map(|(upper, lower)| too_large(facts, upper, lower, port)).collect()
+    let found = pairs.filter_map(|(upper, lower)| {
+        let key = if leads_in(lower) {
+            format!("within {}", upper.name)
+        } else {
+            format!("{} {}", upper.name, lower.name)
+        };
+        Some((key, too_large(facts, upper, lower, port)?))
+    });
+    found.collect()
 }
 
 /// The finding that the upper port sends packets that are too large for the lower one.
@@ -51,7 +62,23 @@ fn too_large(facts: &Facts, upper: &Port, lower: &Port, port: &Port) -> Option<F
         .at(&port.name)
         .evidence(format!("MTU of {}: {above}; of {}: {below}", upper.name, lower.name))
         .evidence("small segments pass, full segments are dropped or cut: connections open, and then hang");
-    Some(matched(finding, facts, upper, lower))
+    Some(if leads_in(lower) {
+        within(finding, upper, above, below)
+    } else {
+        matched(finding, facts, upper, lower)
+    })
+}
+
+/// The fix for a port whose other end is in a guest or a container. That end decides, and can't be seen from here.
+fn within(finding: Finding, upper: &Port, above: u32, below: u32) -> Finding {
+    let set = |mtu: u32| format!("ip link set {} mtu {mtu}", upper.name);
+    finding
+        .fix(format!(
+            "set MTU {above} where the network of the guests or containers is configured, and start them anew; or {}",
+            set(below)
+        ))
+        .undo(set(above))
+        .conflict("don't only run ip link on the port here: its other end keeps its MTU, and full packets to it are then lost unseen")
 }
 
 /// The fix: raise the MTU of the lower port, after those of the ports below it; or, if one of these MTUs can't be raised,
@@ -122,7 +149,10 @@ mod tests {
     #[test]
     fn a_guest_that_takes_less_costs_the_host_nothing() {
         let small = edited("kvm-host-no-vhost", "tap0", |port| port.mtu = Fact::Known(1400));
-        assert_eq!(lines(&found(&CHECK, &small)), ["mtu-mismatch tap0 minor -"]);
+        let found = found(&CHECK, &small);
+        assert_eq!(lines(&found), ["mtu-mismatch tap0 minor -"]);
+        let fix = found[0].fix.as_deref().unwrap();
+        assert!(!fix.contains("ip link set tap0") && fix.ends_with(" mtu 1400"), "{fix}");
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! Offloads that are off: aggregation of received packets, segmentation of sent ones, checksums.
 
+use linerate_host::Fact;
 use linerate_host::facts::Port;
 
 use super::{Check, CheckRun, processors};
@@ -11,6 +12,9 @@ use crate::{Finding, Host, Severity};
 
 /// The features that compute checksums of sent packets: of any packets, or of IPv4's and IPv6's.
 const CHECKSUMS: [&str; 3] = ["tx-checksum-ip-generic", "tx-checksum-ipv4", "tx-checksum-ipv6"];
+
+/// Packets that are sent from several pieces of memory.
+const SCATTER: &str = "tx-scatter-gather";
 
 pub(super) const CHECK: Check = Check {
     name: "offload-off",
@@ -123,9 +127,20 @@ fn checksums_off(port: &Port) -> Option<Vec<&'static str>> {
 }
 
 fn remedy(finding: Finding, host: &Host<'_>, port: &Port, feature: &str) -> Finding {
-    // Without checksums, the kernel refuses segmentation (netdev_fix_features() in net/core/dev.c).
+    let segments = feature == "tx-tcp-segmentation";
+    if segments && is_kept_off(port) {
+        return finding.fix("r8169 leaves segmentation off, since many of its chips then stop sending: use another card, or a larger MTU");
+    }
+    // Without checksums and without packets in several pieces, the kernel refuses segmentation (netdev_fix_features() in
+    // net/core/dev.c).
     let sends = feature.starts_with("tx-");
-    let before = checksums_off(port).filter(|_| sends).unwrap_or_default();
+    let mut before = checksums_off(port).filter(|_| sends).unwrap_or_default();
+    if segments && port.offload(SCATTER) == Fact::Known(false) {
+        if port.has_fixed(SCATTER) {
+            return finding.fix("the device can't send a packet from several pieces of memory, which segmentation needs: use another model, or a larger MTU");
+        }
+        before.push(SCATTER);
+    }
     let all = before.into_iter().chain((!CHECKSUMS.contains(&feature)).then_some(feature));
     let of = |feature: &str| Setting::Feature { port: port.name.clone(), feature: feature.into() };
     match (port.has_fixed(feature), port.driver.known().map(String::as_str)) {
@@ -136,6 +151,11 @@ fn remedy(finding: Finding, host: &Host<'_>, port: &Port, feature: &str) -> Find
         // This advice is also for a monitor that nobody can change.
         (true, _) => finding.fix("the device doesn't support this offload: use another model, or a larger MTU"),
     }
+}
+
+/// Commit 95099c569a9f, "r8169: change back SG and TSO to be disabled by default".
+fn is_kept_off(port: &Port) -> bool {
+    port.driver.known().is_some_and(|driver| driver == "r8169")
 }
 
 #[cfg(test)]
@@ -166,6 +186,25 @@ mod tests {
         assert_eq!(without(&["tx-tcp-segmentation"]), [format!("{segmentation} minor -")]);
         assert_eq!(without(&["rx-checksum"]), ["offload-off eno1 rx-checksum note -"]);
         assert_eq!(without(&["tx-checksum-ip-generic"]), ["offload-off eno1 tx-checksum-ip-generic note -"]);
+    }
+
+    /// The kernel refuses segmentation without packets in several pieces.
+    #[test]
+    fn segmentation_comes_with_packets_in_pieces() {
+        let fix = |driver: &str, fixed| {
+            let host = edited("stock-10g", "eno1", |port| {
+                port.driver = Fact::Known(driver.into());
+                let Fact::Known(all) = &mut port.offloads else { panic!("no features") };
+                for name in ["tx-tcp-segmentation", "tx-generic-segmentation"] {
+                    all.insert(name.into(), Offload { on: false, fixed: false });
+                }
+                all.insert(SCATTER.into(), Offload { on: false, fixed });
+            });
+            found(&CHECK, &host)[0].fix.clone().unwrap()
+        };
+        assert_eq!(fix("ixgbe", false), "ethtool -K eno1 tx-scatter-gather on tx-tcp-segmentation on");
+        assert!(fix("ixgbe", true).starts_with("the device can't send"));
+        assert!(!fix("r8169", false).contains("ethtool"));
     }
 
     #[test]

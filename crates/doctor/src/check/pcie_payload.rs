@@ -52,7 +52,8 @@ fn payload(host: &Host<'_>, port: &Port) -> Option<Finding> {
         .fix("set the payload in the firmware, or start the kernel with pci=pcie_bus_perf")
         .undo("start the kernel without that option")
         .conflict(
-            "the smallest payload below a bridge applies to all its devices; hot plugging may then fail",
+            "the smallest payload below a bridge applies to all its devices, and read requests become no larger than the payload; hot \
+             plugging may then fail",
         );
     Some(finding)
 }
@@ -60,6 +61,11 @@ fn payload(host: &Host<'_>, port: &Port) -> Option<Finding> {
 fn request(host: &Host<'_>, port: &Port) -> Option<Finding> {
     let pci = port.pci.known().filter(|_| host.rate_of(port).is_some_and(|need| need >= LEAST_RATE))?;
     let set = pci.max_read_request.get().filter(|set| *set < LEAST_REQUEST)?;
+    // pci=pcie_bus_perf limits requests to the payload, because answers may then not be larger (pcie_write_mrrs() in
+    // drivers/pci/probe.c); bridges of Loongson can't answer more either (no_inc_mrrs).
+    if pci.max_payload.get().is_none_or(|payload| set <= payload) {
+        return None;
+    }
     let finding = Finding::new(
         Severity::Minor,
         format!("{} reads the data that it sends only {set} bytes at a time", port.name),
@@ -101,7 +107,13 @@ mod tests {
             pci.link.width = Fact::Known(3);
         };
         assert_eq!(with(narrow), ["pcie-payload ens1f0np0 major 19.4 Gbit/s"]);
-        assert_eq!(with(|pci| pci.max_read_request = Fact::Known(128)), ["pcie-payload ens1f0np0 minor -"]);
+        let asking = |payload, request| {
+            with(|pci| {
+                (pci.max_payload, pci.max_read_request) = (Fact::Known(payload), Fact::Known(request));
+            })
+        };
+        assert_eq!(asking(128, 256), ["pcie-payload ens1f0np0 minor -"]);
+        assert!(asking(256, 256).is_empty(), "as pci=pcie_bus_perf sets them");
     }
 
     #[test]

@@ -18,10 +18,19 @@ pub(super) const CHECK: Check = Check {
 };
 
 fn of(host: &Host<'_>, fs: &FileSystem) -> Option<Finding> {
-    let (free, available) = (fs.free.get()?, host.facts.memory.available.get()?);
+    let (total, free, available) = (fs.total.get()?, fs.free.get()?, host.facts.memory.available.get()?);
     if !["tmpfs", "ramfs"].contains(&fs.kind.known()?.as_str()) || free <= available {
         return None;
     }
+    // The present contents stay: the kernel refuses less (shmem_reconfigure() in mm/shmem.c).
+    let size = total.saturating_sub(free) + available / 2;
+    let set = |size: u64| {
+        format!(
+            "mount -o remount,size={}M {}",
+            size >> 20,
+            shell::word(fs.mount_point.known().unwrap_or(&fs.path))
+        )
+    };
     let finding =
         Finding::new(Severity::Minor, format!("{} promises more space than there is memory", fs.path))
             .at(&fs.path)
@@ -31,16 +40,8 @@ fn of(host: &Host<'_>, fs: &FileSystem) -> Option<Finding> {
                 bytes(available as f64)
             ))
             .evidence("the excess goes to swap space, or makes the kernel kill programs")
-            .fix(format!(
-                "mount -o remount,size={}M {}",
-                (available / 2) >> 20,
-                shell::word(fs.mount_point.known().unwrap_or(&fs.path))
-            ))
-            .undo(format!(
-                "mount -o remount,size={}M {}",
-                fs.total.get()? >> 20,
-                shell::word(fs.mount_point.known().unwrap_or(&fs.path))
-            ));
+            .fix(set(size))
+            .undo(set(total));
     Some(finding)
 }
 

@@ -2,7 +2,7 @@
 
 use linerate_host::facts::cpus_of_list;
 
-use super::{Queues, Remedy, RingWay, Setting, governor_file};
+use super::{Queues, Remedy, RingWay, Setting, frequency_file};
 use crate::check::word;
 
 /// The commands that make these changes, in their order, in one line of a shell, with the names of their hosts if they have any.
@@ -46,7 +46,8 @@ impl Setting {
             }
             Self::Rss { port } => format!("ethtool -X {port} {}", shares(value)),
             Self::Mtu { port } => format!("ip link set {port} mtu {}", self.part(value)),
-            Self::Governor => governors(value),
+            Self::Governor => of_processors(super::GOVERNOR, value),
+            Self::EnergyPreference => of_processors(super::PREFERENCE, value),
             Self::Rps { .. } | Self::Xps { .. } | Self::Tunable { .. } | Self::IrqAffinity { .. } => {
                 format!("echo {} > {}", word(value), self.file().unwrap_or_default())
             }
@@ -110,7 +111,8 @@ fn joined(remedies: &[Remedy], value: &impl Fn(&Remedy) -> &String) -> (usize, S
         return (parts.len(), format!("{shared} {}", parts.join(" ")));
     }
     let is_echo = |of: &Remedy| {
-        of.setting.file().is_some() && !matches!(of.setting, Setting::Mtu { .. } | Setting::Governor)
+        of.setting.file().is_some()
+            && !matches!(of.setting, Setting::Mtu { .. } | Setting::Governor | Setting::EnergyPreference)
     };
     let is_alike =
         |other: &&Remedy| other.host == first.host && is_echo(other) && value(other) == value(first);
@@ -145,20 +147,20 @@ fn words(value: &str) -> String {
     value.split_whitespace().map(word).collect::<Vec<_>>().join(" ")
 }
 
-/// The command that sets one governor for all processors, or the governor of each group.
-fn governors(value: &str) -> String {
+/// The command that writes a value to this file of all processors, or each group's value.
+fn of_processors(name: &str, value: &str) -> String {
     let words: Vec<_> = value.split_whitespace().collect();
     let group = |pair: &[&str]| Some((pair.first()?.to_string(), cpus_of_list(pair.get(1)?)?));
     let groups: Option<Vec<_>> = words.chunks(2).map(group).collect();
     match groups.filter(|groups| !groups.is_empty()) {
         Some(groups) => {
             let files = |set: &[u32]| {
-                set.iter().map(|cpu| governor_file(&cpu.to_string())).collect::<Vec<_>>().join(" ")
+                set.iter().map(|cpu| frequency_file(&cpu.to_string(), name)).collect::<Vec<_>>().join(" ")
             };
-            let loops: Vec<_> = groups.iter().map(|(name, set)| loop_over(&files(set), name)).collect();
+            let loops: Vec<_> = groups.iter().map(|(value, set)| loop_over(&files(set), value)).collect();
             loops.join("; ")
         }
-        None => loop_over(&governor_file("*"), value),
+        None => loop_over(&frequency_file("*", name), value),
     }
 }
 

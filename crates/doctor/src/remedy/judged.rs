@@ -53,13 +53,14 @@ const NUMBERS: [(&str, u64, u64, usize); 12] = [
     ("net.netfilter.nf_conntrack_max", MOST_INT, 320, 0),
 ];
 /// The features that are switched on.
-const FEATURES: [&str; 8] = [
+const FEATURES: [&str; 9] = [
     "rx-checksum",
     "rx-gro",
     "rx-vlan-hw-parse",
     "tx-checksum-ip-generic",
     "tx-checksum-ipv4",
     "tx-checksum-ipv6",
+    "tx-scatter-gather",
     "tx-tcp-segmentation",
     "tx-vlan-hw-insert",
 ];
@@ -94,7 +95,9 @@ impl Setting {
             Self::Rps { .. } | Self::Xps { .. } | Self::IrqAffinity { .. } => {
                 self.judge_processors(now, new, &bounds.isolated)
             }
-            Self::Tunable { .. } | Self::Quantum { .. } => Err("no check proposes to change it".into()),
+            Self::Tunable { .. } | Self::EnergyPreference | Self::Quantum { .. } => {
+                Err("no check proposes to change it".into())
+            }
         }
     }
 

@@ -177,6 +177,7 @@ fn no_value_becomes_a_command() {
         Setting::Rss { port: port() },
         Setting::Rps { port: port(), queue: 0 },
         Setting::Governor,
+        Setting::EnergyPreference,
         Setting::IrqAffinity { irq: 1 },
         Setting::Mtu { port: port() },
     ];
@@ -185,7 +186,8 @@ fn no_value_becomes_a_command() {
             let line = setting.command(value);
             // The loop itself isn't the value's.
             let line = match setting {
-                Setting::Governor => {
+                Setting::Governor | Setting::EnergyPreference => {
+                    let line = line.replace(super::PREFERENCE, super::GOVERNOR);
                     let inside = line.strip_prefix(LOOP).and_then(|line| line.strip_suffix(" > $f; done"));
                     inside.unwrap_or_else(|| panic!("{line}")).to_owned()
                 }
@@ -342,6 +344,7 @@ fn json_is_read_as_it_is_written() {
         sysctl("vm.dirty_ratio"),
         Setting::Channels { port: "eth0".into(), queues: Queues::Combined },
         Setting::Governor,
+        Setting::EnergyPreference,
         Setting::IrqAffinity { irq: 3 },
     ];
     for setting in all {

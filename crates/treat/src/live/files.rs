@@ -5,12 +5,13 @@ use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use linerate_doctor::remedy::Setting;
+use linerate_doctor::remedy::{GOVERNOR, Setting};
 use linerate_host::facts::cpus_of_list;
 
 use crate::surroundings::is_apart;
 
-const CPUS: &str = "/sys/devices/system/cpu";
+/// The directories of the processors.
+pub const CPUS: &str = "/sys/devices/system/cpu";
 const AVAILABLE: &str = "/proc/sys/net/ipv4/tcp_available_congestion_control";
 
 /// The processors that the kernel keeps its own work away from. Without any, a file is empty or holds `(null)`.
@@ -68,21 +69,21 @@ pub fn can_control(name: &str) -> Result<(), String> {
     Err(format!("outside of the host's first network namespace the kernel allows {allowed} only"))
 }
 
-/// The governor of all processors, or `powersave 0,1 ondemand 2,3` if they differ.
-pub fn governors() -> Result<String, String> {
+/// The text of this file of all processors, or `powersave 0,1 ondemand 2,3` if they differ.
+pub fn of_processors(root: &Path, name: &str) -> Result<String, String> {
     let mut by_name: BTreeMap<String, Vec<u32>> = BTreeMap::new();
-    for (cpu, path) in governor_files()? {
+    for (cpu, path) in frequency_files(root, name)? {
         by_name.entry(read(&path)?).or_default().push(cpu);
     }
     if by_name.len() < 2 {
-        return by_name.into_keys().next().ok_or_else(|| "the processors have no governor here".into());
+        return by_name.into_keys().next().ok_or_else(|| format!("the processors have no {name} here"));
     }
     let list = |cpus: &[u32]| cpus.iter().map(u32::to_string).collect::<Vec<_>>().join(",");
     Ok(by_name.iter().map(|(name, cpus)| format!("{name} {}", list(cpus))).collect::<Vec<_>>().join(" "))
 }
 
-/// Sets governors in the form of [`governors`], or one governor for all.
-pub fn set_governors(value: &str) -> Result<(), String> {
+/// Writes the texts in the form of [`of_processors`], or one text for all.
+pub fn set_of_processors(root: &Path, name: &str, value: &str) -> Result<(), String> {
     let words: Vec<&str> = value.split_whitespace().collect();
     let of = |cpu: u32| match words.as_slice() {
         [all] => Some(*all),
@@ -91,9 +92,9 @@ pub fn set_governors(value: &str) -> Result<(), String> {
             .find(|pair| pair[1].split(',').any(|one| one.parse() == Ok(cpu)))
             .map(|p| p[0]),
     };
-    for (cpu, path) in governor_files()? {
-        if let Some(name) = of(cpu) {
-            write(&path, name)?;
+    for (cpu, path) in frequency_files(root, name)? {
+        if let Some(text) = of(cpu) {
+            write(&path, text)?;
         }
     }
     Ok(())
@@ -123,8 +124,8 @@ pub fn names(directory: &Path) -> Vec<String> {
 
 /// Checks that all processors can have a governor.
 pub fn can_governors(name: &str) -> Result<(), String> {
-    for (_, path) in governor_files()? {
-        let available = read(&path.replace("scaling_governor", "scaling_available_governors"))?;
+    for (_, path) in frequency_files(Path::new(CPUS), GOVERNOR)? {
+        let available = read(&path.replace(GOVERNOR, "scaling_available_governors"))?;
         if available.split(' ').all(|one| one != name) {
             return Err(format!("the driver has {available} only"));
         }
@@ -133,16 +134,16 @@ pub fn can_governors(name: &str) -> Result<(), String> {
     Ok(())
 }
 
-fn governor_files() -> Result<Vec<(u32, String)>, String> {
-    let entries = fs::read_dir(CPUS).map_err(|error| failed(CPUS, &error))?;
+fn frequency_files(root: &Path, name: &str) -> Result<Vec<(u32, String)>, String> {
+    let entries = fs::read_dir(root).map_err(|error| failed(&root.to_string_lossy(), &error))?;
     let file = |path: PathBuf| {
         let cpu = path.file_name()?.to_str()?.strip_prefix("cpu")?.parse().ok()?;
-        let file = path.join("cpufreq/scaling_governor");
+        let file = path.join("cpufreq").join(name);
         file.exists().then(|| Some((cpu, file.to_str()?.to_owned())))?
     };
     let mut files: Vec<_> = entries.flatten().filter_map(|entry| file(entry.path())).collect();
     files.sort();
-    if files.is_empty() { Err("the processors have no governor here".into()) } else { Ok(files) }
+    if files.is_empty() { Err(format!("the processors have no {name} here")) } else { Ok(files) }
 }
 
 /// True if a program moves the interrupts.
@@ -169,6 +170,8 @@ fn failed(path: &str, error: &io::Error) -> String {
 
 #[cfg(test)]
 mod tests {
+    use linerate_doctor::remedy::PREFERENCE;
+
     use super::*;
 
     #[test]
@@ -181,5 +184,24 @@ mod tests {
         }
         let found: Vec<_> = tunables(directory.path()).iter().map(ToString::to_string).collect();
         assert_eq!(found, ["ondemand's up_threshold", "schedutil's rate_limit_us of policy 0"]);
+    }
+
+    #[test]
+    fn preferences_that_differ_come_back_as_they_were() {
+        let directory = tempfile::tempdir().unwrap();
+        let set = |cpu: u32, text: &str| {
+            let path = directory.path().join(format!("cpu{cpu}/cpufreq"));
+            fs::create_dir_all(&path).unwrap();
+            fs::write(path.join(PREFERENCE), text).unwrap();
+        };
+        (0..3).for_each(|cpu| set(cpu, "balance_power\n"));
+        assert_eq!(of_processors(directory.path(), PREFERENCE).unwrap(), "balance_power");
+        set(1, "power\n");
+        let before = of_processors(directory.path(), PREFERENCE).unwrap();
+        assert_eq!(before, "balance_power 0,2 power 1");
+        (0..3).for_each(|cpu| set(cpu, "power\n"));
+        set_of_processors(directory.path(), PREFERENCE, &before).unwrap();
+        assert_eq!(of_processors(directory.path(), PREFERENCE).unwrap(), before);
+        assert!(of_processors(directory.path(), GOVERNOR).is_err());
     }
 }

@@ -7,7 +7,7 @@ mod seen;
 
 use std::path::Path;
 
-use linerate_doctor::remedy::{HostBounds, Setting, TUNABLES};
+use linerate_doctor::remedy::{GOVERNOR, HostBounds, PREFERENCE, Setting, TUNABLES};
 
 use crate::port::PortIdentity;
 use crate::surroundings::is_apart;
@@ -30,7 +30,8 @@ impl Controls for LiveControls {
             Setting::Rss { port } => ports::rss(port),
             Setting::Qdisc { port } => queueing::root(port).map(|root| root.kind),
             Setting::Quantum { port } => queueing::quantum(port),
-            Setting::Governor => files::governors(),
+            Setting::Governor => files::of_processors(Path::new(files::CPUS), GOVERNOR),
+            Setting::EnergyPreference => files::of_processors(Path::new(files::CPUS), PREFERENCE),
             _ => files::read(&file(setting)?),
         }
     }
@@ -45,7 +46,8 @@ impl Controls for LiveControls {
             Setting::Rss { port } => ports::set_rss(port, value),
             Setting::Qdisc { port } => queueing::set_root(port, value),
             Setting::Quantum { port } => queueing::set_quantum(port, value),
-            Setting::Governor => files::set_governors(value),
+            Setting::Governor => files::set_of_processors(Path::new(files::CPUS), GOVERNOR, value),
+            Setting::EnergyPreference => files::set_of_processors(Path::new(files::CPUS), PREFERENCE, value),
             _ => files::write(&file(setting)?, value),
         }
     }
@@ -63,14 +65,20 @@ impl Controls for LiveControls {
             Setting::Channels { port, .. } => {
                 [vec![Setting::Rss { port: port.clone() }], ports::masks(port)].concat()
             }
-            Setting::Governor => files::tunables(Path::new(TUNABLES)),
-            Setting::Mtu { port } => vec![
-                Setting::Sysctl {
-                    // In a sysctl's name the dots of a port are slashes.
-                    key: format!("net.ipv6.conf.{}.mtu", port.replace('.', "/")),
-                },
-                Setting::Quantum { port: port.clone() },
-            ],
+            // Changed to another governor and back, amd-pstate keeps "performance" as the preference.
+            Setting::Governor => {
+                let preference = files::of_processors(Path::new(files::CPUS), PREFERENCE)
+                    .map(|_| Setting::EnergyPreference);
+                preference.into_iter().chain(files::tunables(Path::new(TUNABLES))).collect()
+            }
+            // Drivers ask for their interrupts anew, with their own processors: ena, bnxt.
+            Setting::Ring { port, .. } | Setting::Feature { port, .. } => ports::masks(port),
+            Setting::Mtu { port } => {
+                // In a sysctl's name the dots of a port are slashes.
+                let key = format!("net.ipv6.conf.{}.mtu", port.replace('.', "/"));
+                let own = vec![Setting::Sysctl { key }, Setting::Quantum { port: port.clone() }];
+                [own, ports::masks(port)].concat()
+            }
             Setting::Qdisc { port } => vec![Setting::Quantum { port: port.clone() }],
             Setting::Sysctl { key } if key == CONTROL => {
                 vec![Setting::Sysctl { key: "net.ipv4.tcp_allowed_congestion_control".into() }]
@@ -137,7 +145,34 @@ fn file(setting: &Setting) -> Result<String, String> {
 fn is_of_whole_host(setting: &Setting) -> bool {
     match setting {
         Setting::Sysctl { key } => !key.starts_with("net."),
-        Setting::Governor | Setting::Tunable { .. } | Setting::IrqAffinity { .. } => true,
+        Setting::Governor
+        | Setting::EnergyPreference
+        | Setting::Tunable { .. }
+        | Setting::IrqAffinity { .. } => true,
         _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use linerate_doctor::remedy::RingWay;
+
+    use super::*;
+
+    /// Drivers that ask for their interrupts anew spread them by themselves.
+    #[test]
+    fn changes_that_close_a_port_keep_its_masks() {
+        let port = || "lo".to_owned();
+        let masks = ports::masks("lo");
+        assert!(masks.contains(&Setting::Xps { port: port(), queue: 0 }), "{masks:?}");
+        for setting in [
+            Setting::Ring { port: port(), way: RingWay::Rx },
+            Setting::Feature { port: port(), feature: "rx-gro".into() },
+            Setting::Channels { port: port(), queues: linerate_doctor::remedy::Queues::Combined },
+            Setting::Mtu { port: port() },
+        ] {
+            let beside = LiveControls.beside(&setting);
+            assert!(masks.iter().all(|mask| beside.contains(mask)), "{setting}: {beside:?}");
+        }
     }
 }

@@ -3,7 +3,7 @@
 use linerate_host::facts::Port;
 
 /// A driver's counters of sent and of received pause frames. The names are those in Linux 6.1's drivers.
-const COUNTERS: [[&str; 2]; 11] = [
+const COUNTERS: [[&str; 2]; 12] = [
     // e1000e, igb, igc, ixgbe
     ["tx_flow_control_xoff", "rx_flow_control_xoff"],
     // i40e
@@ -14,8 +14,10 @@ const COUNTERS: [[&str; 2]; 11] = [
     ["tx_pause_ctrl_phy", "rx_pause_ctrl_phy"],
     ["tx_prio0_pause", "rx_prio0_pause"],
     ["tx_global_pause", "rx_global_pause"],
-    // mlx4, sfc
+    // mlx4
     ["tx_pause", "rx_pause"],
+    // sfc
+    ["port_tx_pause", "port_rx_pause"],
     // bnx2x, bnxt, cxgb4, qede
     ["tx_pause_frames", "rx_pause_frames"],
     // be2net
