@@ -440,10 +440,15 @@ impl TreatmentJournal {
         self.changing(step).map(|(_, beside)| beside).unwrap_or_default()
     }
 
-    /// The value of a setting beside a step after it, if it was read.
+    /// The value of a setting beside a step after the treatment's last step that has it beside; `None` if it wasn't read after this
+    /// step.
     pub fn beside_after(&self, step: usize, setting: &Setting) -> Option<&str> {
-        let (_, after) = self.changed(step)?;
-        after.iter().find(|one| one.setting == *setting).map(|one| one.value.as_str())
+        let of = |all: &'_ [Beside]| all.iter().position(|one| one.setting == *setting);
+        of(self.changed(step)?.1)?;
+        self.events.iter().rev().find_map(|stamped| match &stamped.event {
+            TreatmentEvent::Changed { beside, .. } => Some(beside.get(of(beside)?)?.value.as_str()),
+            _ => None,
+        })
     }
 
     /// The value that was read back when a step had been made.

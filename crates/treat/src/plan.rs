@@ -220,13 +220,14 @@ fn order(setting: &Setting) -> u8 {
         Setting::Sysctl { .. } | Setting::Governor | Setting::EnergyPreference | Setting::Tunable { .. } => 0,
         // The kernel computes a discipline's options from the MTU.
         Setting::Mtu { .. } => 1,
-        Setting::Qdisc { .. }
-        | Setting::Quantum { .. }
-        | Setting::Feature { .. }
-        | Setting::Coalescing { .. }
-        | Setting::Ring { .. } => 2,
+        Setting::Qdisc { .. } | Setting::Quantum { .. } | Setting::Feature { .. } | Setting::Ring { .. } => 2,
         Setting::Channels { .. } => 3,
-        Setting::Rss { .. } | Setting::Rps { .. } | Setting::Xps { .. } | Setting::IrqAffinity { .. } => 4,
+        // Some drivers forget their coalescing with the queues.
+        Setting::Coalescing { .. }
+        | Setting::Rss { .. }
+        | Setting::Rps { .. }
+        | Setting::Xps { .. }
+        | Setting::IrqAffinity { .. } => 4,
     }
 }
 

@@ -74,7 +74,7 @@ pub struct CopyingArgs {
     #[arg(long, value_name = "SECONDS")]
     timeout: Option<u32>,
     /// Print events as JSON lines on standard output
-    #[arg(long, conflicts_with = "quiet")]
+    #[arg(long)]
     json: bool,
     /// Write the run's metrics to FILE, for Prometheus' node exporter
     ///

@@ -29,6 +29,10 @@ fn device(fs: &FileSystem) -> Option<&BlockDevice> {
 }
 
 fn of(device: &BlockDevice, is_guest: bool) -> Option<Finding> {
+    // Before Linux 6.10, only mq-deadline keeps the writes of a zone in order.
+    if device.zoned.known().is_some_and(|model| model != "none") {
+        return None;
+    }
     let (now, turns) = (device.scheduler.known()?.as_str(), device.rotational.get()?);
     // In a guest the hypervisor orders the requests anyway.
     let is_fast = device.name.starts_with("nvme") || is_guest || !turns;
@@ -110,6 +114,19 @@ mod tests {
         assert_eq!(fix("cfq", false, &old).unwrap(), "echo noop > /sys/block/sda/queue/scheduler");
         assert_eq!(fix("noop", true, &old).unwrap(), "echo deadline > /sys/block/sda/queue/scheduler");
         assert_eq!(fix("none", true, &["none"]), None, "nothing better is there");
+    }
+
+    #[test]
+    fn a_zoned_disk_keeps_its_scheduler() {
+        let zoned = |model: &str| {
+            let facts = with_device("stock-10g", |device| {
+                (device.scheduler, device.rotational) =
+                    (Fact::Known("mq-deadline".into()), Fact::Known(false));
+                (device.name, device.zoned) = ("nvme0n1".into(), Fact::Known(model.into()));
+            });
+            lines(&found(&CHECK, &facts)).len()
+        };
+        assert_eq!((zoned("host-managed"), zoned("none")), (0, 1));
     }
 
     #[test]

@@ -13,8 +13,6 @@ use crate::{Finding, Host};
 const LEAST_INTERRUPTS: u64 = 10_000;
 /// Share of one processor above which it counts as the only one.
 const ALL: f64 = 0.9;
-/// The most interrupts that a fix lists.
-const NAMED: usize = 64;
 
 pub(super) const CHECK: Check = Check {
     name: "irq-one-cpu",
@@ -67,12 +65,7 @@ fn busiest(port: &Port) -> Option<(u32, f64)> {
 /// A fix that spreads the interrupts over the card's local processors, or over all if those are unknown; never over
 /// isolated ones.
 fn spread(finding: Finding, irqs: &[Irq], port: &Port, cpus: &[u32]) -> Finding {
-    // The kernel may also list processors that the slot's node could have.
-    let local = port.pci.known().and_then(|pci| pci.local_cpus.known()).into_iter().flatten();
-    let local: Vec<u32> = local.filter(|cpu| cpus.contains(cpu)).copied().collect();
-    let cpus = if local.is_empty() { cpus } else { local.as_slice() };
-    let some = irqs.iter().filter(|irq| irq.name.known().is_some()).take(NAMED);
-    let new = some.zip(cpus.iter().cycle()).filter_map(|(irq, cpu)| processors::bind(irq, &[*cpu]));
+    let new = processors::spread(irqs, &processors::near(port, cpus));
     finding.remedied_or(new, "bind each interrupt to another processor").conflict(
         "interrupts that the kernel manages refuse this (EIO); irqbalance undoes it unless irqbalance is stopped; \
          if irqbalance isn't running, starting it may be all that is needed",

@@ -23,20 +23,28 @@ fn of(host: &Host<'_>) -> Option<Finding> {
     let limits = groups.memory_max.known().map(|limit| ("MemoryMax", limit)).into_iter().chain(high);
     let (property, limit) = limits.min_by_key(|(_, limit)| limit.bytes)?;
     let (ratio, background) = (memory.dirty_ratio.get()?, memory.dirty_background_ratio.get()?);
-    let room = limit.bytes as f64 * (f64::from(ratio) + f64::from(background)) / 200.0;
+    let share = if has_own_writers(host) { (f64::from(ratio) + f64::from(background)) / 200.0 } else { 1.0 };
+    let room = limit.bytes as f64 * share;
     let seconds = room * 8.0 / host.rate();
     if ratio == 0 || seconds >= PAUSE || memory.total.get().is_some_and(|total| limit.bytes >= total) {
         return None;
     }
-    let finding = Finding::new(Severity::Minor, format!("a control group limits linerate's memory to {}", bytes(limit.bytes as f64)))
-        .evidence(used(limit))
-        .evidence(format!(
-            "the page cache of written files counts too: writers wait for the disk after {}, {:.0} ms at {} (dirty_ratio \
-             {ratio} %, dirty_background_ratio {background} % of the limit)",
-            bytes(room),
-            seconds * 1e3,
-            gbit(host.rate())
-        ));
+    let finding = Finding::new(
+        Severity::Minor,
+        format!("a control group limits linerate's memory to {}", bytes(limit.bytes as f64)),
+    )
+    .evidence(used(limit))
+    .evidence(format!(
+        "the page cache of written files counts too: writers wait for the disk after {}, {:.0} ms at {} ({})",
+        bytes(room),
+        seconds * 1e3,
+        gbit(host.rate()),
+        if share < 1.0 {
+            format!("dirty_ratio {ratio} %, dirty_background_ratio {background} % of the limit")
+        } else {
+            "the limit itself".into()
+        }
+    ));
     let words = "raise the container's limit: docker update --memory, or resources.limits.memory in Kubernetes; or write a \
                  larger limit to the group's memory.max (version 1: memory.limit_in_bytes)";
     let now = limit.bytes.to_string();
@@ -44,6 +52,17 @@ fn of(host: &Host<'_>) -> Option<Finding> {
         lifted(finding, &limit.group, property, "infinity", &now, words)
             .conflict("the limit protects the memory of the host's other work"),
     )
+}
+
+/// File systems whose writers the kernel counts by group (cgroup-v2.rst, "Writeback").
+const COUNTED: [&str; 5] = ["ext2", "ext4", "btrfs", "f2fs", "xfs"];
+
+/// True if the dirty ratios apply to the group: version 1 has no such limits, and other file systems don't count by group.
+fn has_own_writers(host: &Host<'_>) -> bool {
+    let systems = host.facts.storage.file_systems.known().into_iter().flatten();
+    let kinds: Vec<&String> = systems.filter_map(|fs| fs.kind.known()).collect();
+    let is_counted = kinds.is_empty() || kinds.iter().any(|kind| COUNTED.contains(&kind.as_str()));
+    host.facts.groups.version.get() == Some(2) && is_counted
 }
 
 fn used(limit: &MemoryLimit) -> String {

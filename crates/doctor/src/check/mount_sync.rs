@@ -20,9 +20,10 @@ fn of(fs: &FileSystem) -> Option<Finding> {
     let options = fs.options.known()?;
     let has = |name: &str| options.iter().any(|option| option == name);
     let (option, severity, instead) = match () {
-        () if has("sync") => ("sync", Severity::Major, "async"),
-        () if has("dirsync") => ("dirsync", Severity::Minor, "async"),
-        () if has("strictatime") => ("strictatime", Severity::Note, "relatime"),
+        () if has("sync") => ("sync", Severity::Major, Some("async")),
+        // mount(8) has no option that removes it.
+        () if has("dirsync") => ("dirsync", Severity::Minor, None),
+        () if has("strictatime") => ("strictatime", Severity::Note, Some("relatime")),
         () => return None,
     };
     if has("noac") {
@@ -32,13 +33,18 @@ fn of(fs: &FileSystem) -> Option<Finding> {
     let finding = Finding::new(severity, format!("{} is mounted with {option}", fs.path))
         .at(&fs.path)
         .evidence(format!("options: {}", options.join(",")))
-        .fix(format!("mount -o remount,{instead} {point}"))
-        .undo(format!("mount -o remount,{option} {point}"))
         .conflict(
             "sync is for disks that are pulled out without unmounting; \
              linerate itself syncs files before it reports success",
         );
-    Some(finding)
+    Some(match instead {
+        Some(instead) => finding
+            .fix(format!("mount -o remount,{instead} {point}"))
+            .undo(format!("mount -o remount,{option} {point}")),
+        None => finding.fix(format!(
+            "remove {option} from /etc/fstab, and mount the file system anew: a remount keeps it"
+        )),
+    })
 }
 
 /// NFS's noac means sync, and a remount keeps it (nfs_reconfigure() in fs/nfs/super.c).

@@ -56,6 +56,9 @@ fn remedy(finding: Finding, port: &Port, queues: u32, cores: u32) -> Finding {
     let kind = if kind == "rx" { Queues::Rx } else { Queues::Combined };
     let channels = Setting::Channels { port: port.name.clone(), queues: kind };
     let finding = finding.evidence(format!("{most} queues are possible"));
+    if processors::refuses_queues(port) {
+        return finding.fix(processors::WITH_XDP);
+    }
     let rss = port.rss.known().filter(|rss| is_chosen(rss));
     let finding = match rss.zip(Remedy::of(channels.clone(), queues, wanted)) {
         // Two changes that need each other: the first alone would have no effect.

@@ -1,6 +1,6 @@
 //! Routes that limit their connections more than the host's settings do.
 
-use linerate_host::facts::RouteFacts;
+use linerate_host::facts::{PortKind, RouteFacts};
 
 use super::{Check, CheckRun, shell};
 use crate::formula::{flow, gbit, trip};
@@ -25,11 +25,13 @@ pub(super) const CHECK: Check = Check {
 };
 
 fn of(host: &Host<'_>, route: &RouteFacts) -> Option<Finding> {
-    let limits = [window(host, route), mtu(host, route), first(route), timeout(route), control(route)];
-    let limits: Vec<String> = limits.into_iter().flatten().collect();
-    if limits.is_empty() {
-        return None;
+    let others = [window(host, route), first(route), timeout(route), control(route)];
+    let others: Vec<String> = others.into_iter().flatten().collect();
+    let mtu = mtu(host, route);
+    if others.is_empty() {
+        return mtu.map(|mtu| smaller(route, &mtu));
     }
+    let limits = others.into_iter().chain(mtu);
     let title = format!("the route to {} limits its connections", route.destination);
     let ceiling = route
         .window
@@ -39,12 +41,12 @@ fn of(host: &Host<'_>, route: &RouteFacts) -> Option<Finding> {
         Some(ceiling) => Finding::leaves(ceiling, host.rate(), title),
         None => Finding::new(Severity::Note, title),
     };
-    let finding = limits.into_iter().fold(finding, Finding::evidence);
+    let finding = limits.fold(finding, Finding::evidence);
     Some(
         finding
             .at(&route.destination)
             .fix(format!(
-                "ip route show {0}, and note the line; then ip route change {0} ... without these settings",
+                "ip route show {0}, and note the line; then ip route change {0} ... without these settings, but with its mtu if it has one",
                 shell::word(&route.destination)
             ))
             .undo(format!("ip route change with the noted line, which has {}", settings(route))),
@@ -76,8 +78,22 @@ fn window(host: &Host<'_>, route: &RouteFacts) -> Option<String> {
     })
 }
 
+/// A note about an MTU alone, which an overlay's agent has set, or a cloud's guide.
+fn smaller(route: &RouteFacts, evidence: &str) -> Finding {
+    Finding::new(Severity::Note, format!("packets of the route to {} are smaller than its port's", route.destination))
+        .at(&route.destination)
+        .evidence(evidence)
+        .fix("find out who has set this MTU, and why")
+        .conflict("an overlay, a VPN or a smaller network behind the route may need it: without it, full packets are lost")
+}
+
+/// The route's smaller MTU; none for a route into an overlay, whose agent sets it.
 fn mtu(host: &Host<'_>, route: &RouteFacts) -> Option<String> {
-    let (own, port) = (route.mtu?, host.facts.port(route.port.as_deref()?)?.mtu.get()?);
+    let port = host.facts.port(route.port.as_deref()?)?;
+    if port.kind.get() == Some(PortKind::Software) {
+        return None;
+    }
+    let (own, port) = (route.mtu?, port.mtu.get()?);
     (own < port).then(|| format!("MTU {own}; the port's is {port}"))
 }
 

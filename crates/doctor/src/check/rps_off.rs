@@ -28,7 +28,8 @@ fn of(host: &Host<'_>, port: &Port) -> Option<Finding> {
     }
     let title = format!("{} has one receive queue, which one processor serves", port.name);
     let finding = processors::short_of(port, 1, host.rate_of(port)?, &title)?;
-    Some(remedy(finding, port, queue, &cpus))
+    // Far processors would fetch the packets from the card's node (scaling.rst).
+    Some(remedy(finding, port, queue, &processors::near(port, &cpus)))
 }
 
 /// The kernel removes isolated processors from a mask (rps_cpumask_housekeeping() since Linux 5.4).
@@ -80,6 +81,15 @@ mod tests {
         assert!(with(&[1], 0..2).is_none(), "one is left");
         let fix = with(&[2, 3], 0..5).unwrap().fix;
         assert_eq!(fix.as_deref(), Some("echo 13 > /sys/class/net/eth0/queues/rx-0/rps_cpus"));
+    }
+
+    #[test]
+    fn packets_stay_in_the_cards_node() {
+        let two = edited("virtio-one-queue", "eth0", |port| {
+            let Fact::Known(pci) = &mut port.pci else { panic!("no device") };
+            pci.local_cpus = Fact::Known(vec![1]);
+        });
+        assert!(found(&CHECK, &two)[0].fix.as_deref().unwrap().starts_with("echo 2 > "));
     }
 
     #[test]

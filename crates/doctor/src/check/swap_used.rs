@@ -9,6 +9,8 @@ use crate::{Finding, Host, Severity};
 const LEAST_USED_SHARE: f64 = 0.02;
 /// `vm.swappiness` at which the page cache shrinks before programs are swapped out.
 const LOW: u32 = 10;
+/// The kernel's default: somebody has chosen a larger one.
+const USUAL: u32 = 60;
 
 pub(super) const CHECK: Check = Check {
     name: "swap-used",
@@ -22,6 +24,11 @@ fn of(host: &Host<'_>) -> Option<Finding> {
     let (total, swap, free) = (memory.total.get()?, memory.swap_total.get()?, memory.swap_free.get()?);
     let used = swap.saturating_sub(free);
     if (used as f64) < total as f64 * LEAST_USED_SHARE {
+        return None;
+    }
+    // Compressed memory is no disk: there a high swappiness is right (vm.rst).
+    let is_memory = |area: &String| area.starts_with("/dev/zram");
+    if memory.swap_areas.known().is_some_and(|areas| !areas.is_empty() && areas.iter().all(is_memory)) {
         return None;
     }
     let finding =
@@ -38,7 +45,7 @@ fn of(host: &Host<'_>) -> Option<Finding> {
             .conflict(
                 "if the swap space is compressed memory (zram), no disk is involved, and the cost is small",
             );
-    Some(match memory.swappiness.get().filter(|now| *now > LOW) {
+    Some(match memory.swappiness.get().filter(|now| (LOW + 1..=USUAL).contains(now)) {
         Some(now) => finding
             .fix(format!("sysctl -w vm.swappiness={LOW}"))
             .undo(format!("sysctl -w vm.swappiness={now}")),
@@ -64,6 +71,10 @@ mod tests {
             found(&CHECK, &host)[0].undo.clone()
         };
         assert_eq!(set(Fact::Known(30)).as_deref(), Some("sysctl -w vm.swappiness=30"));
+        assert_eq!(set(Fact::Known(180)), None, "somebody has chosen it");
+        let mut zram = used.clone();
+        zram.memory.swap_areas = Fact::Known(vec!["/dev/zram0".into()]);
+        assert!(found(&CHECK, &zram).is_empty());
         assert_eq!((set(Fact::Known(1)), set(Fact::NotApplicable)), (None, None), "it isn't raised");
         assert!(found(&CHECK, &fixture("stock-10g")).is_empty());
     }

@@ -41,6 +41,7 @@ fn of(host: &Host<'_>, port: &Port) -> Option<Finding> {
                 2 * cores + 2
             ))
             .undo("the same without queues="),
+        _ if processors::refuses_queues(port) => finding.fix(processors::WITH_XDP),
         _ => {
             let channels = Setting::Channels { port: port.name.clone(), queues: Queues::Combined };
             finding.remedied(Remedy::of(channels, 1, possible.min(cores)))
@@ -102,6 +103,23 @@ fn spread(facts: &Facts, port: &Port) -> &'static str {
 
 #[cfg(test)]
 mod tests {
+    /// virtnet_set_channels() refuses any change then.
+    #[test]
+    fn a_driver_with_a_program_gets_no_more_queues() {
+        let with = |xdp| {
+            let host = crate::testing::edited("virtio-one-queue", "eth0", |port| {
+                let channels =
+                    linerate_host::facts::Channels { max_combined: 4, combined: 1, ..Default::default() };
+                port.channels = linerate_host::Fact::Known(channels);
+                let layer = linerate_host::facts::PortLayer { xdp, ..Default::default() };
+                port.layer = linerate_host::Fact::Known(layer);
+            });
+            found(&CHECK, &host).remove(0)
+        };
+        assert_eq!(with(Some(1)).remedies, []);
+        assert!(with(Some(1)).fix.unwrap().contains("XDP") && with(Some(2)).remedies.len() == 1);
+    }
+
     use super::*;
     use crate::testing::{fixture, found, lines};
 

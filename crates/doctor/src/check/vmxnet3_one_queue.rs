@@ -2,8 +2,8 @@
 
 use linerate_host::facts::Port;
 
-use super::virtio_one_queue::{cores, one_queue};
-use super::{Check, CheckRun, processors};
+use super::virtio_one_queue::one_queue;
+use super::{Check, CheckRun};
 use crate::source::{SCALING, VMWARE_NIC};
 use crate::{Finding, Host};
 
@@ -15,20 +15,16 @@ pub(super) const CHECK: Check = Check {
 };
 
 fn of(host: &Host<'_>, port: &Port) -> Option<Finding> {
+    // The driver has as many queues as processors from its start on, and takes no other number (vmxnet3_ethtool_ops).
     let finding = one_queue(host, port, "vmxnet3")?;
-    let cores = cores(host)?;
-    let possible = port.channels.known().map_or(1, linerate_host::facts::Channels::max_receiving);
     Some(
         finding
-            .evidence(format!("queues that the device supports: {possible}"))
-            .fix(format!(
-                "on the hypervisor: ethernet0.pnicFeatures = \"4\" and NetQueue on; \
-                 in the guest: ethtool -L {} rx {}",
-                port.name,
-                possible.min(cores)
-            ))
-            .undo(format!("ethtool -L {} rx 1; remove the line from the .vmx", port.name))
-            .conflict(processors::kept_table(port)),
+            .fix(
+                "on the hypervisor: ethernet0.pnicFeatures = \"4\" and NetQueue on, and a recent hardware version of the virtual machine; \
+                 then restart the guest: vmxnet3 chooses its queues when it is loaded, one for each processor if it gets MSI-X \
+                 interrupts (/proc/interrupts)",
+            )
+            .undo("remove the line from the .vmx, and restart the guest"),
     )
 }
 

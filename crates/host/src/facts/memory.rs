@@ -22,6 +22,8 @@ pub struct MemoryFacts {
     pub swap_total: Fact<u64>,
     /// Unused swap space.
     pub swap_free: Fact<u64>,
+    /// The devices and files that hold swap space: `/dev/zram0`. Empty if there are none.
+    pub swap_areas: Fact<Vec<String>>,
     /// Memory that is reserved as huge pages, which caches can't use.
     pub huge: Fact<u64>,
     /// The part of ZFS's cache (ARC) above its minimum size. This part shrinks like the page cache, but the kernel
@@ -56,6 +58,7 @@ impl MemoryFacts {
                 .and_then(|text| parsed("live/page", &text)),
             swap_total: of("SwapTotal"),
             swap_free: of("SwapFree"),
+            swap_areas: root.text("proc/swaps").map(|text| areas(&text)),
             dirty_ratio: number(root, "proc/sys/vm/dirty_ratio"),
             dirty_background_ratio: number(root, "proc/sys/vm/dirty_background_ratio"),
             swappiness: number(root, "proc/sys/vm/swappiness"),
@@ -71,6 +74,11 @@ pub fn available_memory(root: &Path) -> Option<u64> {
     let available = *MemoryFacts::read(&root).available.known()?;
     let limit = GroupFacts::read(&root).memory_max;
     Some(limit.known().map_or(available, |limit| available.min(limit.bytes)))
+}
+
+/// The first words of the lines below the table's head.
+fn areas(text: &str) -> Vec<String> {
+    text.lines().skip(1).filter_map(|line| line.split_whitespace().next()).map(str::to_owned).collect()
 }
 
 /// The size of ZFS's cache minus the size below which it doesn't shrink, from lines `NAME TYPE VALUE` of

@@ -58,6 +58,8 @@ pub struct BlockDevice {
     pub scheduler: Fact<String>,
     /// The I/O schedulers that the kernel offers for the device.
     pub schedulers: Fact<Vec<String>>,
+    /// The kind of the device's zones: `none`, `host-aware` or `host-managed`.
+    pub zoned: Fact<String>,
     /// The size of read-ahead in bytes.
     pub read_ahead: Fact<u64>,
     /// The mode of the write cache: `write back` or `write through`.
@@ -279,6 +281,7 @@ impl BlockDevice {
             size: sectors.map(|sectors| sectors.saturating_mul(512)),
             scheduler: root.text(&path("queue/scheduler")).map(|text| in_force(&text)),
             schedulers: root.text(&path("queue/scheduler")).map(|text| offered(&text)),
+            zoned: root.text(&path("queue/zoned")),
             read_ahead: number(root, &path("queue/read_ahead_kb")).map(|kib: u64| kib.saturating_mul(1024)),
             write_cache: root.text(&path("queue/write_cache")),
             queues: root.names(&path("mq")).map(count),

@@ -63,7 +63,8 @@ impl Controls for LiveControls {
     fn beside(&mut self, setting: &Setting) -> Vec<Setting> {
         match setting {
             Setting::Channels { port, .. } => {
-                [vec![Setting::Rss { port: port.clone() }], ports::masks(port)].concat()
+                let own = [Setting::Rss { port: port.clone() }, Setting::Coalescing { port: port.clone() }];
+                [own.to_vec(), ports::masks(port)].concat()
             }
             // Changed to another governor and back, amd-pstate keeps "performance" as the preference.
             Setting::Governor => {
@@ -72,7 +73,10 @@ impl Controls for LiveControls {
                 preference.into_iter().chain(files::tunables(Path::new(TUNABLES))).collect()
             }
             // Drivers ask for their interrupts anew, with their own processors: ena, bnxt.
-            Setting::Ring { port, .. } | Setting::Feature { port, .. } => ports::masks(port),
+            Setting::Ring { port, .. } => {
+                [vec![Setting::Coalescing { port: port.clone() }], ports::masks(port)].concat()
+            }
+            Setting::Feature { port, .. } => ports::masks(port),
             Setting::Mtu { port } => {
                 // In a sysctl's name the dots of a port are slashes.
                 let key = format!("net.ipv6.conf.{}.mtu", port.replace('.', "/"));

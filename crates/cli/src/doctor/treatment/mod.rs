@@ -38,7 +38,7 @@ const NOT_APPLYING: [&str; 12] = [
 /// The arguments about changes.
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Treatment", group(ArgGroup::new("forced").args(["undo", "confirm"])),
-          group(ArgGroup::new("kept").args(["apply", "persist", "undo"])))]
+          group(ArgGroup::new("kept").args(["apply", "confirm", "persist", "undo", "applied"])))]
 pub struct TreatmentArgs {
     /// Make the changes that the findings propose
     ///

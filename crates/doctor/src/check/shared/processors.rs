@@ -50,6 +50,41 @@ pub fn bind(irq: &Irq, cpus: &[u32]) -> Option<Remedy> {
     Remedy::of(setting, list(irq.affinity.known()?), list(cpus))
 }
 
+/// The most interrupts that a fix lists.
+const NAMED: usize = 64;
+
+/// The changes that bind each interrupt to one of these processors in turn. Each gets one: before Linux 5.8, arm64's interrupts all
+/// go to the first processor of a list (its_set_affinity() in drivers/irqchip/irq-gic-v3-its.c).
+pub fn spread(irqs: &[Irq], cpus: &[u32]) -> Vec<Remedy> {
+    let some = irqs.iter().filter(|irq| irq.name.known().is_some()).take(NAMED);
+    some.zip(cpus.iter().cycle()).filter_map(|(irq, cpu)| bind(irq, &[*cpu])).collect()
+}
+
+/// Those of these processors that are near a card: all of them if that isn't known.
+pub fn near(port: &Port, cpus: &[u32]) -> Vec<u32> {
+    // The kernel may also list processors that the slot's node could have.
+    let local = port.pci.known().and_then(|pci| pci.local_cpus.known()).into_iter().flatten();
+    let local: Vec<u32> = local.filter(|cpu| cpus.contains(cpu)).copied().collect();
+    if local.is_empty() { cpus.to_vec() } else { local }
+}
+
+/// The modes of XDP in which the driver itself runs a program: alone, and beside another mode (XDP_ATTACHED_DRV and
+/// XDP_ATTACHED_MULTI).
+const BY_DRIVER: [u32; 2] = [1, 4];
+/// Drivers that then refuse other numbers of queues: virtnet_set_channels() in drivers/net/virtio_net.c; ena refuses more than half
+/// of its queues.
+const REFUSING: [&str; 2] = ["virtio_net", "ena"];
+
+/// True if the driver refuses more queues because it runs an XDP program.
+pub fn refuses_queues(port: &Port) -> bool {
+    let mode = port.layer.known().and_then(|layer| layer.xdp);
+    mode.is_some_and(|mode| BY_DRIVER.contains(&mode))
+        && port.driver.known().is_some_and(|driver| REFUSING.contains(&driver.as_str()))
+}
+
+/// The advice where a driver refuses more queues.
+pub const WITH_XDP: &str = "the driver refuses other numbers of queues while it runs an XDP program: set the queues before the program is loaded";
+
 /// A caution about the indirection table of a port that gets more queues: the facts don't show whether somebody has set the table.
 pub fn kept_table(port: &Port) -> String {
     format!(

@@ -120,3 +120,19 @@ fn the_value_before_both_treatments_comes_back() {
     ended_by_restart(&mut first).unwrap();
     assert_eq!(undo(&one, &mut host, &second), "0");
 }
+
+/// A setting that two steps of one treatment change by the way is not somebody else's after the second.
+#[test]
+fn steps_with_the_same_settings_beside_them_are_undone() {
+    let (_directory, shelf) = shelf();
+    let mut host = resetting(&[(0, "3")]);
+    let (channels, xps, _) = host.reset[0].clone();
+    host.reset.push((sysctl("net.ipv4.tcp_ecn"), xps.clone(), "2".into()));
+    let before = host.values.clone();
+    let (mut journal, _) = applied(&shelf, &mut host);
+    assert_eq!((journal.beside_after(1, &xps), journal.beside_after(2, &xps)), (Some("1"), Some("1")));
+    assert_eq!(journal.head.steps[2].setting, channels);
+    let ends = undo(&mut journal, &mut host, UndoneBy::User).unwrap();
+    assert!(ends.iter().all(|(_, end)| *end == WayBack::Restored), "{ends:?}");
+    assert_eq!(host.values, before);
+}
