@@ -398,7 +398,7 @@ fn a_study_that_is_killed_goes_on_and_makes_every_run_once() {
         let dir = desk.results().into_iter().find(|dir| dir.join("runs.jsonl").exists());
         let dir = dir.map(|dir| dir.to_str().expect("plain").to_owned());
         let arguments = match &dir {
-            Some(dir) => vec!["--resume", dir.as_str(), "--out", "out"],
+            Some(dir) => vec!["--resume", dir.as_str()],
             None => vec!["fast.toml", "--out", "out", "--blocks", &blocks],
         };
         let mut study = desk.start(&arguments);
@@ -416,7 +416,7 @@ fn a_study_that_is_killed_goes_on_and_makes_every_run_once() {
         desk.bench(&["fast.toml", "--out", "out", "--blocks", &blocks]).exits(0);
         desk.results().into_iter().find(resumable).expect("results")
     });
-    desk.bench(&["--resume", dir.to_str().expect("plain"), "--out", "out"]).exits(0);
+    desk.bench(&["--resume", dir.to_str().expect("plain")]).exits(0);
     let mut runs = stored_runs(&dir);
     let all = usize::try_from(kills() * 8).expect("a small number");
     assert_eq!(runs.len(), all, "{runs:?}");
