@@ -115,6 +115,11 @@ pub enum Setting {
         /// The port.
         port: String,
     },
+    /// Whether a port is open: `up`. It is only restored, where a driver has closed the port.
+    Link {
+        /// The port.
+        port: String,
+    },
 }
 
 /// A direction.
@@ -201,7 +206,7 @@ impl Setting {
     pub fn is_proposed(&self) -> bool {
         match self {
             Self::Sysctl { key } => proposed::SYSCTLS.contains(&key.as_str()),
-            Self::Tunable { .. } | Self::EnergyPreference | Self::Quantum { .. } => false,
+            Self::Tunable { .. } | Self::EnergyPreference | Self::Quantum { .. } | Self::Link { .. } => false,
             _ => true,
         }
     }
@@ -223,7 +228,8 @@ impl Setting {
             | Self::Rss { port }
             | Self::Rps { port, .. }
             | Self::Xps { port, .. }
-            | Self::Mtu { port } => Some(port),
+            | Self::Mtu { port }
+            | Self::Link { port } => Some(port),
             Self::Sysctl { .. }
             | Self::Governor
             | Self::EnergyPreference
@@ -245,7 +251,8 @@ impl Setting {
             | Self::Rss { port }
             | Self::Rps { port, .. }
             | Self::Xps { port, .. }
-            | Self::Mtu { port } => name.clone_into(port),
+            | Self::Mtu { port }
+            | Self::Link { port } => name.clone_into(port),
             Self::Sysctl { .. }
             | Self::Governor
             | Self::EnergyPreference
@@ -257,14 +264,13 @@ impl Setting {
 
     /// True if drivers may take the port out of service for a moment, or packets may be lost.
     pub fn interrupts(&self) -> bool {
-        matches!(
-            self,
-            Self::Ring { .. }
-                | Self::Channels { .. }
-                | Self::Feature { .. }
-                | Self::Qdisc { .. }
-                | Self::Mtu { .. }
-        )
+        self.may_close() || matches!(self, Self::Qdisc { .. })
+    }
+
+    /// True if drivers may close the port for the change; some leave it closed if the change fails, as bnxt_open_nic() does without
+    /// memory.
+    pub fn may_close(&self) -> bool {
+        matches!(self, Self::Ring { .. } | Self::Channels { .. } | Self::Feature { .. } | Self::Mtu { .. })
     }
 
     /// The processors that a value names; `None` if the setting isn't about processors.
@@ -292,6 +298,16 @@ impl Setting {
             Self::Coalescing { .. } => pairs(new).all(|wanted| pairs(now).any(|pair| pair == wanted)),
             _ => self.is_same(now, new),
         }
+    }
+
+    /// The part of `value` that `new` names: a port's coalescing has numbers that a command must leave out, because the driver refuses
+    /// every command that has them (ethnl_set_coalesce() in net/ethtool/coalesce.c).
+    pub fn named(&self, value: &str, new: &str) -> String {
+        let Self::Coalescing { .. } = self else { return value.to_owned() };
+        let is_named = |(name, _): &(&str, &str)| pairs(new).any(|(other, _)| other == *name);
+        let named: Vec<String> =
+            pairs(value).filter(is_named).map(|(name, number)| format!("{name} {number}")).collect();
+        named.join(" ")
     }
 
     /// True if one of its numbers would fall, or a feature would be turned off.
@@ -324,6 +340,7 @@ impl Setting {
             }
             Self::IrqAffinity { irq } => Some(format!("/proc/irq/{irq}/smp_affinity_list")),
             Self::Mtu { port } => Some(format!("/sys/class/net/{port}/mtu")),
+            Self::Link { port } => Some(format!("/sys/class/net/{port}/flags")),
             _ => None,
         }
     }
@@ -359,6 +376,7 @@ impl fmt::Display for Setting {
             }
             Self::IrqAffinity { irq } => write!(f, "the processors of interrupt {irq}"),
             Self::Mtu { port } => write!(f, "{port}'s MTU"),
+            Self::Link { port } => write!(f, "{port}'s link"),
         }
     }
 }

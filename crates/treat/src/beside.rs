@@ -84,11 +84,24 @@ pub fn of_step(
         return found;
     }
     for Beside { setting, value } in journal.beside(step) {
+        if is_balanced(controls, setting, value) {
+            continue;
+        }
+        let own = journal.head.steps.iter().position(|step| step.setting == *setting);
+        // The step of this setting reports the value that somebody else has set.
+        let foreign =
+            own.filter(|_| is_careful).and_then(|own| course::set_by_others(journal, controls, own));
+        if let Some(value) = foreign {
+            found.wanted.push(Beside { setting: setting.clone(), value });
+            continue;
+        }
         let after = journal.beside_after(step, setting).filter(|_| is_careful && !setting.is_derived());
-        let is_steps = journal.head.steps.iter().any(|step| step.setting == *setting);
         match controls.read(setting).ok().zip(after) {
             Some((now, after))
-                if !is_steps && !setting.is_same(&now, after) && !setting.is_same(&now, value) =>
+                if own.is_none()
+                    && !is_adapted(setting, &now, after)
+                    && !setting.is_same(&now, after)
+                    && !setting.is_same(&now, value) =>
             {
                 found.others.push(format!(
                     "{setting} is {now}, which somebody else has set since then; --force restores {value}"
@@ -99,6 +112,17 @@ pub fn of_step(
         }
     }
     found
+}
+
+/// True for an interrupt while irqbalance runs, which would move it again.
+fn is_balanced(controls: &mut dyn Controls, setting: &Setting, value: &str) -> bool {
+    matches!(setting, Setting::IrqAffinity { .. }) && controls.look(setting, value).is_err()
+}
+
+/// True if the driver itself may have changed a port's coalescing, because it adapts it to the packets.
+fn is_adapted(setting: &Setting, now: &str, after: &str) -> bool {
+    let adapts = |value: &str| value.contains("adaptive-rx on") || value.contains("adaptive-tx on");
+    matches!(setting, Setting::Coalescing { .. }) && adapts(now) && adapts(after)
 }
 
 impl BesideStep {

@@ -306,6 +306,18 @@ fn give_back(
     }
 }
 
+/// The present value of a step's setting, if somebody else has set it since.
+pub(crate) fn set_by_others(
+    journal: &TreatmentJournal,
+    controls: &mut dyn Controls,
+    step: usize,
+) -> Option<String> {
+    let planned = &journal.head.steps[step];
+    let before = journal.before(step).unwrap_or(&planned.before);
+    let now = controls.read(&planned.setting).ok()?;
+    (is_others(journal, step, &now) && !planned.setting.is_same(&now, before)).then_some(now)
+}
+
 /// True if this program didn't set the value `now`. For a step that was interrupted, the answer isn't known: false.
 fn is_others(journal: &TreatmentJournal, step: usize, now: &str) -> bool {
     let PlannedStep { setting, new, .. } = &journal.head.steps[step];

@@ -451,6 +451,12 @@ impl TreatmentJournal {
         })
     }
 
+    /// The time of the last change, in milliseconds of uptime.
+    pub fn last_change(&self) -> Option<u64> {
+        let is_change = |stamped: &&Stamped| matches!(stamped.event, TreatmentEvent::Changed { .. });
+        self.events.iter().rfind(is_change).map(|stamped| stamped.at)
+    }
+
     /// The value that was read back when a step had been made.
     pub fn holds(&self, step: usize) -> Option<&str> {
         self.changed(step).map(|(holds, _)| holds)

@@ -285,14 +285,20 @@ fn exists_early(key: &str) -> bool {
 fn kept_line(journal: &TreatmentJournal, step: usize, by_address: bool) -> Option<String> {
     let planned = journal.head.steps.get(step)?;
     // In a damaged journal, only the plan may be left.
-    let value = journal.holds(step).unwrap_or(&planned.new);
+    let value = planned.setting.named(journal.holds(step).unwrap_or(&planned.new), &planned.new);
+    let value = value.as_str();
     let line = match &planned.setting {
         Setting::Sysctl { key } if exists_early(key) => format!("{key} = {value}"),
         setting => {
             let address = address(journal, setting).filter(|_| by_address);
+            let command = |setting: &Setting| {
+                let opens = setting.port().filter(|_| setting.may_close());
+                let opens = opens.map_or_else(String::new, |port| format!(" || ip link set {port} up"));
+                setting.command(value) + &opens
+            };
             let command = match address {
-                Some(mac) => of_address(mac, &setting.clone().of_port("\"$p\"").command(value)),
-                None => setting.command(value),
+                Some(mac) => of_address(mac, &command(&setting.clone().of_port("\"$p\""))),
+                None => command(setting),
             };
             let needs_module = matches!(setting, Setting::Sysctl { .. });
             let command = if needs_module { format!("modprobe -q {MODULE}; {command}") } else { command };

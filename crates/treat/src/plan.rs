@@ -219,7 +219,7 @@ fn order(setting: &Setting) -> u8 {
     match setting {
         Setting::Sysctl { .. } | Setting::Governor | Setting::EnergyPreference | Setting::Tunable { .. } => 0,
         // The kernel computes a discipline's options from the MTU.
-        Setting::Mtu { .. } => 1,
+        Setting::Mtu { .. } | Setting::Link { .. } => 1,
         Setting::Qdisc { .. } | Setting::Quantum { .. } | Setting::Feature { .. } | Setting::Ring { .. } => 2,
         Setting::Channels { .. } => 3,
         // Some drivers forget their coalescing with the queues.

@@ -65,9 +65,7 @@ impl Entrance {
     pub fn is_other(&self, other: &Self) -> bool {
         match (&self.connection, &other.connection) {
             (Some(own), Some(theirs)) => own != theirs,
-            // Without ssh, no connection can have been cut.
-            (_, None) => true,
-            (None, Some(_)) => self.session.is_none() || self.session != other.session,
+            _ => self.session.is_none() || other.session.is_none() || self.session != other.session,
         }
     }
 }
@@ -89,16 +87,40 @@ pub fn is_apart() -> bool {
 }
 
 fn connection() -> Option<String> {
-    let mut pid = "self".to_owned();
-    for _ in 0..MOST_PARENTS {
-        let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
-        let mut words = environment.split(|byte| *byte == 0);
-        if let Some(value) = words.find_map(|word| word.strip_prefix(b"SSH_CONNECTION=")) {
-            return Some(String::from_utf8_lossy(value).into_owned());
-        }
-        pid = parent(&pid).filter(|parent| parent != "0")?;
-    }
-    None
+    ancestors().find_map(|pid| connection_of(&pid))
+}
+
+/// The time at which the ssh login began from which this process was started, in milliseconds of uptime; `None` without ssh. The windows
+/// of tmux(1) belong to the login that started it.
+pub fn login_begun() -> Option<u64> {
+    let own = connection()?;
+    let all: Vec<String> = ancestors().collect();
+    let outermost = all.iter().rposition(|pid| connection_of(pid).as_ref() == Some(&own))?;
+    // The server's process for this login is above; a program that goes on without its login is below the first process.
+    let server = all.get(outermost + 1).filter(|pid| *pid != "1");
+    begun(server.unwrap_or(&all[outermost]))
+}
+
+/// This process and those above it, from the nearest on.
+fn ancestors() -> impl Iterator<Item = String> {
+    let first = Some(std::process::id().to_string());
+    std::iter::successors(first, |pid| parent(pid).filter(|parent| parent != "0")).take(MOST_PARENTS)
+}
+
+/// The ssh connection that a process has in its environment.
+fn connection_of(pid: &str) -> Option<String> {
+    let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+    let mut words = environment.split(|byte| *byte == 0);
+    let value = words.find_map(|word| word.strip_prefix(b"SSH_CONNECTION="))?;
+    Some(String::from_utf8_lossy(value).into_owned())
+}
+
+/// The start of a process in milliseconds of uptime: field 22 of its stat, in the kernel's hundredths of a second (USER_HZ).
+fn begun(pid: &str) -> Option<u64> {
+    let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The name before may hold spaces and brackets.
+    let fields = text.rsplit_once(')')?.1;
+    fields.split_whitespace().nth(19)?.parse::<u64>().ok()?.checked_mul(10)
 }
 
 fn parent(pid: &str) -> Option<String> {
@@ -130,6 +152,15 @@ mod tests {
         assert!(of(Some("10.0.0.1 5001 10.0.0.2 22"), Some("4")).is_other(&first));
         assert!(!of(None, Some("3")).is_other(&first), "the same session without its environment");
         assert!(of(None, None).is_other(&first) && of(None, None).is_other(&of(None, Some("1"))));
+        assert!(!of(None, Some("1")).is_other(&of(None, Some("1"))), "a web console's own login");
+        assert!(of(None, Some("2")).is_other(&of(None, Some("1"))));
+    }
+
+    #[test]
+    fn a_process_begins_after_the_one_above_it() {
+        let all: Vec<u64> = ancestors().map_while(|pid| begun(&pid)).collect();
+        assert!(all.len() > 1 && all.is_sorted_by(|a, b| a >= b), "{all:?}");
+        assert!(all[0] <= uptime(), "{all:?}");
     }
 
     #[test]

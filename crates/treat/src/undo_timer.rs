@@ -17,7 +17,7 @@ use crate::surroundings::uptime;
 
 /// The seconds until the undo timer undoes unconfirmed changes, by default: enough for a new login, and a host that lost its
 /// network comes back soon.
-pub const SECONDS: u64 = 60;
+pub const DEFAULT_SECONDS: u64 = 60;
 /// The least that a user can choose, in seconds.
 pub const LEAST_SECONDS: u64 = 1;
 /// The most that a user can choose, in seconds.

@@ -19,7 +19,7 @@ pub struct PrintedRow {
 }
 
 impl PrintedRow {
-    /// All printed values whose cases are in the record, in the study's order.
+    /// The values that papers printed for cases of the record, each beside the measured value, in the study's order.
     pub fn all(record: &Record, summaries: &[CaseSummary]) -> Vec<PrintedRow> {
         let row = |printed: &Printed| {
             let summary = summaries.iter().find(|summary| summary.case.id == printed.case)?;

@@ -26,7 +26,9 @@ pub(super) fn provide_packages(args: &StudyArgs, study: &Study, tools: &Toolbox)
     if args.install {
         message!("linerate: installing from the distribution: {}", all.join(" "));
         if all.iter().any(|package| package == "openssh-server") {
-            message!("linerate: openssh-server may start an ssh server on this host; the lab uses its own");
+            message!(
+                "linerate: the package openssh-server may start an ssh server on this host; the lab needs none, since it starts its own"
+            );
         }
         return Ok(install(&all)?);
     }

@@ -2,8 +2,9 @@
 
 use linerate_transfer::lock::lock;
 use linerate_wire::path::printable;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::ffi::{OsStr, OsString};
+use std::hash::Hash;
 use std::io;
 use std::net::Ipv6Addr;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -162,6 +163,12 @@ fn colon(bytes: &[u8]) -> Option<usize> {
         }
     }
     None
+}
+
+/// Removes repeated names: each host is asked once.
+pub fn only_once<T: Clone + Eq + Hash>(names: &mut Vec<T>) {
+    let mut seen = HashSet::new();
+    names.retain(|name| seen.insert(name.clone()));
 }
 
 #[cfg(test)]

@@ -25,6 +25,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use crate::common::failure::Failure;
 use crate::common::login::LoginOptions;
 use crate::common::metrics::{MetricsArgs, recording};
+use crate::common::spec::only_once;
 use crate::exit::{Code, FAILED, FAR_END, INTERRUPTED, Meaning, USAGE, VERSION, table};
 use crate::facts::{HERE, ask, open};
 use crate::print::json;
@@ -182,12 +183,6 @@ pub struct Needed {
     pub kernel: Option<String>,
     /// Seconds since it was booted: the time of counters "since boot".
     pub up_seconds: Option<u64>,
-}
-
-/// Removes repeated names: each host is examined, and treated, once.
-pub fn only_once<T: Clone + Eq + std::hash::Hash>(names: &mut Vec<T>) {
-    let mut seen = std::collections::HashSet::new();
-    names.retain(|name| seen.insert(name.clone()));
 }
 
 /// Examines the hosts.

@@ -21,7 +21,7 @@ use crate::common::failure::Failure;
 use crate::common::login::LoginOptions;
 use crate::common::metrics::{MetricsArgs, RunMetrics, recording};
 use crate::common::signals::{ending_signals, set_by};
-use crate::doctor::only_once;
+use crate::common::spec::only_once;
 use crate::exit::{Code, FAILED, FAR_END, Meaning, NOT_FOUND, NOT_RUN, USAGE, VERSION, table};
 use crate::print::note_loss;
 use crate::units::{named_file, parse_time};

@@ -138,10 +138,13 @@ fn stopped(evidence: &CommandEvidence) -> Option<Verdict> {
 /// limits.
 fn full_thread(evidence: &CommandEvidence) -> Option<Verdict> {
     let all = evidence.hosts.iter().flat_map(|host| host.programs.iter().map(move |program| (host, program)));
-    let may_be_full =
-        |program: &Program| (FULL..=ONE).contains(&program.processors) && program.present >= 0.5;
+    // The time of several threads may be that of many threads, none of them full, which wait for the path.
+    let may_be_full = |host: &HostLoad, program: &Program| {
+        let is_one = (FULL..=ONE).contains(&program.processors) && program.present >= 0.5;
+        is_one && (program.threads <= 1 || path(host).is_none())
+    };
     let (host, program) = all
-        .filter(|(host, program)| host.idle >= IDLE && may_be_full(program))
+        .filter(|(host, program)| host.idle >= IDLE && may_be_full(host, program))
         .max_by(|a, b| a.1.processors.total_cmp(&b.1.processors))?;
     let share = program.processors.min(1.0);
     let evidence =

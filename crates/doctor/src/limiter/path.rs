@@ -191,7 +191,7 @@ impl Flows {
     fn loss(&self, share: f64) -> Option<Verdict> {
         let lost = ratio(self.retransmits, self.segments);
         let (each, model) = (ratio(self.bits, self.number), self.model(lost));
-        if lost < LOSS || self.is_queued() || each > MODEL * model {
+        if self.retransmits < CHANCE || lost < LOSS || self.is_queued() || each > MODEL * model {
             return None;
         }
         let evidence = format!(
@@ -458,6 +458,8 @@ mod tests {
         // 1 % at 20 ms: Reno gives 7 Mbit/s.
         let lossy = Flows { retransmits: 1e3, ..flows() };
         assert_eq!(lossy.name(0.9).limiter, Limiter::Loss);
+        let one = Flows { retransmits: 1.0, segments: 20_000.0, ..flows() };
+        assert_eq!(one.name(0.9).limiter, Limiter::NotExplained, "a single segment is chance");
         let fast = Flows { bits: 2e9, ..lossy };
         assert_eq!(fast.name(0.9).limiter, Limiter::Network, "a congestion control that doesn't mind");
         assert_eq!(

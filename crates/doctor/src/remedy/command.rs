@@ -46,6 +46,7 @@ impl Setting {
             }
             Self::Rss { port } => format!("ethtool -X {port} {}", shares(value)),
             Self::Mtu { port } => format!("ip link set {port} mtu {}", self.part(value)),
+            Self::Link { port } => format!("ip link set {port} {}", word(value)),
             Self::Governor => of_processors(super::GOVERNOR, value),
             Self::EnergyPreference => of_processors(super::PREFERENCE, value),
             Self::Rps { .. } | Self::Xps { .. } | Self::Tunable { .. } | Self::IrqAffinity { .. } => {
@@ -112,7 +113,10 @@ fn joined(remedies: &[Remedy], value: &impl Fn(&Remedy) -> &String) -> (usize, S
     }
     let is_echo = |of: &Remedy| {
         of.setting.file().is_some()
-            && !matches!(of.setting, Setting::Mtu { .. } | Setting::Governor | Setting::EnergyPreference)
+            && !matches!(
+                of.setting,
+                Setting::Mtu { .. } | Setting::Link { .. } | Setting::Governor | Setting::EnergyPreference
+            )
     };
     let is_alike =
         |other: &&Remedy| other.host == first.host && is_echo(other) && value(other) == value(first);

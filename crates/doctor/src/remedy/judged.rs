@@ -95,7 +95,7 @@ impl Setting {
             Self::Rps { .. } | Self::Xps { .. } | Self::IrqAffinity { .. } => {
                 self.judge_processors(now, new, &bounds.isolated)
             }
-            Self::Tunable { .. } | Self::EnergyPreference | Self::Quantum { .. } => {
+            Self::Tunable { .. } | Self::EnergyPreference | Self::Link { .. } | Self::Quantum { .. } => {
                 Err("no check proposes to change it".into())
             }
         }

@@ -74,8 +74,8 @@ pub fn meet(
     Ok(DataWay::Through)
 }
 
-/// Makes the two agents connect as [`meet`] does, for messages that don't pass through the client. The receiver dials
-/// first, as it later does for its data.
+/// Makes the two agents connect as [`meet`] does, for messages that don't pass through the client. The receiver tries
+/// first; if it doesn't reach the sender, the sender tries.
 ///
 /// # Errors
 /// If neither agent reaches the other, or either gives up or is lost.

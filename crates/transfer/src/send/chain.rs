@@ -63,12 +63,12 @@ impl ChainLead {
         lock(&self.state).sent = Some(sent);
     }
 
-    /// Records that the host at `place`, and the hosts behind it, get no more data in the chain or tree.
+    /// Notes that the host at `place`, and the hosts behind it, get no more data in the chain or tree.
     pub fn breaks(&self, place: usize, why: &str) {
         lock(&self.state).broken.push((place, why.to_owned()));
     }
 
-    /// Records that the hosts behind the host at `place` get no more data in the chain or tree.
+    /// Notes that the hosts behind the host at `place` get no more data in the chain or tree.
     pub fn breaks_behind(&self, place: usize, why: &str) {
         self.shape.next(place).for_each(|next| self.breaks(next, why));
     }

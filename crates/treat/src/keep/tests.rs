@@ -180,6 +180,31 @@ fn a_governor_is_set_at_the_next_start() {
     }
 }
 
+/// A driver refuses a command with numbers that it doesn't have, and may leave a port closed when a change fails.
+#[test]
+fn a_ports_coalescing_and_rings_are_kept_by_commands_that_drivers_take() {
+    let directory = tempfile::tempdir().unwrap();
+    let (root, shelf) =
+        (directory.path().join("root"), Shelf::open(&directory.path().join("state")).unwrap());
+    fs::create_dir_all(root.join(UNITS)).unwrap();
+    let (now, new) = ("rx-usecs 3 rx-frames 0 adaptive-rx off", "rx-usecs 50");
+    let steps = vec![
+        step(Setting::Coalescing { port: "d0".into() }, now, new),
+        step(Setting::Ring { port: "d0".into(), way: linerate_doctor::remedy::RingWay::Rx }, "512", "1024"),
+    ];
+    let mut host = Pretended::of(&steps);
+    let holds = "rx-usecs 50 rx-frames 0 adaptive-rx off";
+    host.rounded = Some((steps[0].setting.clone(), holds.into()));
+    let mut journal = shelf.begin(steps, 60, &mut host).unwrap();
+    apply(&mut journal, &mut host, &mut |_, _| {}).unwrap();
+    journal.confirm().unwrap();
+    assert_eq!(journal.holds(0), Some(holds));
+    System::below(&root).keep(&shelf, &mut journal, &PresentPorts::default()).unwrap();
+    let unit = fs::read_to_string(root.join(UNITS).join(UNIT)).unwrap();
+    assert!(unit.contains("\"ethtool -C d0 rx-usecs 50\""), "{unit}");
+    assert!(unit.contains("\"ethtool -G d0 rx 1024 || ip link set d0 up\""), "{unit}");
+}
+
 /// By the card's address, the unit finds a port that has another name after a restart.
 #[test]
 fn a_port_is_found_by_its_address_at_the_next_start() {

@@ -30,6 +30,7 @@ impl Controls for LiveControls {
             Setting::Rss { port } => ports::rss(port),
             Setting::Qdisc { port } => queueing::root(port).map(|root| root.kind),
             Setting::Quantum { port } => queueing::quantum(port),
+            Setting::Link { .. } => ports::link(&file(setting)?),
             Setting::Governor => files::of_processors(Path::new(files::CPUS), GOVERNOR),
             Setting::EnergyPreference => files::of_processors(Path::new(files::CPUS), PREFERENCE),
             _ => files::read(&file(setting)?),
@@ -46,6 +47,7 @@ impl Controls for LiveControls {
             Setting::Rss { port } => ports::set_rss(port, value),
             Setting::Qdisc { port } => queueing::set_root(port, value),
             Setting::Quantum { port } => queueing::set_quantum(port, value),
+            Setting::Link { .. } => ports::open_link(&file(setting)?, value),
             Setting::Governor => files::set_of_processors(Path::new(files::CPUS), GOVERNOR, value),
             Setting::EnergyPreference => files::set_of_processors(Path::new(files::CPUS), PREFERENCE, value),
             _ => files::write(&file(setting)?, value),
@@ -61,34 +63,11 @@ impl Controls for LiveControls {
     }
 
     fn beside(&mut self, setting: &Setting) -> Vec<Setting> {
-        match setting {
-            Setting::Channels { port, .. } => {
-                let own = [Setting::Rss { port: port.clone() }, Setting::Coalescing { port: port.clone() }];
-                [own.to_vec(), ports::masks(port)].concat()
-            }
-            // Changed to another governor and back, amd-pstate keeps "performance" as the preference.
-            Setting::Governor => {
-                let preference = files::of_processors(Path::new(files::CPUS), PREFERENCE)
-                    .map(|_| Setting::EnergyPreference);
-                preference.into_iter().chain(files::tunables(Path::new(TUNABLES))).collect()
-            }
-            // Drivers ask for their interrupts anew, with their own processors: ena, bnxt.
-            Setting::Ring { port, .. } => {
-                [vec![Setting::Coalescing { port: port.clone() }], ports::masks(port)].concat()
-            }
-            Setting::Feature { port, .. } => ports::masks(port),
-            Setting::Mtu { port } => {
-                // In a sysctl's name the dots of a port are slashes.
-                let key = format!("net.ipv6.conf.{}.mtu", port.replace('.', "/"));
-                let own = vec![Setting::Sysctl { key }, Setting::Quantum { port: port.clone() }];
-                [own, ports::masks(port)].concat()
-            }
-            Setting::Qdisc { port } => vec![Setting::Quantum { port: port.clone() }],
-            Setting::Sysctl { key } if key == CONTROL => {
-                vec![Setting::Sysctl { key: "net.ipv4.tcp_allowed_congestion_control".into() }]
-            }
-            _ => Vec::new(),
-        }
+        let port = setting.port().filter(|_| setting.may_close());
+        let link = port.map(|port| Setting::Link { port: port.to_owned() });
+        // A port that is closed before stays closed.
+        let link = link.filter(|link| self.read(link).is_ok_and(|now| now == ports::UP));
+        link.into_iter().chain(changed_with(setting)).collect()
     }
 
     fn look(&mut self, setting: &Setting, new: &str) -> Result<(), String> {
@@ -130,6 +109,38 @@ impl Controls for LiveControls {
 
     fn ports(&mut self) -> Result<Vec<PortIdentity>, String> {
         seen::ports()
+    }
+}
+
+/// The settings that drivers or the kernel change with this one.
+fn changed_with(setting: &Setting) -> Vec<Setting> {
+    match setting {
+        Setting::Channels { port, .. } => {
+            let own = [Setting::Rss { port: port.clone() }, Setting::Coalescing { port: port.clone() }];
+            [own.to_vec(), ports::masks(port)].concat()
+        }
+        // Changed to another governor and back, amd-pstate keeps "performance" as the preference.
+        Setting::Governor => {
+            let preference =
+                files::of_processors(Path::new(files::CPUS), PREFERENCE).map(|_| Setting::EnergyPreference);
+            preference.into_iter().chain(files::tunables(Path::new(TUNABLES))).collect()
+        }
+        // Drivers ask for their interrupts anew, with their own processors: ena, bnxt.
+        Setting::Ring { port, .. } => {
+            [vec![Setting::Coalescing { port: port.clone() }], ports::masks(port)].concat()
+        }
+        Setting::Feature { port, .. } => ports::masks(port),
+        Setting::Mtu { port } => {
+            // In a sysctl's name the dots of a port are slashes.
+            let key = format!("net.ipv6.conf.{}.mtu", port.replace('.', "/"));
+            let own = vec![Setting::Sysctl { key }, Setting::Quantum { port: port.clone() }];
+            [own, ports::masks(port)].concat()
+        }
+        Setting::Qdisc { port } => vec![Setting::Quantum { port: port.clone() }],
+        Setting::Sysctl { key } if key == CONTROL => {
+            vec![Setting::Sysctl { key: "net.ipv4.tcp_allowed_congestion_control".into() }]
+        }
+        _ => Vec::new(),
     }
 }
 

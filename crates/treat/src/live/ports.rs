@@ -58,6 +58,30 @@ pub fn masks(port: &str) -> Vec<Setting> {
     all
 }
 
+/// A port that is open.
+pub const UP: &str = "up";
+/// IFF_UP of include/uapi/linux/if.h.
+const OPEN: u32 = 1;
+
+/// Whether a port is open, by the file of its flags.
+pub fn link(file: &str) -> Result<String, String> {
+    Ok(if flags(file)? & OPEN == 0 { "down" } else { UP }.into())
+}
+
+/// Opens a port that a driver has closed. Nothing here closes one.
+pub fn open_link(file: &str, value: &str) -> Result<(), String> {
+    if value != UP {
+        return Err("a port is never closed".into());
+    }
+    super::files::write(file, &format!("{:#x}", flags(file)? | OPEN))
+}
+
+fn flags(file: &str) -> Result<u32, String> {
+    let text = super::files::read(file)?;
+    let digits = text.strip_prefix("0x").and_then(|digits| u32::from_str_radix(digits, 16).ok());
+    digits.ok_or_else(|| format!("{file}: {text} are no flags"))
+}
+
 /// `equal N` if N queues take turns, else the queue of each slot.
 pub fn rss(port: &str) -> Result<String, String> {
     let Spread { slots, .. } = spread(port)?;
@@ -194,5 +218,27 @@ fn failed(error: io::Error) -> String {
         Some(rustix::io::Errno::NODEV) => "there is no such port here".into(),
         Some(rustix::io::Errno::PERM) => "this needs root (CAP_NET_ADMIN)".into(),
         _ => format!("the driver refuses it: {error}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_link_is_opened_and_never_closed() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let path = file.path().to_str().unwrap();
+        let set = |text: &str| std::fs::write(path, text).unwrap();
+        set("0x1002\n");
+        assert_eq!(link(path).as_deref(), Ok("down"));
+        open_link(path, UP).unwrap();
+        assert_eq!(
+            (link(path).as_deref(), std::fs::read_to_string(path).unwrap().trim()),
+            (Ok(UP), "0x1003")
+        );
+        assert!(open_link(path, "down").is_err());
+        set("none");
+        assert!(link(path).is_err());
     }
 }

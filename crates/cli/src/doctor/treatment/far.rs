@@ -64,10 +64,15 @@ fn asked_plan(
 }
 
 /// Applies this plan there, and nothing else.
-pub fn apply(args: &DoctorArgs, host: &OsStr, plan: &PlanReport) -> Result<TreatmentReport, Failure> {
+pub fn apply(
+    args: &DoctorArgs,
+    host: &OsStr,
+    plan: &PlanReport,
+    within: u64,
+) -> Result<TreatmentReport, Failure> {
     let plan = PlanReport { host: HERE.into(), ..plan.clone() };
     let plan = serde_json::to_vec(&plan).map_err(|error| Failure::failed(error.to_string()))?;
-    let within = format!("--confirm-within={}", args.treatment.confirm_within);
+    let within = format!("--confirm-within={within}");
     let words = ["--apply".to_owned(), "--yes".into(), "--from-plan=-".into(), within];
     let report: TreatmentReport = ask(args, host, &args.login, &words, Some(&plan))?;
     Ok(TreatmentReport { host: name(host), ..report })

@@ -7,6 +7,7 @@ use linerate_doctor::formula::gbit;
 use linerate_treat::LiveControls;
 use linerate_treat::keep::System;
 use linerate_treat::plan::{LeftOut, TreatmentPlan};
+use linerate_treat::undo_timer;
 use serde::Serialize;
 use std::ffi::OsStr;
 
@@ -156,7 +157,8 @@ impl TreatedPath<'_> {
         }
         let estimate = Estimate::of(&ratios(&before, &after), SEED);
         let gained = is_above(&ratios(&before, &after), 1.0);
-        let treatments = if gained { self.apply(&chosen)? } else { Vec::new() };
+        let within = self.args.treatment.confirm_within;
+        let treatments = if gained { self.apply(&chosen, within)? } else { Vec::new() };
         Ok(GainReport {
             r#type: "doctor-gain",
             schema: 1,
@@ -176,7 +178,9 @@ impl TreatedPath<'_> {
         let mut rates = vec![Vec::new(); cases.len()];
         for block in 1..=BLOCKS {
             for (case, plans) in cases.iter().enumerate() {
-                let applied = self.apply(plans)?;
+                // The undo timer must not undo the changes while they are measured.
+                let applied =
+                    self.apply(plans, self.args.treatment.confirm_within.max(undo_timer::DEFAULT_SECONDS))?;
                 let rate = self.rate();
                 // This happens even if the measurement failed.
                 self.undo(&applied)?;
@@ -199,14 +203,14 @@ impl TreatedPath<'_> {
     }
 
     /// Changes the far end first, while the path to it is still unchanged.
-    fn apply(&self, plans: &Plans) -> Result<Vec<TreatmentReport>, Failure> {
+    fn apply(&self, plans: &Plans, within: u64) -> Result<Vec<TreatmentReport>, Failure> {
         let [near, far] = plans;
         let mut applied = Vec::new();
         if !far.steps.is_empty() {
-            applied.push(far::apply(self.args, self.other, far)?);
+            applied.push(far::apply(self.args, self.other, far, within)?);
         }
         if !near.steps.is_empty() {
-            match here::apply(&self.args.treatment, near.clone()) {
+            match here::apply(&self.args.treatment, near.clone(), within) {
                 Ok(report) => applied.push(report),
                 Err(failure) => {
                     self.undo(&applied)?;

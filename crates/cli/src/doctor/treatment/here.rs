@@ -6,7 +6,7 @@ use linerate_treat::journal::{PlannedStep, Shelf, TreatmentJournal, TreatmentSta
 use linerate_treat::keep::System;
 use linerate_treat::plan::{Allowed, LeftOut, TreatmentPlan};
 use linerate_treat::port::PresentPorts;
-use linerate_treat::surroundings::{Entrance, Whereabouts, is_apart};
+use linerate_treat::surroundings::{Entrance, Whereabouts, is_apart, login_begun};
 use linerate_treat::{LiveControls, undo_timer};
 use std::ffi::OsStr;
 use std::fs::File;
@@ -90,21 +90,21 @@ fn bare(host: &str) -> &str {
 }
 
 /// Applies a plan, with its journal and its undo timer.
-pub fn apply(wanted: &TreatmentArgs, plan: PlanReport) -> Result<TreatmentReport, Failure> {
+pub fn apply(wanted: &TreatmentArgs, plan: PlanReport, within: u64) -> Result<TreatmentReport, Failure> {
     needs_root()?;
     let report = |id, steps| TreatmentReport {
         r#type: "doctor-treatment".into(),
         schema: 1,
         host: HERE.into(),
         id,
-        within: wanted.confirm_within,
+        within,
         steps,
         left: plan.left.clone(),
     };
     if plan.steps.is_empty() {
         return Ok(report(None, Vec::new()));
     }
-    let (mut journal, fates) = applied_steps(wanted, &plan)?;
+    let (mut journal, fates) = applied_steps(wanted, &plan, within)?;
     let steps: Vec<StepReport> = plan.steps.iter().cloned().zip(fates).map(step_report).collect();
     if steps.iter().all(|step| step.holds.is_none()) {
         // Without changes, the undo timer isn't needed.
@@ -117,6 +117,7 @@ pub fn apply(wanted: &TreatmentArgs, plan: PlanReport) -> Result<TreatmentReport
 fn applied_steps(
     wanted: &TreatmentArgs,
     plan: &PlanReport,
+    within: u64,
 ) -> Result<(TreatmentJournal, Vec<StepFate>), Failure> {
     let shelf = Shelf::open(&wanted.state).map_err(Failure::failed)?;
     let _lock = shelf.lock(LOCK_TIMEOUT).map_err(|why| Failure(why, Code::Busy))?;
@@ -133,8 +134,7 @@ fn applied_steps(
         return Err(Failure(what_to_do(unread), Code::Busy));
     }
     shelf.tidy();
-    let mut journal =
-        shelf.begin(plan.steps.clone(), wanted.confirm_within, &mut LiveControls).map_err(Failure::failed)?;
+    let mut journal = shelf.begin(plan.steps.clone(), within, &mut LiveControls).map_err(Failure::failed)?;
     let command = undo_timer_command(&shelf, &journal.id);
     let started = undo_timer::start(&mut journal, command);
     if let Err(why) = started {
@@ -219,11 +219,8 @@ pub fn confirm(wanted: &TreatmentArgs, id: &str) -> Result<Code, Failure> {
     if journal.is_of_earlier_start() {
         return refused("the host has restarted since, which undid the changes".into());
     }
-    if !wanted.force && !Entrance::here().is_other(&journal.head.entrance) {
-        return refused(
-            "the changes were made from this login, so it proves nothing: confirm them from a new login"
-                .into(),
-        );
+    if let Some(why) = not_new(&journal).filter(|_| !wanted.force) {
+        return refused(format!("{why}: confirm them from a new login"));
     }
     journal.confirm().map_err(Failure::failed)?;
     // At its deadline the undo timer waits for the lock.
@@ -234,6 +231,15 @@ pub fn confirm(wanted: &TreatmentArgs, id: &str) -> Result<Code, Failure> {
         wanted.command("--undo", id)
     );
     Ok(Code::Done)
+}
+
+/// The reason why this login doesn't prove that a new one is possible after the changes.
+fn not_new(journal: &TreatmentJournal) -> Option<&'static str> {
+    if !Entrance::here().is_other(&journal.head.entrance) {
+        return Some("the changes were made from this login, so it proves nothing");
+    }
+    let is_older = login_begun().zip(journal.last_change()).is_some_and(|(begun, changed)| begun < changed);
+    is_older.then_some("this login is older than the changes, so it doesn't prove that a new one is possible")
 }
 
 /// Waits until the undo timer has seen the confirmation: before, it may still undo the changes.

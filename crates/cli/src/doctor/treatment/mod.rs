@@ -72,7 +72,7 @@ pub struct TreatmentArgs {
     #[arg(long, requires = "apply", requires = "path", conflicts_with_all = ["hosts", "plan", "from_plan"], conflicts_with_all = NOT_APPLYING)]
     pub each: bool,
     /// Seconds until unconfirmed changes are undone
-    #[arg(long, value_name = "SECONDS", requires = "apply", conflicts_with = "plan", conflicts_with_all = NOT_APPLYING, default_value_t = undo_timer::SECONDS,
+    #[arg(long, value_name = "SECONDS", requires = "apply", conflicts_with = "plan", conflicts_with_all = NOT_APPLYING, default_value_t = undo_timer::DEFAULT_SECONDS,
           value_parser = clap::value_parser!(u64).range(undo_timer::LEAST_SECONDS..=undo_timer::MOST_SECONDS))]
     pub confirm_within: u64,
     /// From a new login: keep the changes of ID until a restart
@@ -321,8 +321,9 @@ fn apply(args: &DoctorArgs, host: &OsStr, plan: PlanReport) -> Result<Code, Fail
         output!("nothing was changed");
         return Ok(Code::Done);
     }
-    let shown = plan.steps.clone();
-    let report = if host == HERE { here::apply(wanted, plan) } else { far::apply(args, host, &plan) }?;
+    let (shown, within) = (plan.steps.clone(), wanted.confirm_within);
+    let report =
+        if host == HERE { here::apply(wanted, plan, within) } else { far::apply(args, host, &plan, within) }?;
     let dropped = dropped(&shown, &report);
     print(args, &report, |report| show::treatment(report, &dropped, &confirming(args, report)));
     // A file asks for all of its steps.

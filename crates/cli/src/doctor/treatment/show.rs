@@ -53,7 +53,7 @@ fn show_step(out: &mut String, number: usize, step: &PlannedStep) {
     line(out, &format!("\n{number}. {}  [{}]", step.setting, step.checks.join(", ")));
     row(out, "now", &step.before);
     row(out, "new", &step.new);
-    show_rest(out, step, &step.setting.way_back(&step.before));
+    show_rest(out, step, &step.setting.way_back(&step.setting.named(&step.before, &step.new)));
 }
 
 /// Many steps of one kind, each in a line.

@@ -136,3 +136,35 @@ fn steps_with_the_same_settings_beside_them_are_undone() {
     assert!(ends.iter().all(|(_, end)| *end == WayBack::Restored), "{ends:?}");
     assert_eq!(host.values, before);
 }
+
+/// A step's own setting that somebody else has set since isn't restored as one beside another step.
+#[test]
+fn a_foreign_value_is_left_also_beside_another_step() {
+    let (_directory, shelf) = shelf();
+    let mut host = Pretended::of(&steps());
+    let (channels, rps) = (steps()[2].setting.clone(), steps()[3].setting.clone());
+    host.reset.push((channels, rps.clone(), "0".into()));
+    let (mut journal, _) = applied(&shelf, &mut host);
+    host.values.insert(rps.clone(), "3".into());
+    let ends = undo(&mut journal, &mut host, UndoneBy::User).unwrap();
+    let of = |step| ends.iter().find(|(other, _)| *other == step).map(|(_, end)| end.clone());
+    assert!(matches!(of(3), Some(WayBack::SetByOthers(_))), "{ends:?}");
+    assert_eq!((of(2), host.values[&rps].as_str()), (Some(WayBack::Restored), "3"));
+    undo(&mut journal, &mut host, UndoneBy::InsistingUser).unwrap();
+    assert_eq!(host.values[&rps], "0");
+}
+
+/// The driver reports the numbers to which it has adapted its coalescing.
+#[test]
+fn adapted_numbers_are_nobodys() {
+    let (_directory, shelf) = shelf();
+    let mut host = Pretended::of(&steps());
+    let coalescing = Setting::Coalescing { port: "eth0".into() };
+    let before = "rx-usecs 8 adaptive-rx on";
+    host.values.insert(coalescing.clone(), before.into());
+    host.reset.push((steps()[2].setting.clone(), coalescing.clone(), "rx-usecs 8 adaptive-rx on".into()));
+    let (mut journal, _) = applied(&shelf, &mut host);
+    host.values.insert(coalescing.clone(), "rx-usecs 64 adaptive-rx on".into());
+    let ends = undo(&mut journal, &mut host, UndoneBy::User).unwrap();
+    assert!(ends.iter().all(|(_, end)| *end == WayBack::Restored), "{ends:?}");
+}
