@@ -16,9 +16,10 @@ mod restart;
 mod support;
 
 use std::fs;
+use std::io::Write;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::thread::sleep;
 use std::time::Duration;
 
@@ -207,11 +208,21 @@ fn only_another_login_confirms() {
     let Some(host) = Ill::host() else { return };
     let before = host.settings();
     let first = Some("10.0.0.1 5000 10.0.0.2 22");
+    let mut older = host.command("sh");
+    let confirming =
+        format!("read id; exec {PROGRAM} doctor --confirm $id --state {}", host.state().display());
+    older.args(["-c", &confirming]).env("SSH_CONNECTION", "10.0.0.1 4000 10.0.0.2 22");
+    let mut older = older.stdin(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let run =
         host.doctor_from(first, &["--apply", "--yes", "--json", "--confirm-within", "20"]).end().exits(0);
     let reported: Value = serde_json::from_str(&run.out).unwrap();
     let id = reported["id"].as_str().unwrap();
     host.doctor_from(first, &["--confirm", id]).end().exits(1).says(&["confirm them from a new login"]);
+    // Another login, which is there since before the changes: the window of a tmux.
+    writeln!(older.stdin.take().unwrap(), "{id}").unwrap();
+    let refused = older.wait_with_output().unwrap();
+    let why = String::from_utf8_lossy(&refused.stderr);
+    assert!(refused.status.code() == Some(1) && why.contains("older than the changes"), "{why}");
     host.doctor_from(Some("10.0.0.1 5001 10.0.0.2 22"), &["--confirm", id]).end().exits(0);
     assert!(within(DEADLINE, || host.undo_timers().is_empty()));
     sleep(Duration::from_secs(1));

@@ -11,6 +11,8 @@ use serde::{Deserialize, Serialize};
 
 /// The most parents of a process that are searched for the login.
 const MOST_PARENTS: usize = 32;
+/// Beginnings of the names of ssh servers' processes: `sshd`, `sshd-session`.
+const SERVERS: [&str; 2] = ["sshd", "dropbear"];
 /// An audit session that isn't set.
 const NO_SESSION: &str = "4294967295";
 /// The kernel has this setting only in its first network namespace.
@@ -96,8 +98,8 @@ pub fn login_begun() -> Option<u64> {
     let own = connection()?;
     let all: Vec<String> = ancestors().collect();
     let outermost = all.iter().rposition(|pid| connection_of(pid).as_ref() == Some(&own))?;
-    // The server's process for this login is above; a program that goes on without its login is below the first process.
-    let server = all.get(outermost + 1).filter(|pid| *pid != "1");
+    // The server's process for this login is above, unless the program has outlived its login. Logins that share a connection have one.
+    let server = all.get(outermost + 1).filter(|pid| is_server(pid));
     begun(server.unwrap_or(&all[outermost]))
 }
 
@@ -113,6 +115,11 @@ fn connection_of(pid: &str) -> Option<String> {
     let mut words = environment.split(|byte| *byte == 0);
     let value = words.find_map(|word| word.strip_prefix(b"SSH_CONNECTION="))?;
     Some(String::from_utf8_lossy(value).into_owned())
+}
+
+fn is_server(pid: &str) -> bool {
+    let name = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+    SERVERS.iter().any(|server| name.starts_with(server))
 }
 
 /// The start of a process in milliseconds of uptime: field 22 of its stat, in the kernel's hundredths of a second (USER_HZ).

@@ -20,6 +20,8 @@ const IDLE: f64 = 0.05;
 const DISK: f64 = 0.4;
 /// Share of the time in which a flow had something to send, above which the path may limit.
 const SENDING: f64 = 0.6;
+/// Share of the samples with bytes that wait to be sent, below which the program hands over less than the path takes.
+const HANDED_OVER: f64 = 0.1;
 /// Share of a flow's busy time in which the other end took nothing, above which the other end limits.
 const NOT_TAKEN: f64 = 0.4;
 /// Share of the samples in which received bytes weren't read, above which this end doesn't wait for more.
@@ -217,6 +219,17 @@ fn path(host: &HostLoad) -> Option<Verdict> {
             percent(not_taken)
         );
         return Some(Verdict::new(Limiter::FarEndTool, not_taken, evidence));
+    }
+    // All that the program has handed over is in flight: the path would take more.
+    if flows.in_flight > 0.0 && flows.waiting < HANDED_OVER && !flows.fills_window() {
+        let evidence = format!(
+            "there is something in flight for {} of the time, but the program hands over no more: bytes wait to be sent in {} of the \
+             samples; {}",
+            percent(sending),
+            percent(flows.waiting),
+            rate(flows.bits)
+        );
+        return Some(Verdict::new(Limiter::NotExplained, sending, evidence));
     }
     Some(flows.name(sending))
 }

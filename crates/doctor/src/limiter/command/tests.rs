@@ -129,6 +129,25 @@ fn a_window_that_the_peer_closes_is_no_queue() {
     assert_eq!(verdict(slow).limiter, Limiter::Window, "a small one, that stays as it is");
 }
 
+/// `pv -L 5m | nc` over 40 ms, with the internet's losses.
+#[test]
+fn a_program_that_hands_over_little_is_not_limited_by_the_path() {
+    let mut paced = host(0.03, 10.0);
+    let flows = paced.flows.as_mut().unwrap();
+    (flows.bits, flows.rtt, flows.min_rtt) = (40e6, 40_100.0, 40_000.0);
+    (flows.retransmits, flows.segments, flows.in_flight) = (20.0, 40_000.0, 200e3);
+    flows.waiting = 0.02;
+    let named = verdict(paced.clone());
+    assert_eq!(named.limiter, Limiter::NotExplained);
+    assert!(
+        named.evidence.contains("hands over no more: bytes wait to be sent in 2 %"),
+        "{}",
+        named.evidence
+    );
+    paced.flows.as_mut().unwrap().waiting = 0.9;
+    assert_eq!(verdict(paced).limiter, Limiter::Loss);
+}
+
 #[test]
 fn an_answer_for_each_file_is_no_full_network() {
     let mut tiny = host(0.03, 10.0);
