@@ -55,7 +55,7 @@ const CAUSES: [Cause; 5] = [
         name: "rx_dropped",
         of: |port| counted("rx_dropped", &Fact::Known(lost_packets::others(port))),
         says: "were dropped by the kernel or its driver: memory was short, or no program receives such packets (announcements of neighbours)",
-        fix: "perf trace -e skb:kfree_skb or dropwatch shows where the kernel drops packets; a larger vm.min_free_kbytes reserves more memory for the kernel",
+        fix: "perf trace -e skb:kfree_skb or dropwatch shows where the kernel drops packets; packets that nobody wants cost nothing; if memory was short, a larger vm.min_free_kbytes reserves more of it for the kernel",
     },
     Cause {
         name: "tx_dropped",

@@ -48,7 +48,7 @@ fn of(host: &Host<'_>) -> Option<Finding> {
         format!("Linux {}.{} lacks later improvements for fast transfers", version.0, version.1),
     )
     .evidence(format!("kernel {release}: no {}", lacks.join(", no ")))
-    .fix("install a newer kernel of the distribution")
+    .fix(newer(OLDEST_WHOLE))
     .conflict("enterprise distributions backport some of these to older versions");
     Some(finding)
 }
@@ -59,9 +59,16 @@ fn slower(host: &Host<'_>, release: &str, version: (u32, u32)) -> Option<Finding
     is_felt.then(|| {
         Finding::new(Severity::Note, format!("Linux {}.{} is slower than later kernels at {}", version.0, version.1, gbit(LEAST_RATE)))
             .evidence(format!("kernel {release}; from 5.15 to 6.8 single streams became up to 30 % faster in a local network, and 38 % on long paths"))
-            .fix("install a newer kernel of the distribution")
+            .fix(newer(GAINING))
             .conflict("enterprise distributions backport some of this to older versions")
     })
+}
+
+/// The advice to install this version or a later one: the distribution's own kernels may all be older.
+fn newer((major, minor): (u32, u32)) -> String {
+    format!(
+        "install Linux {major}.{minor} or later: by a newer release of the distribution, or by its backports (HWE, ELRepo) if they are new enough"
+    )
 }
 
 #[cfg(test)]

@@ -6,8 +6,7 @@ use super::{Check, CheckRun};
 use crate::source::PARAMETERS;
 use crate::{Citation, Finding, Severity};
 
-/// Mitigations that slow each system call or each switch to a guest: vulnerability, the kernel's text,
-/// effect.
+/// Mitigations that slow each system call: vulnerability, the kernel's text, effect.
 const COSTLY: [(&str, &str, &str); 10] = [
     ("meltdown", "PTI", "each system call changes the page table"),
     ("retbleed", "Mitigation: IBRS", "branch prediction is restricted in the kernel"),
@@ -18,7 +17,7 @@ const COSTLY: [(&str, &str, &str); 10] = [
     ("reg_file_data_sampling", "Clear Register File", "registers are cleared on the way out of the kernel"),
     ("tsa", "Clear CPU buffers", "buffers are cleared on the way out of the kernel"),
     ("indirect_target_selection", "Mitigation: Aligned branch/return thunks", "indirect branches are slower"),
-    ("l1tf", "cache flushes", "the cache is flushed on the way into a guest"),
+    ("spectre_v2", "BHI: SW loop", "the history of branches is cleared at each system call"),
 ];
 
 pub(super) const CHECK: Check = Check {
@@ -35,8 +34,15 @@ pub(super) const CHECK: Check = Check {
 };
 
 fn of(all: &BTreeMap<String, String>) -> Option<Finding> {
-    let is_there =
-        |(name, says, _): &&(&str, &str, &str)| all.get(*name).is_some_and(|text| text.contains(says));
+    let has = |name: &str, text: &str| all.get(name).is_some_and(|state| state.contains(text));
+    // Otherwise the buffers are cleared only on the way into a guest (mmio_select_mitigation() in arch/x86/kernel/cpu/bugs.c).
+    let clears_always = has("mds", "Clear CPU buffers") || has("tsx_async_abort", "Clear CPU buffers");
+    let is_felt = |name: &str| match name {
+        "mmio_stale_data" => clears_always,
+        "tsa" => !has(name, "buffers: VM"),
+        _ => true,
+    };
+    let is_there = |(name, text, _): &&(&str, &str, &str)| has(name, text) && is_felt(name);
     let costly: Vec<_> = COSTLY.iter().filter(is_there).collect();
     if costly.is_empty() {
         return None;
@@ -73,6 +79,25 @@ mod tests {
         let found = found(&CHECK, &host);
         assert_eq!(lines(&found), ["mitigations - note -"]);
         assert_eq!(found[0].evidence.len(), 2);
+    }
+
+    /// Lines of hosts of the TUM: without MDS and TAA, buffers are cleared only on the way into a guest.
+    #[test]
+    fn what_only_guests_pay_is_not() {
+        let with = |all: &[(&str, &str)]| {
+            let mut host = fixture("stock-10g");
+            let all = all.iter().map(|(name, text)| ((*name).to_owned(), (*text).to_owned()));
+            host.cpu.mitigations = Fact::Known(all.collect());
+            found(&CHECK, &host).len()
+        };
+        let stale = ("mmio_stale_data", "Mitigation: Clear CPU buffers; SMT vulnerable");
+        assert_eq!(with(&[stale, ("mds", "Not affected"), ("tsx_async_abort", "Not affected")]), 0);
+        assert_eq!(with(&[stale, ("tsx_async_abort", "Mitigation: Clear CPU buffers; SMT vulnerable")]), 1);
+        assert_eq!(with(&[("tsa", "Mitigation: Clear CPU buffers: VM")]), 0);
+        assert_eq!(
+            with(&[("spectre_v2", "Mitigation: Enhanced / Automatic IBRS; BHI: SW loop, KVM: SW loop")]),
+            1
+        );
     }
 
     #[test]

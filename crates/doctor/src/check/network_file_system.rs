@@ -78,16 +78,17 @@ fn of(fs: &FileSystem) -> Option<Finding> {
             if is_nfs && !several { ", over one connection" } else { "" }
         ))
         .evidence("each byte crosses the network twice, and each file waits for the server's answers");
-    let (finding, mut options) = if is_nfs { nfs(finding, fs) } else { (finding, Vec::new()) };
+    let (mut finding, mut options) = if is_nfs { nfs(finding, fs) } else { (finding, Vec::new()) };
     let takes_several = CLOUDS.iter().all(|(cloud, takes)| *takes || !source.contains(cloud));
     if is_nfs && !several && takes_several {
         options.push("nconnect=8 (Linux 5.3)".to_owned());
+        finding = finding.conflict("mounts of one server share their connections, and the first mount decides how many (nfs_match_client() in fs/nfs/client.c)");
     }
     let elsewhere = "copy from or to the server itself";
     Some(finding.fix(if options.is_empty() {
         elsewhere.to_owned()
     } else {
-        format!("{elsewhere}; or add {} to its mount options, for the next mount", options.join(", "))
+        format!("{elsewhere}; or add {} to the options of all mounts of this server, and unmount all of them first", options.join(", "))
     }))
 }
 

@@ -161,7 +161,8 @@ fn remedy(finding: Finding, port: &Port) -> Finding {
     let Some(pci) = port.pci.known() else { return finding };
     let best = pci.link.max_speed.get().zip(pci.link.max_width.get());
     let Some(((speed, width), short)) = best.zip(short_of(&pci.link)) else {
-        return finding.fix("put the card into a wider or faster slot");
+        return finding
+            .fix("put the card into a wider or faster slot; if the board has none, into another host");
     };
     let generation = pcie::generation(speed)
         .map_or_else(|| format!("{speed} GT/s"), |number| format!("generation {number}"));
@@ -179,7 +180,7 @@ fn remedy(finding: Finding, port: &Port) -> Finding {
     finding
         .evidence(format!("the card supports {}", link(speed, width)))
         .fix(format!("put the card into a slot {slot}; {shows}"))
-        .conflict("an idle link may run below its speed: check again during a transfer")
+        .conflict("an idle link may run below its speed: check again during a transfer; a small board may have no such slot, and then only another host helps")
 }
 
 #[cfg(test)]

@@ -22,6 +22,9 @@ const SMALLER_RINGS: (u32, u32) = (6, 11);
 /// A ring of such buffers to try first.
 const SOME_BUFFERS: u32 = 1024;
 
+/// Drivers of cards that have one receive queue.
+const ONE_QUEUE: [&str; 5] = ["e1000", "e1000e", "r8169", "sky2", "forcedeth"];
+
 pub(super) const CHECK: Check = Check {
     name: "rx-ring",
     about: "receive rings that were full, or that fill within a millisecond",
@@ -63,10 +66,16 @@ fn full(port: &Port, lost: &Lost, severity: Severity, since: &str) -> Finding {
         "{} packets of {} found the receive ring full: the host emptied the ring too late",
         lost.packets, port.name
     );
-    let finding =
-        Finding::new(severity, title).at(&port.name).evidence(losses(port, since)).evidence(rings).fix(
-            "use more queues, or interrupts on more processors: see queues-vs-cores, irq-one-cpu; if ethtool -g shows a larger maximum, use larger rings",
-        );
+    let larger = "if ethtool -g shows a larger maximum, use larger rings";
+    let finding = Finding::new(severity, title).at(&port.name).evidence(losses(port, since)).evidence(rings);
+    let has_one = port.driver.known().is_some_and(|driver| ONE_QUEUE.contains(&driver.as_str()));
+    let finding = finding.fix(if has_one {
+        larger.to_owned()
+    } else {
+        format!(
+            "use more queues, or interrupts on more processors: see queues-vs-cores, irq-one-cpu; {larger}"
+        )
+    });
     drops::old(finding, since)
 }
 

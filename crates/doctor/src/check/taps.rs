@@ -40,7 +40,7 @@ fn of(port: &Port, layer: &PortLayer) -> Vec<Finding> {
                 "promiscuity {}: programs such as tcpdump, or ports of containers on it",
                 layer.taps
             ))
-            .fix("during transfers, end the programs that capture packets: ss -0 -p shows them")
+            .fix("during transfers, end the programs that capture packets: ss -0 -p shows them, and ls /proc/net/pf_ring those of PF_RING")
     });
     general.into_iter().chain(listened).collect()
 }
