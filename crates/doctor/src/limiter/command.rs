@@ -220,8 +220,10 @@ fn path(host: &HostLoad) -> Option<Verdict> {
         );
         return Some(Verdict::new(Limiter::FarEndTool, not_taken, evidence));
     }
+    let named = flows.name(sending);
     // All that the program has handed over is in flight: the path would take more.
-    if flows.in_flight > 0.0 && flows.waiting < HANDED_OVER && !flows.fills_window() {
+    let is_the_paths = matches!(named.limiter, Limiter::Loss | Limiter::Network);
+    if is_the_paths && flows.in_flight > 0.0 && flows.waiting < HANDED_OVER {
         let evidence = format!(
             "there is something in flight for {} of the time, but the program hands over no more: bytes wait to be sent in {} of the \
              samples; {}",
@@ -231,7 +233,7 @@ fn path(host: &HostLoad) -> Option<Verdict> {
         );
         return Some(Verdict::new(Limiter::NotExplained, sending, evidence));
     }
-    Some(flows.name(sending))
+    Some(named)
 }
 
 /// The number of files, if a program that copies sends or receives many small pieces, one or more for each
