@@ -150,7 +150,7 @@ struct StudyArgs {
     #[arg(long, conflicts_with_all = ["dry_run", "install", "json"])]
     check: bool,
     /// Print what would run, and about how long it would take
-    #[arg(long, conflicts_with_all = ["install", "json"])]
+    #[arg(long, conflicts_with = "json")]
     dry_run: bool,
     /// Use two hosts instead of a lab
     ///
