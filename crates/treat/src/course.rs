@@ -285,20 +285,14 @@ fn give_back(
 ) -> WayBack {
     let planned = &journal.head.steps[step];
     let before = journal.before(step).unwrap_or(&planned.before);
-    match controls.read(&planned.setting) {
-        Ok(now)
-            if undoer == UndoneBy::User
-                && is_others(journal, step, &now)
-                && !planned.setting.is_same(&now, before) =>
-        {
-            let left = |who| format!("it is {now}, {who}; --force restores {before}");
-            return match journal.holds(step) {
-                Some(_) => WayBack::SetByOthers(left("which somebody else has set since then")),
-                None => WayBack::Left(left("and the journal is damaged where it says who set it")),
-            };
-        }
-        // A setting that can't be read may still be written.
-        _ => {}
+    // A setting that can't be read may still be written.
+    let foreign = (undoer == UndoneBy::User).then(|| set_by_others(journal, controls, step)).flatten();
+    if let Some(now) = foreign {
+        let left = |who| format!("it is {now}, {who}; --force restores {before}");
+        return match journal.holds(step) {
+            Some(_) => WayBack::SetByOthers(left("which somebody else has set since then")),
+            None => WayBack::Left(left("and the journal is damaged where it says who set it")),
+        };
     }
     match restore(controls, &planned.setting, before) {
         Ok(()) => WayBack::Restored,

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use linerate_sys::netns::cookie;
-use linerate_sys::process::boot_id;
+use linerate_sys::process::{boot_id, start_of};
 use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
 
@@ -122,12 +122,9 @@ fn is_server(pid: &str) -> bool {
     SERVERS.iter().any(|server| name.starts_with(server))
 }
 
-/// The start of a process in milliseconds of uptime: field 22 of its stat, in the kernel's hundredths of a second (USER_HZ).
+/// The start of a process in milliseconds of uptime. The kernel counts in hundredths of a second (USER_HZ).
 fn begun(pid: &str) -> Option<u64> {
-    let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The name before may hold spaces and brackets.
-    let fields = text.rsplit_once(')')?.1;
-    fields.split_whitespace().nth(19)?.parse::<u64>().ok()?.checked_mul(10)
+    start_of(pid.parse().ok()?).ok()?.checked_mul(10)
 }
 
 fn parent(pid: &str) -> Option<String> {

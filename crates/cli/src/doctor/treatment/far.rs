@@ -148,9 +148,9 @@ fn run(
     let command = login.agent_command.clone().unwrap_or_default();
     let mut all: Vec<OsString> = vec!["doctor".into(), "--state".into(), args.treatment.state.clone().into()];
     let system = &args.treatment.system;
-    all.extend(
-        (system != Path::new("/")).then(|| [OsString::from("--system"), system.into()]).into_iter().flatten(),
-    );
+    if system != Path::new("/") {
+        all.extend(["--system".into(), system.into()]);
+    }
     all.extend(words.iter().map(OsString::from));
     let place = Place::Ssh { rsh: far_end.rsh, host: far_end.host };
     let mut command =
