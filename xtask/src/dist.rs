@@ -149,7 +149,7 @@ fn command(repository: &Path, target_directory: &Path, machine: &Machine) -> any
     let mut build = cargo();
     build.args(["build", "--locked", "--release", "--package", "linerate", "--package", "linerate-agent"]);
     build.current_dir(repository);
-    build.env("CARGO_TARGET_DIR", target_directory).env("LINERATE_VERSION", version(repository)?);
+    build.env("CARGO_TARGET_DIR", target_directory).env("LINERATE_BUILD_VERSION", version(repository)?);
     machine.build_with(
         &mut build,
         renamed("--remap-path-prefix"),

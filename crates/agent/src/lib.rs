@@ -16,7 +16,7 @@ use std::time::Duration;
 
 /// The program's version. For a released binary, it includes the commit from which the binary was built,
 /// which `cargo xtask dist` passes in.
-pub const VERSION: &str = match option_env!("LINERATE_VERSION") {
+pub const VERSION: &str = match option_env!("LINERATE_BUILD_VERSION") {
     Some(version) => version,
     None => env!("CARGO_PKG_VERSION"),
 };

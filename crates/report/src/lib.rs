@@ -8,10 +8,10 @@
 //! intervals) → `figure` (one module for each kind: a model, two layouts of it, a text alternative, a
 //! caption, a table) and `page` (sections around the figures).
 
+mod ceiling;
 mod export;
 mod figure;
 mod finding;
-mod link;
 mod number;
 mod page;
 mod summary;

@@ -6,7 +6,7 @@ use linerate_bench::metric::Metric;
 use linerate_bench::record::{Case, Measures, Outcome, Record, Run};
 use linerate_bench::stats::{self, CaseSummary, Estimate, above_ceiling, good_runs};
 
-use crate::link::link_named;
+use crate::ceiling::link_named;
 
 /// A case with the summary of its runs, and with texts for the page.
 pub(crate) struct Summary<'a> {

@@ -11,7 +11,7 @@ use std::sync::atomic::AtomicBool;
 
 use crate::agent::{receive_selection, send_linked};
 use crate::base::problem::TransferError;
-use crate::net::link::ControlLink;
+use crate::net::control_link::ControlLink;
 use crate::net::session::{Meters, Session, out_of_turn};
 use crate::send::sender;
 use crate::tree::bounds::Bounds;

@@ -26,7 +26,7 @@ pub mod permit;
 
 pub use base::{lock, problem};
 pub use memory::feed;
-pub use net::{clock, link, pulse, routes, session};
+pub use net::{clock, control_link, pulse, routes, session};
 pub use receive::{admission, leftovers, receiver};
 pub use receive::{backup::NO_BACKUP_DIR, near::NO_TEMP_DIR, remove::NOT_ALL_READ};
 pub use send::{ahead, chain, fan, sender, survey};

@@ -3,9 +3,9 @@
 use linerate_doctor::remedy::Setting;
 
 use crate::Controls;
-use crate::beside;
 use crate::journal::{PlannedStep, RESTART, Shelf, TreatmentEvent, TreatmentJournal, TreatmentStanding};
 use crate::port::{MovedControls, PresentPorts};
+use crate::side_effects;
 use crate::surroundings::Whereabouts;
 
 /// The most times that the settings are restored: restoring one may change another, as the number of queues
@@ -87,7 +87,7 @@ fn make(
         }
         Err(why) => return refused(journal, step, why),
     };
-    let beside = beside::values(controls, &setting);
+    let beside = side_effects::values(controls, &setting);
     journal.note(TreatmentEvent::Changing { step, before: before.clone(), beside: beside.clone() })?;
     let written = controls.write(&setting, &new).and_then(|()| controls.read(&setting));
     match written {
@@ -95,7 +95,7 @@ fn make(
             refused(journal, step, format!("the host accepted it, but kept {before}"))
         }
         Ok(holds) if !setting.lowers(&before, &holds) => {
-            let after = beside::again(controls, &beside);
+            let after = side_effects::again(controls, &beside);
             journal.note(TreatmentEvent::Changed { step, holds: holds.clone(), beside: after })?;
             Ok(StepFate::Holds(holds))
         }
@@ -105,7 +105,7 @@ fn make(
                 Err(why) => why,
             };
             let back = restore(controls, &journal.head.steps[step].setting, &before);
-            match back.and_then(|()| beside::restore(controls, &beside)) {
+            match back.and_then(|()| side_effects::restore(controls, &beside)) {
                 Ok(()) => refused(journal, step, why),
                 Err(error) => {
                     let why = format!("{why}; and {before} can't be set again: {error}");
@@ -236,7 +236,7 @@ fn settled(
 ) -> Vec<(usize, WayBack)> {
     let steps = in_order_back(journal, [unseen(journal, controls), outstanding(journal)].concat());
     let beside: Vec<_> =
-        steps.iter().map(|step| beside::of_step(journal, controls, *step, is_careful)).collect();
+        steps.iter().map(|step| side_effects::of_step(journal, controls, *step, is_careful)).collect();
     let mut ends: Vec<(usize, WayBack)> = Vec::new();
     for _ in 0..ROUNDS {
         let before = ends;

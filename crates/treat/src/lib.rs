@@ -4,14 +4,14 @@
 //! [`course`] undoes all changes, and so does the [`undo_timer`], a process that waits for a confirmation. The settings
 //! themselves are behind [`Controls`].
 
-mod beside;
 pub mod course;
 pub mod journal;
-pub mod keep;
 mod live;
 pub mod owner;
+pub mod persist;
 pub mod plan;
 pub mod port;
+mod side_effects;
 pub mod surroundings;
 #[cfg(test)]
 mod testing;

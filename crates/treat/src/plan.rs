@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::Controls;
 use crate::journal::PlannedStep;
-use crate::keep::System;
+use crate::persist::System;
 
 /// The changes that a treatment would make, and the remedies that it leaves out.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

@@ -14,10 +14,10 @@ use crate::spec::tool::{Moves, Tool};
 use crate::stats::above_ceiling;
 
 use super::bed::{Bed, End};
-use super::beside;
 use super::disturbance;
 use super::process::{self, Finished, Group, Output, ProcessError, Stop, tail};
 use super::reading::{self, Stated};
+use super::small_requests;
 use super::windows;
 
 /// Everything that is needed for one run of a case.
@@ -103,7 +103,7 @@ impl Attempt<'_> {
         self.check_status(&finished)?;
         let mut stated = self.stated(&finished)?;
         if self.case.beside {
-            stated.latency = Some(beside::times(&finished.outputs)?);
+            stated.latency = Some(small_requests::times(&finished.outputs)?);
         }
         self.check_destination()?;
         let cpu = [after[0].since(&before[0]), after[1].since(&before[1])];

@@ -2,7 +2,6 @@
 
 mod attempt;
 mod bed;
-mod beside;
 mod capacity;
 mod commands;
 mod disturbance;
@@ -27,6 +26,7 @@ mod search;
 mod server;
 mod settings;
 mod setup;
+mod small_requests;
 mod stock;
 mod windows;
 

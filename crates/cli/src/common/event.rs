@@ -8,7 +8,7 @@ use linerate_wire::entry::Kind;
 use linerate_wire::stages::Stages;
 use serde::Serialize;
 
-use super::keeper::Sighting;
+use super::kept_output::Sighting;
 
 /// The version of the events. It is increased by changes that aren't only additions.
 const SCHEMA: u32 = 1;

@@ -3,7 +3,7 @@
 use linerate_remote::far_end::{FarEnd, RemoteShell};
 use linerate_remote::patience::PatientInput;
 use linerate_transfer::agent;
-use linerate_transfer::link::ControlLink;
+use linerate_transfer::control_link::ControlLink;
 use linerate_transfer::problem::{Observer, TransferError};
 use linerate_transfer::pulse::Pulse;
 use linerate_transfer::routes::Interfaces;

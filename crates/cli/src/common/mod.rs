@@ -6,7 +6,7 @@ pub mod config;
 pub mod event;
 pub mod failure;
 pub mod far;
-pub mod keeper;
+pub mod kept_output;
 pub mod log;
 pub mod login;
 mod losses;

@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 use super::event::{Event, entry_name};
 use super::failure::Failure;
-use super::keeper::{Keeper, Sighting};
+use super::kept_output::{Keeper, Sighting};
 use super::log::{self, RunFigures};
 use super::losses::Losses;
 use super::member::MemberOutput;

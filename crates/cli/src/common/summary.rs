@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use super::event::{CopySummary, EndFields, Event, SyncFields};
-use super::keeper::Sighting;
+use super::kept_output::Sighting;
 use super::log::RunFigures;
 use super::printer::Sums;
 use crate::exit::Code;

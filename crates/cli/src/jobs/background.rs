@@ -15,7 +15,7 @@ use std::time::Instant;
 use super::log::JobLog;
 use super::record::{JobRecord, JobRole};
 use crate::common::failure::Failure;
-use crate::common::keeper::Sighting;
+use crate::common::kept_output::Sighting;
 use crate::common::output::Output;
 use crate::copying::linked::receive;
 use crate::copying::showing::Showing;

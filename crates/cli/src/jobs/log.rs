@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use super::folder::JobFolder;
 use super::record::{JobRecord, JobState, now};
 use crate::common::failure::Failure;
-use crate::common::keeper::{Keeper, Sighting};
+use crate::common::kept_output::{Keeper, Sighting};
 use crate::exit::Code;
 
 /// The interval at which the record is written.

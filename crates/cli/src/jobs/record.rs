@@ -5,7 +5,7 @@ use linerate_wire::control::JobId;
 use serde::{Deserialize, Serialize};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use crate::common::keeper::Sighting;
+use crate::common::kept_output::Sighting;
 
 /// The version of records. It is increased by changes that aren't only additions.
 pub const SCHEMA: u32 = 1;

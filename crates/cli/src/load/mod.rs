@@ -1,10 +1,10 @@
 //! `linerate load` and `linerate serve`: generate loads, and answer them.
 
-mod beside;
 mod http;
 mod output;
 mod pairs;
 mod serve;
+mod small_requests;
 mod tile;
 
 pub use serve::{ServeArgs, run as serve};

@@ -16,7 +16,7 @@ use crate::common::failure::Failure;
 use crate::exit::Code;
 use crate::units::parse_size;
 
-use super::{Length, ReportForm, beside, parse_address, parse_seconds};
+use super::{Length, ReportForm, parse_address, parse_seconds, small_requests};
 
 /// The servers and the number of pairs.
 #[derive(Clone, Debug, Args)]
@@ -102,7 +102,7 @@ impl RoundTripArgs {
         }
         load.window = Window { ramp: Duration::ZERO, measured: ENDLESS };
         let load = Scheduled { load, rate };
-        let (code, result) = beside::run(&load, &self.command, stop)?;
+        let (code, result) = small_requests::run(&load, &self.command, stop)?;
         Ok((load.report(&result), Some(code)))
     }
 }

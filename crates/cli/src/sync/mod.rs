@@ -1,6 +1,6 @@
 //! `linerate sync`: makes a tree equal to another one, and sends only differences.
 
-mod keeping;
+mod backups;
 pub mod selecting;
 
 use clap::Args;
@@ -21,7 +21,7 @@ use crate::copying::{SOME_CHANGED, SOME_FAILED, WHOLE, perform_all};
 use crate::exit::{Code, FAILED, FAR_END, INTERRUPTED, Meaning, USAGE, VERSION, table};
 use crate::keep::{ARCHIVE, KeepArgs};
 use crate::units::parse_size;
-use keeping::Keeping;
+use backups::Keeping;
 use selecting::Selecting;
 
 // Lines have at most 79 characters, so that a terminal of 80 columns doesn't wrap them.

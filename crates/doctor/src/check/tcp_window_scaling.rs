@@ -6,9 +6,6 @@ use crate::remedy::Remedy;
 use crate::source::{IP_SYSCTL, RFC_7323};
 use crate::{Finding, Host};
 
-/// The largest window of 16 bits, in bytes.
-const MOST_UNSCALED_WINDOW: f64 = 65_535.0;
-
 pub(super) const CHECK: Check = Check {
     name: "tcp-window-scaling",
     about: "windows that are limited to 64 KiB",
@@ -20,7 +17,7 @@ fn of(host: &Host<'_>) -> Option<Finding> {
     if host.facts.tcp.window_scaling.get()? {
         return None;
     }
-    let rate = |rtt| flow::rate(MOST_UNSCALED_WINDOW, rtt);
+    let rate = |rtt| flow::rate(flow::MAX_UNSCALED_WINDOW, rtt);
     let finding = Finding::leaves(rate(host.near_trip()), host.rate(), "no TCP window exceeds 64 KiB")
         .evidence("tcp_window_scaling is 0")
         .evidence(host.reached(rate))

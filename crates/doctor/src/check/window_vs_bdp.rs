@@ -6,9 +6,6 @@ use crate::remedy::Remedy;
 use crate::source::{ESNET, IP_SYSCTL, LEARNED_WINDOW};
 use crate::{Finding, Host, Path};
 
-/// The largest window without scaling, in bytes.
-const UNSCALED: f64 = 65_535.0;
-
 pub(super) const CHECK: Check = Check {
     name: "window-vs-bdp",
     about: "buffers smaller than the bandwidth-delay product of a path",
@@ -119,7 +116,7 @@ impl Buffer<'_> {
 /// Bytes that one connection may have in flight.
 pub(super) fn window(path: &Path<'_>) -> Option<f64> {
     let buffers = buffer::received_on(path)?.min(buffer::sent(path.from.facts.tcp.wmem.get()?[2]));
-    Some(if unscaled(path).next().is_some() { buffers.min(UNSCALED) } else { buffers })
+    Some(if unscaled(path).next().is_some() { buffers.min(flow::MAX_UNSCALED_WINDOW) } else { buffers })
 }
 
 /// The ends that don't scale windows. Windows are scaled only if both ends do.

@@ -4,6 +4,9 @@
 //! Mathis et al., The macroscopic behavior of the TCP congestion avoidance algorithm, 1997; for CUBIC, RFC
 //! 9438, 5.1.
 
+/// The largest window of a connection that doesn't scale windows, in bytes: 16 bits (RFC 7323).
+pub const MAX_UNSCALED_WINDOW: f64 = 65_535.0;
+
 /// Bytes in flight at a rate in bits a second and a round-trip time in seconds.
 pub fn in_flight(rate: f64, rtt: f64) -> f64 {
     rate * rtt / 8.0

@@ -6,7 +6,7 @@ use linerate_bench::record::{FigureKind, Printed, Record};
 use linerate_bench::stats::{Estimate, LEAST_BLOCKS, reached_ceiling};
 
 use super::context::Context;
-use crate::link::{Ceiling, link_named};
+use crate::ceiling::{Ceiling, link_named};
 use crate::number::{bits_per_second, bytes, count, short};
 use crate::summary::{State, Summary, data_words, ends};
 

@@ -17,7 +17,7 @@ use super::table::{Cell, Table};
 use super::text::{fit, width};
 use super::words::{remark, signs, with_interval};
 use super::{Drawn, Paper, caption};
-use crate::link::Ceiling;
+use crate::ceiling::Ceiling;
 use crate::number::{short, tick};
 use crate::summary::{Summary, ends};
 

@@ -5,7 +5,7 @@ use linerate_bench::record::{Outcome, Record, Run};
 use linerate_bench::stats::Estimate;
 use maud::{Markup, html};
 
-use crate::link::Ceiling;
+use crate::ceiling::Ceiling;
 use crate::number::{bytes, grouped, plain};
 use crate::summary::{Summary, case_name, ends};
 

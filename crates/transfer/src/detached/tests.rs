@@ -3,8 +3,8 @@
 
 use super::*;
 use crate::base::problem::Observer;
+use crate::net::control_link::{LinkReader, LinkWriter, LinkedPeer};
 use crate::net::keys::Keys;
-use crate::net::link::{LinkReader, LinkWriter, LinkedPeer};
 use crate::net::pulse::Pulse;
 use crate::net::routes::Interfaces;
 use crate::net::session::Client;

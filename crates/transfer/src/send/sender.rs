@@ -38,9 +38,9 @@ use crate::send::worker::SendWorker;
 use crate::send::worker_links::WorkerLinks;
 use crate::tree::bounds::{Bounds, Named};
 use crate::tree::digest::ledger::{Known, Ledger};
+pub use crate::tree::entered::reaches;
 use crate::tree::filter::{Filter, Side};
 use crate::tree::pattern::expand;
-pub use crate::tree::reach::reaches;
 pub use crate::tree::selection::{MissingPath, Selection};
 pub use crate::tree::source_root::{Finding, SourceRoot};
 

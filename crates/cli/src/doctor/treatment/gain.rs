@@ -5,7 +5,7 @@ use linerate_bench::stats::Estimate;
 use linerate_doctor::Finding;
 use linerate_doctor::formula::gbit;
 use linerate_treat::LiveControls;
-use linerate_treat::keep::System;
+use linerate_treat::persist::System;
 use linerate_treat::plan::{LeftOut, TreatmentPlan};
 use linerate_treat::undo_timer;
 use serde::Serialize;

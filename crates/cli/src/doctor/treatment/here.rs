@@ -3,7 +3,7 @@
 use linerate_doctor::{Finding, examine_host, ordered};
 use linerate_treat::course::{self, StepFate, UndoneBy, WayBack};
 use linerate_treat::journal::{PlannedStep, Shelf, TreatmentJournal, TreatmentStanding, UnreadJournal};
-use linerate_treat::keep::System;
+use linerate_treat::persist::System;
 use linerate_treat::plan::{Allowed, LeftOut, TreatmentPlan};
 use linerate_treat::port::PresentPorts;
 use linerate_treat::surroundings::{Entrance, Whereabouts, is_apart, login_begun};

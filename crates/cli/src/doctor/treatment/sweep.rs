@@ -3,7 +3,7 @@
 use linerate_treat::LiveControls;
 use linerate_treat::course::{self, UndoneBy, WayBack};
 use linerate_treat::journal::{Shelf, TreatmentJournal, TreatmentStanding};
-use linerate_treat::keep::System;
+use linerate_treat::persist::System;
 use linerate_treat::surroundings::uptime;
 
 use super::here::{LOCK_TIMEOUT, is_here, report_damage, report_others};

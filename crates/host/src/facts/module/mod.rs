@@ -10,7 +10,7 @@ mod sfp;
 use serde::{Deserialize, Serialize};
 
 use super::Fact;
-use super::link::speed;
+use super::link_modes::speed;
 use memory::ModuleMemory;
 
 pub(super) use memory::lines;

@@ -5,9 +5,9 @@ use linerate_bench::metric::Metric;
 use linerate_bench::stats::Estimate;
 
 use super::plan::Plan;
+use crate::ceiling::Ceiling;
 use crate::figure::context::{Context, Hollow, upper};
 use crate::figure::measure::Measure;
-use crate::link::Ceiling;
 use crate::summary::{State, Summary, tip};
 
 /// The contents of the whole figure.

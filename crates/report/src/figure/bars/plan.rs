@@ -5,9 +5,9 @@ use linerate_bench::record::{Case, Record};
 
 use super::model::{Bar, Category, Panel, breadth, streams_text};
 use super::name::common_name;
+use crate::ceiling::{Ceiling, link_named};
 use crate::figure::context::Context;
 use crate::figure::measure::Measure;
-use crate::link::{Ceiling, link_named};
 use crate::number::{bits_per_second, bytes, count, short};
 use crate::summary::{Summary, tip};
 

@@ -8,7 +8,7 @@ use std::sync::atomic::AtomicBool;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::reach::MAX_CANDIDATES;
+use super::opener::MAX_CANDIDATES;
 use super::{Client, DIAL_TIMEOUT, Meters, Session, job_options, out_of_turn};
 use crate::base::problem::{BY_WHOM, TransferError};
 use crate::net::chain::{ChainHost, ChainRelay, NextHost, Supply};

@@ -6,10 +6,10 @@ use std::io::{Read, Write};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::reach::Opener;
+use super::opener::Opener;
 use super::{Client, Meters, Session, hello, job_options, out_of_turn, silence};
 use crate::base::problem::TransferError;
-use crate::net::link::{ControlLink, LinkedPeer};
+use crate::net::control_link::{ControlLink, LinkedPeer};
 
 /// An agent's message about a detached job.
 pub enum JobNews {

@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::reach::Opener;
+use super::opener::Opener;
 use super::{Event, MAX_STREAMS, Session, TICK, WorkerEnd, out_of_turn, printable};
 use crate::base::lock::lock;
 use crate::base::problem::TransferError;
