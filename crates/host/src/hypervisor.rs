@@ -7,7 +7,7 @@ use crate::Fact;
 use crate::facts::Machine;
 
 /// Vendor or product strings of DMI, each with the name of its hypervisor.
-const DMI: [(&str, &str); 10] = [
+const DMI: [(&str, &str); 13] = [
     ("QEMU", "QEMU"),
     ("KVM", "KVM"),
     ("VMware", "VMware"),
@@ -18,7 +18,13 @@ const DMI: [(&str, &str); 10] = [
     ("Google", "Google Compute Engine"),
     ("Parallels", "Parallels"),
     ("DigitalOcean", "KVM"),
+    ("Hetzner", "KVM"),
+    ("Alibaba Cloud", "KVM"),
+    ("OpenStack", "KVM"),
 ];
+
+/// A part of the names of Amazon's machines that are rented without a hypervisor, such as m7g.metal.
+const METAL: &str = ".metal";
 
 /// Programs that run guests, by the first 15 bytes of their names, to which the kernel shortens them.
 const MONITORS: [&str; 6] =
@@ -41,7 +47,8 @@ pub(crate) fn name(machine: &Machine) -> Fact<String> {
 
 fn from_dmi(machine: &Machine) -> Option<String> {
     // Microsoft also makes physical machines, so DMI alone doesn't show that the host is a guest.
-    let is_guest = machine.guest.get().unwrap_or(true);
+    let is_metal = machine.product.known().is_some_and(|name| name.contains(METAL));
+    let is_guest = machine.guest.get().unwrap_or(!is_metal);
     let texts = [&machine.vendor, &machine.product, &machine.bios_vendor];
     texts.iter().filter(|_| is_guest).find_map(|text| {
         let text = text.known()?;
@@ -138,6 +145,18 @@ mod tests {
         assert_eq!(name(&machine), Fact::NotApplicable);
         machine.guest = Fact::Known(true);
         assert_eq!(name(&machine), Fact::Known("Hyper-V".into()));
+    }
+
+    #[test]
+    fn a_rented_machine_of_arm_is_a_guest_unless_its_name_says_metal() {
+        let of = |vendor: &str, product: &str| {
+            let [vendor, product] = [vendor, product].map(|text| Fact::Known(text.into()));
+            name(&Machine { guest: Fact::NotApplicable, vendor, product, ..Machine::default() })
+        };
+        assert_eq!(of("Amazon EC2", "m7g.large"), Fact::Known("Amazon EC2".into()));
+        assert_eq!(of("Amazon EC2", "m7g.metal"), Fact::NotApplicable);
+        assert_eq!(of("Hetzner", "vServer"), Fact::Known("KVM".into()));
+        assert_eq!(of("Supermicro", "ARS-211ME-FNR"), Fact::NotApplicable);
     }
 
     #[test]

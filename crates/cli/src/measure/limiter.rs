@@ -88,6 +88,7 @@ fn load(host: &Recorded, seconds: f64) -> HostLoad {
             name: printable(of.name.as_bytes()),
             processors: of.processors,
             threads: of.threads,
+            thread_use: of.thread_use,
             disk: of.waits,
             present: (of.seen.1 - of.seen.0) / seconds.max(1e-3),
         });

@@ -9,6 +9,7 @@ use super::path::Flows;
 use super::quota::QuotaStops;
 use super::{DeviceBytes, Limiter, Verdict};
 use linerate_host::QuotaUse;
+use linerate_host::sample::ThreadUse;
 
 /// Share of a processor from which a thread is full: in the rest of the time it waits for its input.
 const FULL: f64 = 0.8;
@@ -16,6 +17,14 @@ const FULL: f64 = 0.8;
 const ONE: f64 = 1.1;
 /// Idle share of a host's processors below which more threads wouldn't find an idle one.
 const IDLE: f64 = 0.05;
+/// Share of the time for which a thread can run, from which it waits for nothing but a processor.
+const READY: f64 = 0.8;
+/// Waiting time for each second of running from which threads lack processors: without the waiting, they would do their work in two
+/// thirds of the time.
+const WAITING: f64 = 0.5;
+/// Share of the processors in soft interrupts from which the network's own work fills them: it delays threads without a count of
+/// their waiting.
+const SOFTIRQ: f64 = 0.25;
 /// Share of the samples in which a process waits for a device, above which storage limits.
 const DISK: f64 = 0.4;
 /// Share of the time in which a flow had something to send, above which the path may limit.
@@ -49,6 +58,8 @@ pub struct Program {
     pub processors: f64,
     /// Its largest number of threads.
     pub threads: u64,
+    /// The use of processors by its threads, if it was sampled.
+    pub thread_use: Option<ThreadUse>,
     /// Share of the samples in which it waited for a device (state D).
     pub disk: f64,
     /// Share of the command's time in which it ran.
@@ -140,21 +151,18 @@ fn stopped(evidence: &CommandEvidence) -> Option<Verdict> {
 /// limits.
 fn full_thread(evidence: &CommandEvidence) -> Option<Verdict> {
     let all = evidence.hosts.iter().flat_map(|host| host.programs.iter().map(move |program| (host, program)));
-    // The time of several threads may be that of many threads, none of them full, which wait for the path.
-    let may_be_full = |host: &HostLoad, program: &Program| {
-        let is_one = (FULL..=ONE).contains(&program.processors) && program.present >= 0.5;
-        is_one && (program.threads <= 1 || path(host).is_none())
-    };
-    let (host, program) = all
-        .filter(|(host, program)| host.idle >= IDLE && may_be_full(host, program))
-        .max_by(|a, b| a.1.processors.total_cmp(&b.1.processors))?;
-    let share = program.processors.min(1.0);
+    let full =
+        |host: &HostLoad, program: &Program| program.full_thread(|| host.sends && path(host).is_none());
+    let (host, program, share) = all
+        .filter(|(host, _)| host.idle >= IDLE)
+        .filter_map(|(host, program)| Some((host, program, full(host, program)?)))
+        .max_by(|a, b| a.2.total_cmp(&b.2))?;
     let evidence =
         format!("{} of a processor while {} is {} idle", percent(share), host.label(), percent(host.idle));
     Some(Verdict::new(Limiter::OneThread, share, evidence).of(&program.name))
 }
 
-/// The processors, if none of the host's processors is idle and the command uses a part of them.
+/// The processors, if none of the host's processors is idle, and the command uses a part of them and lacks more.
 fn full_processors(host: &HostLoad) -> Option<Verdict> {
     let limiter = if host.sends { Limiter::SenderCpu } else { Limiter::ReceiverCpu };
     let used: f64 = host.programs.iter().map(|program| program.processors).sum();
@@ -163,7 +171,8 @@ fn full_processors(host: &HostLoad) -> Option<Verdict> {
         percent(1.0 - host.idle),
         percent(host.softirq)
     );
-    (host.idle < IDLE && used >= 0.2).then(|| Verdict::new(limiter, 1.0 - host.idle, evidence))
+    (host.idle < IDLE && used >= 0.2 && host.lacks_processors())
+        .then(|| Verdict::new(limiter, 1.0 - host.idle, evidence))
 }
 
 /// A process at either end that waits for a device.
@@ -312,7 +321,33 @@ fn figures(host: &HostLoad) -> String {
     format!("{program}, {} is {} idle", host.label(), percent(host.idle))
 }
 
+impl Program {
+    /// Share of a processor that its one full thread uses. If its threads weren't sampled, the time of several may be that of many
+    /// threads, none of them full, and `nothing_else` says whether
+    /// no other limiter was found.
+    fn full_thread(&self, nothing_else: impl Fn() -> bool) -> Option<f64> {
+        let is_one = (FULL..=ONE).contains(&self.processors);
+        let share = match self.thread_use {
+            Some(threads) if self.threads > 1 => Some(threads.fullest).filter(|share| *share >= FULL),
+            None if self.threads > 1 => Some(self.processors).filter(|_| is_one && nothing_else()),
+            _ => Some(self.processors).filter(|_| is_one),
+        };
+        share.filter(|_| self.present >= 0.5).map(|share| share.min(1.0))
+    }
+}
+
 impl HostLoad {
+    /// True if the command's threads wait for a processor and for nothing else, or nothing shows the opposite. On a host that other
+    /// programs keep busy, a thread that needs little usually gets it at once.
+    fn lacks_processors(&self) -> bool {
+        let all: Vec<ThreadUse> = self.programs.iter().filter_map(|program| program.thread_use).collect();
+        let sum = |part: fn(&ThreadUse) -> f64| all.iter().map(part).sum::<f64>();
+        all.is_empty()
+            || self.softirq >= SOFTIRQ
+            || all.iter().any(|threads| threads.most_ready >= READY)
+            || sum(|threads| threads.waiting) >= WAITING * sum(|threads| threads.running)
+    }
+
     fn fullest(&self) -> Option<&Program> {
         self.programs.iter().max_by(|a, b| a.processors.total_cmp(&b.processors))
     }

@@ -66,6 +66,11 @@ impl Machine {
         Root::dir(Path::new("/")).needed("proc/cpuinfo").and_then(|text| is_guest(&text))
     }
 
+    /// The program that runs this container, as [`Machine::container`].
+    pub fn container_here() -> Fact<String> {
+        container(&Root::dir(Path::new("/")))
+    }
+
     pub(super) fn read(root: &Root, cpuinfo: &Fact<String>) -> Self {
         let vendor = root.text("sys/class/dmi/id/sys_vendor");
         let guests = root.answer("live/guests", hypervisor::guests);
@@ -109,8 +114,18 @@ impl Machine {
     }
 }
 
-/// True if the processor has x86's flag for guests; Arm has no such flag.
+/// True if the processor has x86's flag for guests. Arm has no such flag. A POWER machine's platform shows it, and Linux on IBM Z
+/// always runs below a hypervisor.
 fn is_guest(cpuinfo: &str) -> Fact<bool> {
+    let value = |key: &str| {
+        let pairs = cpuinfo.lines().filter_map(|line| line.split_once(':'));
+        pairs.filter(|(name, _)| name.trim() == key).map(|(_, value)| value.trim()).next()
+    };
+    match (value("platform"), value("vendor_id")) {
+        (Some("pSeries"), _) | (_, Some("IBM/S390")) => return Fact::Known(true),
+        (Some("PowerNV"), _) => return Fact::Known(false),
+        _ => {}
+    }
     match cpuinfo::flags(cpuinfo) {
         Some(cpuinfo::Flags::X86(flags)) => {
             Fact::Known(flags.split_whitespace().any(|flag| flag == "hypervisor"))
@@ -150,10 +165,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_guest_is_recognised_on_x86_only() {
+    fn a_guest_is_recognised_by_its_processors() {
         assert_eq!(is_guest("flags : fpu hypervisor aes\n"), Fact::Known(true));
         assert_eq!(is_guest("flags : fpu aes\n"), Fact::Known(false));
         assert_eq!(is_guest("Features : fp asimd aes\n"), Fact::NotApplicable);
+        assert_eq!(is_guest("cpu : POWER9\nplatform\t: pSeries\nmodel : IBM\n"), Fact::Known(true));
+        assert_eq!(is_guest("cpu : POWER9\nplatform\t: PowerNV\n"), Fact::Known(false));
+        assert_eq!(is_guest("vendor_id       : IBM/S390\n"), Fact::Known(true));
         assert!(matches!(is_guest("processor : 0\n"), Fact::Unreadable(_)));
     }
 }

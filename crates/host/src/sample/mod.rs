@@ -26,6 +26,7 @@ mod softnet;
 mod source;
 mod tape;
 mod tcp;
+mod threads;
 
 pub use cost::Cost;
 pub use counters::CounterValues;
@@ -45,6 +46,7 @@ pub use series::{TimeSeries, series};
 pub use softnet::{Softnet, softnet};
 pub use tape::MOST_BYTES;
 pub use tcp::{TcpTotals, tcp, tcp_totals};
+pub use threads::ThreadUse;
 
 use source::TextSource;
 

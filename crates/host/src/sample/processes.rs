@@ -1,5 +1,5 @@
 //! Records the processor time of chosen processes and their descendants: for each process a line of
-//! /proc/PID/stat (proc_pid_stat(5)), and one line with the sockets of all of them.
+//! /proc/PID/stat (proc_pid_stat(5)) and sometimes one of its threads, and one line with the sockets of all of them.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -12,11 +12,12 @@ use serde::{Deserialize, Serialize};
 use super::sampler::thread_seconds;
 use super::sockets::{Sockets, open_in};
 use super::source::{TextSource, read_whole};
+use super::threads::{self, ThreadUse};
 use super::{Recording, SampleKind, SamplerOptions, TimeSeries};
 
 pub(super) const NAME: &str = "processes";
-/// The shortest time between two searches for new descendants. `SEARCH_SHARE` is the largest share of a
-/// processor that the searches may take.
+/// The shortest time between two searches for new descendants, in which the threads are read too. `SEARCH_SHARE` is the largest
+/// share of a processor that both may take.
 const SEARCH: Duration = Duration::from_secs(1);
 const SEARCH_SHARE: f64 = 0.001;
 /// The largest number of processes that are followed at the same time.
@@ -42,7 +43,6 @@ impl Trees {
 
     /// Searches all processes for the roots, and for descendants of followed processes.
     fn search(&mut self) -> io::Result<()> {
-        let begun = thread_seconds();
         let running = self.running()?;
         let mut followed: Vec<u32> = self.held.keys().copied().collect();
         followed.extend(running.values().filter(|of| self.is_root(of)).map(|of| of.pid));
@@ -54,8 +54,6 @@ impl Trees {
             place += 1;
         }
         followed.iter().for_each(|pid| self.hold(*pid));
-        let pause = Duration::from_secs_f64((thread_seconds() - begun).max(0.0) / SEARCH_SHARE);
-        self.search = Instant::now().checked_add(pause.max(SEARCH));
         Ok(())
     }
 
@@ -101,11 +99,25 @@ impl TextSource for Trees {
         if self.roots.is_empty() && self.names.is_empty() {
             return Err(io::Error::other("no processes were named"));
         }
-        if self.search.is_none_or(|due| Instant::now() >= due) {
+        let begun = thread_seconds();
+        let searches = self.search.is_none_or(|due| Instant::now() >= due);
+        if searches {
             self.search()?;
         } else {
             self.follow_children();
         }
+        self.report(searches, text);
+        if searches {
+            let pause = Duration::from_secs_f64((thread_seconds() - begun).max(0.0) / SEARCH_SHARE);
+            self.search = Instant::now().checked_add(pause.max(SEARCH));
+        }
+        Ok(())
+    }
+}
+
+impl Trees {
+    /// Appends the lines of the followed processes, and forgets those that have ended.
+    fn report(&mut self, with_threads: bool, text: &mut Vec<u8>) {
         // After a process has ended, its open file can't be read any more, even if another process has got
         // its number.
         let mut sockets = Sockets::default();
@@ -117,11 +129,13 @@ impl TextSource for Trees {
             // A process that has ended has no open files, but only root could list them, so this is skipped.
             if is_there && !has_ended(&text[start..]) {
                 sockets.add(open);
+                if with_threads {
+                    threads::report(proc, *pid, text);
+                }
             }
             is_there
         });
         sockets.report(text);
-        Ok(())
     }
 }
 
@@ -221,6 +235,8 @@ pub struct ProcessTime {
     pub processors: f64,
     /// The largest number of threads.
     pub threads: u64,
+    /// The use of processors by its threads; `None` if fewer than two samples have it.
+    pub thread_use: Option<ThreadUse>,
     /// The share of the samples in which the process was waiting for a device.
     pub waits: f64,
     /// The seconds of the recording at which the first and the last sample with the process were taken.
@@ -229,13 +245,16 @@ pub struct ProcessTime {
 
 /// The activity of each followed process that at least two samples contain.
 pub fn process_times(recording: &Recording) -> Vec<ProcessTime> {
+    let mut thread_uses = thread_uses(recording);
     let mut all: BTreeMap<(u32, u64), (ProcessTime, f64, f64)> = BTreeMap::new();
     for ProcessStep { from, to, used } in steps(recording) {
         for Used { process, seconds, seen } in used {
             let first = || {
                 let ProcessStat { pid, name, .. } = process.clone();
+                let thread_use = thread_uses.remove(&(pid, process.started));
+                let seen = (from, to);
                 (
-                    ProcessTime { pid, name, processors: 0.0, threads: 0, waits: 0.0, seen: (from, to) },
+                    ProcessTime { pid, name, processors: 0.0, threads: 0, thread_use, waits: 0.0, seen },
                     0.0,
                     0.0,
                 )
@@ -255,6 +274,13 @@ pub fn process_times(recording: &Recording) -> Vec<ProcessTime> {
         time
     };
     all.into_values().map(mean).collect()
+}
+
+fn thread_uses(recording: &Recording) -> BTreeMap<(u32, u64), ThreadUse> {
+    let started = |text: &str, pid: u32| {
+        text.lines().filter_map(ProcessStat::parse).find(|process| process.pid == pid).map(|of| of.started)
+    };
+    threads::used(recording.texts(NAME), started)
 }
 
 /// The seconds in user mode between the first and the last sample, of the followed processes and all their

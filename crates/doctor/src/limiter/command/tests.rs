@@ -1,7 +1,7 @@
 use super::*;
 
 fn program(name: &str, processors: f64, disk: f64) -> Program {
-    Program { name: name.into(), processors, threads: 1, disk, present: 1.0 }
+    Program { name: name.into(), processors, threads: 1, thread_use: None, disk, present: 1.0 }
 }
 
 /// scp with ssh, ten seconds of sending, `busy` of them with something to send.
@@ -242,4 +242,36 @@ fn nothing_is_said_of_an_instant_or_of_nothing() {
     assert_eq!(name(&CommandEvidence::default()).limiter, Limiter::TooShort);
     let short = CommandEvidence { seconds: 0.1, hosts: vec![host(0.9, 1.0)], ..CommandEvidence::default() };
     assert_eq!(name(&short).limiter, Limiter::TooShort);
+}
+
+/// iperf3 -R -P 8: each of its threads uses an eighth of a processor.
+#[test]
+fn many_threads_that_are_not_full_are_not_one_full_thread() {
+    let of = |fullest| {
+        let thread_use = Some(ThreadUse { fullest, most_ready: fullest, running: 0.96, waiting: 0.01 });
+        let iperf3 = Program { threads: 9, thread_use, ..program("iperf3", 0.96, 0.0) };
+        HostLoad { programs: vec![iperf3], sends: false, ..host(0.0, 9.0) }
+    };
+    assert_eq!(verdict(of(0.12)).limiter, Limiter::NotExplained);
+    let full = verdict(of(0.94));
+    assert_eq!(full.to_string(), "one thread of iperf3 (94 % of a processor while the host is 52 % idle)");
+    let mut unknown = of(0.0);
+    unknown.programs[0].thread_use = None;
+    assert_eq!(verdict(unknown).limiter, Limiter::NotExplained, "a receiver's path shows nothing");
+}
+
+/// The host computes on all processors; the command needs a quarter of one.
+#[test]
+fn a_busy_host_whose_command_gets_its_processor_is_not_the_limiter() {
+    let of = |waiting, most_ready, softirq| {
+        let mut busy = HostLoad { idle: 0.0, softirq, ..host(0.25, 9.5) };
+        busy.programs[1].thread_use = Some(ThreadUse { fullest: 0.25, most_ready, running: 0.25, waiting });
+        let flows = busy.flows.as_mut().unwrap();
+        (flows.rwnd_limited, flows.window_size) = (9e6, 65536.0);
+        verdict(busy).limiter
+    };
+    assert_eq!(of(0.02, 0.27, 0.01), Limiter::Window);
+    assert_eq!(of(0.2, 0.45, 0.01), Limiter::SenderCpu, "waits nearly as long as it runs");
+    assert_eq!(of(0.02, 0.9, 0.01), Limiter::SenderCpu, "it could always run");
+    assert_eq!(of(0.02, 0.27, 0.4), Limiter::SenderCpu, "the kernel's network work");
 }
