@@ -18,8 +18,11 @@ pub const OWN_SYSCTLS: &str = "90-linerate.conf";
 /// Directories of sysctl.d, by precedence: a file hides files of the same name in the later ones.
 const SYSCTLS: [&str; 5] =
     ["etc/sysctl.d", "run/sysctl.d", "usr/local/lib/sysctl.d", "usr/lib/sysctl.d", "lib/sysctl.d"];
-/// The file that sysctl(8) reads last.
+/// The file that sysctl(8) and tuned read last. systemd doesn't read it: most distributions have a link to it in sysctl.d, and
+/// others (Debian 13, Arch Linux) have none.
 const LAST: &str = "etc/sysctl.conf";
+/// systemd, which sets sysctls at the start of the host where it is.
+const SYSTEMD: [&str; 2] = ["usr/lib/systemd/systemd", "lib/systemd/systemd"];
 const PROFILE: &str = "etc/tuned/active_profile";
 /// tuned's own configuration. Unless `reapply_sysctl` is off there, tuned reads sysctl.d(5)'s files in /run and /etc after its
 /// profile, so these files win (`instance_apply` in tuned/plugins/plugin_sysctl.py).
@@ -57,7 +60,11 @@ impl Owners {
     /// Reads the files of the host whose `/` is `root`.
     pub fn read(root: &Path) -> Self {
         let mut owners = Self { root: root.to_owned(), ..Self::default() };
-        for (name, path) in files(root) {
+        owners.is_tuned_last = is_tuned_last(&text_of(&root.join(TUNED)));
+        let active = text_of(&root.join(PROFILE));
+        let has_systemd = SYSTEMD.iter().any(|path| root.join(path).exists());
+        let has_tuned = !active.trim().is_empty() && !owners.is_tuned_last;
+        for (name, path) in files(root, !has_systemd || has_tuned) {
             let text = text_of(&path);
             let shown = format!("/{}", path.strip_prefix(root).unwrap_or(&path).display());
             for (key, value) in text.lines().filter_map(assignment) {
@@ -66,8 +73,6 @@ impl Owners {
                 owners.sysctls.entry(key).or_default().push(one);
             }
         }
-        owners.is_tuned_last = is_tuned_last(&text_of(&root.join(TUNED)));
-        let active = text_of(&root.join(PROFILE));
         let (mut waiting, mut seen) =
             (active.split_whitespace().map(str::to_owned).collect(), BTreeSet::new());
         while let Some(profile) = Vec::pop(&mut waiting) {
@@ -202,8 +207,8 @@ fn sections(text: &str) -> Vec<Section> {
     sections
 }
 
-/// The files of sysctls in their order, with the names that determine it.
-fn files(root: &Path) -> Vec<(String, PathBuf)> {
+/// The files of sysctls in their order, with the names that determine it. `reads_last` says whether a program reads [`LAST`].
+fn files(root: &Path, reads_last: bool) -> Vec<(String, PathBuf)> {
     let mut by_name: BTreeMap<String, PathBuf> = BTreeMap::new();
     for directory in SYSCTLS {
         let entries = fs::read_dir(root.join(directory)).into_iter().flatten().flatten();
@@ -214,8 +219,10 @@ fn files(root: &Path) -> Vec<(String, PathBuf)> {
             }
         }
     }
-    // This name sorts after all others.
-    by_name.insert("~".into(), root.join(LAST));
+    if reads_last {
+        // This name sorts after all others.
+        by_name.insert("~".into(), root.join(LAST));
+    }
     by_name.into_iter().collect()
 }
 
@@ -269,6 +276,26 @@ mod tests {
         assert!(owners.allow(&sysctl("net.ipv4.tcp_rmem")).is_ok());
         assert!(owners.allow(&sysctl("net.core.rmem_max")).is_err_and(|why| why.contains("95-z.conf")));
         assert!(owners.allow(&sysctl("vm.dirty_ratio")).is_err_and(|why| why.contains("/etc/sysctl.conf")));
+    }
+
+    /// Debian 13 has no link to the file.
+    #[test]
+    fn a_file_that_systemd_does_not_read_owns_nothing() {
+        let directory = tempfile::tempdir().unwrap();
+        let root = directory.path();
+        put(root, "usr/lib/systemd/systemd", "");
+        put(root, "etc/sysctl.conf", "vm.dirty_ratio=3\n");
+        let of = || {
+            let owners = Owners::read(root);
+            (owners.of(&sysctl("vm.dirty_ratio")), owners.allow(&sysctl("vm.dirty_ratio")).is_ok())
+        };
+        assert_eq!(of(), (None, true));
+        put(root, PROFILE, "network-throughput\n");
+        assert_eq!(of(), (Some("/etc/sysctl.conf sets it to 3".into()), false), "tuned reads it");
+        put(root, PROFILE, "");
+        fs::create_dir_all(root.join("etc/sysctl.d")).unwrap();
+        std::os::unix::fs::symlink("../sysctl.conf", root.join("etc/sysctl.d/99-sysctl.conf")).unwrap();
+        assert_eq!(of(), (Some("/etc/sysctl.d/99-sysctl.conf sets it to 3".into()), false));
     }
 
     #[test]

@@ -12,7 +12,7 @@ use linerate_doctor::remedy::Setting;
 use crate::journal::{Shelf, TreatmentEvent, TreatmentJournal, TreatmentStanding};
 use crate::owner::{OWN_SYSCTLS, Owners};
 use crate::port::PresentPorts;
-use crate::surroundings::is_apart;
+use crate::surroundings::{host_network_container, is_apart};
 
 /// The first line of each of our files.
 const MARK: &str =
@@ -57,6 +57,9 @@ impl System {
     pub fn place(&self, setting: &Setting, owners: &Owners) -> Result<String, String> {
         if self.0 == Path::new("/") && is_apart() {
             return Err("the settings of a container or a network namespace are lost when it ends".into());
+        }
+        if let Some(name) = host_network_container().filter(|_| self.0 == Path::new("/")) {
+            return Err(format!("the files of a container ({name}) are lost when it ends"));
         }
         owners.allow(setting)?;
         match setting {
@@ -217,7 +220,7 @@ impl System {
         ports.dedup();
         let unit = format!(
             "[Unit]\nDescription=Settings of ports and processors that linerate doctor keeps\n\
-             After=systemd-sysctl.service network.target {}\n\n[Service]\nType=oneshot\nRemainAfterExit=yes\n{commands}\n\
+             After=systemd-sysctl.service network.target {0}\nWants={0}\n\n[Service]\nType=oneshot\nRemainAfterExit=yes\n{commands}\n\
              [Install]\nWantedBy=multi-user.target\n",
             ports.join(" ")
         );
@@ -315,10 +318,12 @@ fn address<'a>(journal: &'a TreatmentJournal, setting: &Setting) -> Option<&'a s
     port.mac.as_deref().filter(is_address)
 }
 
-/// A command for the port with this permanent address, whatever its name is: the command has `$p` for it.
+/// A command for the port with this permanent address, whatever its name is: the command has `$p` for it. systemd's journal has
+/// a line if no port has the address.
 fn of_address(mac: &str, command: &str) -> String {
     format!(
-        "for d in /sys/class/net/*; do p=${{d##*/}}; case \"$(ethtool -P \"$p\" 2>/dev/null)\" in *\" {mac}\") {command};; esac; done"
+        "for d in /sys/class/net/*; do p=${{d##*/}}; case \"$(ethtool -P \"$p\" 2>/dev/null)\" in *\" {mac}\") f=1; {command};; esac; \
+         done; [ \"$f\" ] || echo no port has the address {mac} >&2"
     )
 }
 

@@ -4,6 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use linerate_host::facts::Machine;
 use linerate_sys::netns::cookie;
 use linerate_sys::process::{boot_id, start_of};
 use rustix::time::{ClockId, clock_gettime};
@@ -88,6 +89,18 @@ pub fn is_apart() -> bool {
     !Path::new(FIRST_ONLY).exists()
 }
 
+/// The container in which this process runs, if the container has the network of its host. Its end would end an undo timer and
+/// remove the journal and all files that keep settings, but the host would keep the changes.
+pub fn host_network_container() -> Option<String> {
+    let name = Machine::container_here();
+    shares_network(name.known().map(String::as_str), is_apart())
+}
+
+/// WSL's systemd calls its virtual machine a container, too.
+fn shares_network(container: Option<&str>, is_apart: bool) -> Option<String> {
+    container.filter(|name| *name != "wsl" && !is_apart).map(str::to_owned)
+}
+
 fn connection() -> Option<String> {
     ancestors().find_map(|pid| connection_of(&pid))
 }
@@ -158,6 +171,13 @@ mod tests {
         assert!(of(None, None).is_other(&first) && of(None, None).is_other(&of(None, Some("1"))));
         assert!(!of(None, Some("1")).is_other(&of(None, Some("1"))), "a web console's own login");
         assert!(of(None, Some("2")).is_other(&of(None, Some("1"))));
+    }
+
+    #[test]
+    fn only_a_container_with_the_hosts_network_outlasts_nothing() {
+        assert_eq!(shares_network(Some("podman"), false).as_deref(), Some("podman"));
+        assert_eq!(shares_network(Some("lxc"), true), None, "its settings end with it");
+        assert_eq!((shares_network(Some("wsl"), false), shares_network(None, false)), (None, None));
     }
 
     #[test]

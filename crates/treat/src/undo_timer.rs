@@ -3,6 +3,7 @@
 
 use std::fs;
 use std::os::fd::OwnedFd;
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -31,6 +32,8 @@ const LOCK_TIMEOUT: Duration = Duration::from_secs(5);
 /// The number of further tries to restore a setting that couldn't be restored, and the pause before each.
 const TRIES: usize = 20;
 const AGAIN: Duration = Duration::from_secs(1);
+/// The control group of undo timers that can't be in the uppermost one.
+const OWN_GROUP: &str = "linerate-undo-timer";
 
 /// Starts the undo timer of a treatment, by a command that calls [`run`]; nothing may be changed before this returns.
 ///
@@ -45,7 +48,12 @@ pub fn start(journal: &mut TreatmentJournal, mut command: Command) -> Result<(),
     loop {
         journal.refresh().map_err(|error| failed(error.to_string()))?;
         if journal.events.iter().any(|stamped| matches!(stamped.event, TreatmentEvent::Watching { .. })) {
-            return Ok(());
+            let Some(unit) = unit_of(&cgroups(child.id())) else { return Ok(()) };
+            // The process is our own child.
+            let _ = child.kill();
+            return Err(failed(format!(
+                "it can't leave the systemd unit {unit}, which would end it: start the treatment from a login"
+            )));
         }
         if let Ok(Some(status)) = child.try_wait() {
             return Err(failed(format!("it ended with {status}")));
@@ -66,7 +74,7 @@ pub fn start(journal: &mut TreatmentJournal, mut command: Command) -> Result<(),
 pub fn run(shelf: &Shelf, id: &str, starter: i32, controls: &mut dyn Controls) -> Result<(), String> {
     let mut journal = shelf.journal(id)?;
     let starter = parent(starter);
-    leave_login();
+    leave_unit();
     journal.note(TreatmentEvent::Watching { pid: std::process::id() })?;
     while journal.is_open() && uptime() < journal.deadline() {
         sleep(CHECK_INTERVAL);
@@ -123,12 +131,59 @@ fn freed(shelf: &Shelf, starter: Option<OwnedFd>) -> Result<crate::journal::Shel
     shelf.lock(LOCK_TIMEOUT)
 }
 
-/// Some hosts end all processes of a login when it ends, and a host without memory ends the largest processes. Neither is an error:
-/// the next run finds the journal.
-fn leave_login() {
-    let own = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
-    if own.lines().any(|line| line.starts_with("0::/user.slice")) {
-        let _ = fs::write("/sys/fs/cgroup/cgroup.procs", "0");
+/// systemd ends all processes of a service when it ends, and on some hosts those of a login; a host without memory ends the largest
+/// processes.
+fn leave_unit() {
+    for (hierarchy, _) in hierarchies(&cgroups(std::process::id())) {
+        let is_there = |mount: &&&str| Path::new(mount).join("cgroup.procs").exists();
+        let Some(mount) = hierarchy.iter().find(is_there).map(Path::new) else { continue };
+        if fs::write(mount.join("cgroup.procs"), "0").is_err() {
+            // In a container with a systemd of its own, the uppermost group may hold no processes.
+            let own = mount.join(OWN_GROUP);
+            let _ = fs::create_dir(&own).and_then(|()| fs::write(own.join("cgroup.procs"), "0"));
+        }
     }
     let _ = fs::write("/proc/self/oom_score_adj", "-1000");
+}
+
+/// The control groups of a process, as /proc has them (cgroups(7)).
+fn cgroups(pid: u32) -> String {
+    fs::read_to_string(format!("/proc/{pid}/cgroup")).unwrap_or_default()
+}
+
+/// The hierarchies by which systemd follows processes: their mounts, of which the first that exists counts, and the process's group,
+/// if it isn't the uppermost.
+fn hierarchies(cgroups: &str) -> impl Iterator<Item = (&'static [&'static str], &str)> {
+    cgroups.lines().filter_map(|line| {
+        let mut parts = line.splitn(3, ':').skip(1);
+        let mounts: &[&str] = match parts.next()? {
+            "" => &["/sys/fs/cgroup", "/sys/fs/cgroup/unified"],
+            "name=systemd" => &["/sys/fs/cgroup/systemd"],
+            _ => return None,
+        };
+        parts.next().filter(|group| *group != "/").map(|group| (mounts, group))
+    })
+}
+
+/// The service whose end would end a process in these control groups.
+fn unit_of(cgroups: &str) -> Option<String> {
+    let units = hierarchies(cgroups).flat_map(|(_, group)| group.split('/'));
+    units.filter(|unit| unit.ends_with(".service")).last().map(str::to_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_service_is_found_in_each_of_systemds_hierarchies() {
+        assert_eq!(unit_of("0::/system.slice/run-r1.service\n").as_deref(), Some("run-r1.service"));
+        let hybrid = "12:pids:/system.slice/a.service\n1:name=systemd:/system.slice/cron.service\n0::/\n";
+        assert_eq!(unit_of(hybrid).as_deref(), Some("cron.service"));
+        assert_eq!(unit_of("12:pids:/system.slice/a.service\n1:name=systemd:/\n0::/\n"), None);
+        assert_eq!(unit_of("0::/user.slice/user-0.slice/session-3.scope\n"), None);
+        let groups = "1:name=systemd:/a\n0::/b:c\n";
+        let all: Vec<_> = hierarchies(groups).map(|(mounts, group)| (mounts.len(), group)).collect();
+        assert_eq!(all, [(1, "/a"), (2, "/b:c")]);
+    }
 }

@@ -6,7 +6,7 @@ use linerate_treat::journal::{PlannedStep, Shelf, TreatmentJournal, TreatmentSta
 use linerate_treat::persist::System;
 use linerate_treat::plan::{Allowed, LeftOut, TreatmentPlan};
 use linerate_treat::port::PresentPorts;
-use linerate_treat::surroundings::{Entrance, Whereabouts, is_apart, login_begun};
+use linerate_treat::surroundings::{Entrance, Whereabouts, host_network_container, is_apart, login_begun};
 use linerate_treat::{LiveControls, undo_timer};
 use std::ffi::OsStr;
 use std::fs::File;
@@ -92,6 +92,12 @@ fn bare(host: &str) -> &str {
 /// Applies a plan, with its journal and its undo timer.
 pub fn apply(wanted: &TreatmentArgs, plan: PlanReport, within: u64) -> Result<TreatmentReport, Failure> {
     needs_root()?;
+    if let Some(name) = host_network_container() {
+        return Err(Failure::failed(format!(
+            "this is a container ({name}) with the network of its host: when it ends, the undo timer and the journal end too, but \
+             the host would keep the changes; run linerate on the host itself"
+        )));
+    }
     let report = |id, steps| TreatmentReport {
         r#type: "doctor-treatment".into(),
         schema: 1,
