@@ -142,6 +142,15 @@ impl<'a> Host<'a> {
         }
     }
 
+    /// True for a physical machine, as far as is known: on Arm by the names of its maker, which a guest has from its hypervisor.
+    pub(crate) fn is_physical(&self) -> bool {
+        let machine = &self.facts.machine;
+        match &machine.guest {
+            Fact::NotApplicable => machine.vendor.known().is_some() && !self.is_guest(),
+            flag => flag.get() == Some(false),
+        }
+    }
+
     /// The host by itself, not as an end of a path.
     pub fn alone(name: &'a str, facts: &'a Facts, need: Need) -> Self {
         Self { name, facts, need, rtt: None }

@@ -27,10 +27,10 @@ fn of(host: &Host<'_>) -> Option<Finding> {
     let is_unsure = host.linked().any(|port| port.kind.known().is_none());
     // Only the first network namespace may set the largest buffers of programs.
     let is_own = facts.machine.fixed.known().is_some_and(|fixed| fixed.iter().any(|key| key == FIRST_ONLY));
-    let is_inside =
-        host.devices().next().is_none() && !is_unsure && (!inner.is_empty() || ports.is_empty() && is_own);
+    let has_device = host.devices().next().is_some() || is_unsure;
+    let shows_it = !inner.is_empty() || ports.is_empty() && is_own || runtime.is_some();
     // A container may have the host's own ports (--network host).
-    if !is_inside && (runtime.is_none() || !ports.is_empty()) {
+    if has_device || !shows_it {
         return None;
     }
     let name = runtime.map_or("a separate network namespace, as in a container".to_owned(), |runtime| {
@@ -40,8 +40,10 @@ fn of(host: &Host<'_>) -> Option<Finding> {
         Severity::Note,
         format!("this is {name}: the network of its host can't be seen from inside"),
     );
+    let taps: Vec<&Port> = host.linked().filter(|port| is_tap(port)).collect();
     let finding = match inner.as_slice() {
-        [] => finding.evidence("the only port is the loopback"),
+        [] if !taps.is_empty() => taps.iter().fold(finding, |finding, port| finding.evidence(proxied(port))),
+        [] if ports.is_empty() => finding.evidence("the only port is the loopback"),
         inner => inner.iter().fold(finding, |finding, port| finding.evidence(reported(port))),
     };
     Some(
@@ -49,6 +51,15 @@ fn of(host: &Host<'_>) -> Option<Finding> {
             .evidence("cards, queues, interrupts, shapers, the packet filter and swap belong to the host")
             .fix("also run linerate doctor on the container's host: its findings apply here too"),
     )
+}
+
+/// The port of a container without root: a program of the host copies each packet.
+fn is_tap(port: &Port) -> bool {
+    port.driver.known().is_some_and(|driver| driver == "tun")
+}
+
+fn proxied(port: &Port) -> String {
+    format!("{} is a tap: a program of the host, such as pasta or slirp4netns, carries all its data on one thread", port.name)
 }
 
 fn reported(port: &Port) -> String {
@@ -107,6 +118,19 @@ mod tests {
         none.ports = Fact::Known(Vec::new());
         none.machine.container = Fact::Known("docker".into());
         assert!(found(&CHECK, &none)[0].title.contains("docker"));
+    }
+
+    /// podman run as a user.
+    #[test]
+    fn a_container_behind_a_tap_is_named_with_the_program_behind_it() {
+        let mut rootless = inside(65_520);
+        let Fact::Known(ports) = &mut rootless.ports else { panic!("no ports") };
+        (ports[0].driver, ports[0].layer) = (Fact::Known("tun".into()), Fact::Known(PortLayer::default()));
+        assert!(found(&CHECK, &rootless).is_empty(), "a tap alone may be a tunnel");
+        rootless.machine.container = Fact::Known("podman".into());
+        let named = found(&CHECK, &rootless);
+        assert_eq!(lines(&named), ["container - note -"]);
+        assert!(named[0].evidence[0].contains("pasta"), "{named:?}");
     }
 
     #[test]

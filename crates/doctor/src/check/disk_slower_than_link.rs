@@ -62,8 +62,7 @@ fn kind(host: &Host<'_>, disk: &BlockLayer) -> Option<(&'static str, f64)> {
     if disk.name.starts_with("mmcblk") {
         return Some(("memory card", CARD));
     }
-    let is_real = host.facts.machine.guest.get() == Some(false);
-    (is_real && disk.is_rotating_disk()).then_some(("rotating disk", ROTATING))
+    (host.is_physical() && disk.is_rotating_disk()).then_some(("rotating disk", ROTATING))
 }
 
 fn model(device: &BlockDevice) -> String {

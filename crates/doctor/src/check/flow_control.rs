@@ -47,11 +47,15 @@ fn loses(port: &Port, missed: u64, pause: &Pause) -> Finding {
     Finding::new(Severity::Note, format!("{} lost packets that pause frames could have saved", port.name))
         .at(&port.name)
         .evidence(format!("rx_missed_errors: {missed}; pause frames are not sent"))
-        .fix(format!("ethtool -A {} rx on tx on; and the same at the switch", port.name))
+        .fix(format!(
+            "unless priority flow control is on (`dcb pfc show dev {0}`), as RDMA over Ethernet needs it: ethtool -A {0} rx on tx on; \
+             and the same at the switch",
+            port.name
+        ))
         .undo(processors::pauses_as_now(port, pause))
         .conflict(
             "a pause stops all flows of the port; a larger ring or more queues avoid that; \
-            the command resets the link",
+            the command resets the link, and turns priority flow control off on some cards",
         )
 }
 

@@ -19,7 +19,9 @@ pub(super) const CHECK: Check = Check {
 
 fn of(host: &Host<'_>) -> Option<Finding> {
     let processors = host.facts.cpu.threads().get()?;
-    host.facts.machine.guest.get().filter(|guest| *guest && processors == 1)?;
+    if !host.is_guest() || processors != 1 {
+        return None;
+    }
     let finding = Finding::new(Severity::Note, "the guest's only processor receives, decrypts and writes")
         .evidence("1 virtual processor; in the papers, two processors were faster than one")
         .fix("give the guest a second processor")

@@ -20,7 +20,7 @@ pub(super) const CHECK: Check = Check {
 fn run(host: &Host<'_>) -> Vec<Finding> {
     let mut seen = BTreeSet::new();
     let devices = file_systems(host).filter_map(device).filter(|device| seen.insert(&device.name));
-    let is_guest = host.facts.machine.guest.get().unwrap_or(true);
+    let is_guest = !host.is_physical();
     devices.filter_map(|device| of(device, is_guest)).collect()
 }
 

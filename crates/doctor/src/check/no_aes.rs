@@ -41,10 +41,7 @@ fn lacking(host: &Host<'_>) -> Option<&'static str> {
 
 fn remedy(finding: Finding, host: &Host<'_>) -> Finding {
     let machine = &host.facts.machine;
-    // Only x86 processors show that this is a guest; on Arm the machine's name shows it.
-    let is_guest =
-        machine.guest.get() == Some(true) || (machine.is_arm() && machine.hypervisor().known().is_some());
-    if is_guest && host.fixed_by().is_none() {
+    if host.is_guest() && host.fixed_by().is_none() {
         return finding
             .fix(
                 "give the guest the host's processor model: \

@@ -24,8 +24,7 @@ fn of(host: &Host<'_>, fs: &FileSystem) -> Option<Finding> {
     let disks = device.made_of.known().map_or(1, Vec::len).max(1) as u64;
     let wanted = EACH * disks;
     let is_raid = device.name.starts_with("md") && disks > 1;
-    let is_real = host.facts.machine.guest.get() == Some(false);
-    if !is_real || !(turns || is_raid) || ahead.saturating_mul(2) > wanted {
+    if !host.is_physical() || !(turns || is_raid) || ahead.saturating_mul(2) > wanted {
         return None;
     }
     let finding = Finding::new(

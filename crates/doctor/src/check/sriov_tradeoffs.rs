@@ -13,7 +13,7 @@ pub(super) const CHECK: Check = Check {
     run: CheckRun::Host(|host| {
         // A guest can't choose its port.
         let is_given = |port: &Port| {
-            host.facts.machine.guest.get() != Some(false)
+            !host.is_physical()
                 && port.kind.get() == Some(PortKind::VirtualFunction)
         };
         host.hardware().filter(|port| !is_given(port)).filter_map(of).collect()
