@@ -21,6 +21,44 @@ listen() {
     done
 }
 
+# Host b sends to whoever connects to port 5202, until this shell ends.
+send() {
+    $FAR python3 -c '
+import socket
+listener = socket.create_server(("", 5202))
+while True:
+    to, _ = listener.accept()
+    try:
+        while True:
+            to.sendall(bytes(1 << 16))
+    except OSError:
+        pass' &
+    server=$!
+    trap 'kill $server' EXIT
+    until $FAR ss --no-header --listening --tcp --numeric 'sport = 5202' | grep -q LISTEN; do
+        kill -0 $server
+    done
+}
+
+# A program that receives from host HOST for four seconds, while eight threads of it work: the first for the share FIRST of the time,
+# each other one for OTHERS.
+THREADS='
+import socket, sys, threading, time
+host, first, others = sys.argv[1], float(sys.argv[2]), float(sys.argv[3])
+end = time.monotonic() + 4
+def work(share):
+    while share and time.monotonic() < end:
+        until = time.thread_time() + share / 50
+        while time.thread_time() < until:
+            pass
+        time.sleep((1 - share) / 50)
+for share in [first] + 7 * [others]:
+    threading.Thread(target=work, args=[share]).start()
+with socket.create_connection((host, 5202)) as connection:
+    while time.monotonic() < end and connection.recv(1 << 16):
+        pass
+'
+
 # fills RATE: whether two connections of iperf3 reach RATE Gbit/s. If they don't, this machine is too slow for the limit, and no
 # limit is made.
 fills() {

@@ -333,6 +333,25 @@ pub const KINDS: &[LimitKind] = &[
         script: "near blkio; $MEASURE -- rsync -e \"$SSH\" $WORK/slow/source b:$WORK/out/",
     },
     LimitKind {
+        made: "measure-busy-sender",
+        expected: "sender-cpu",
+        lab: "",
+        script: "busy; near weight; $MEASURE -- $SCP $WORK/little b:$WORK/out",
+    },
+    // Together the threads use a whole processor, but none of them is full.
+    LimitKind {
+        made: "measure-many-threads",
+        expected: "not-explained",
+        lab: "--link 100mbit",
+        script: "send; $MEASURE -- python3 -c \"$THREADS\" $LINERATE_LAB_ADDRESS_B 0.14 0.14",
+    },
+    LimitKind {
+        made: "measure-one-of-many-threads",
+        expected: "one-thread",
+        lab: "--link 100mbit",
+        script: "send; $MEASURE -- python3 -c \"$THREADS\" $LINERATE_LAB_ADDRESS_B 1 0",
+    },
+    LimitKind {
         made: "policer",
         expected: "network",
         lab: "--link 1gbit --rtt 10ms",

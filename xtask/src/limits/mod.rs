@@ -123,10 +123,10 @@ fn missing() -> Option<String> {
     if !is_root {
         return Some("it needs root, for control groups and a loop device".into());
     }
-    for tool in ["scp", "rsync", "mkfs.ext4", "losetup", "ip", "sshd", "iperf3", "nft"] {
+    for tool in ["scp", "rsync", "mkfs.ext4", "losetup", "ip", "sshd", "iperf3", "nft", "python3"] {
         if !setup::is_there(tool) {
             return Some(format!(
-                "{tool} is missing: apt-get install openssh-client openssh-server rsync e2fsprogs mount iproute2 iperf3 nftables"
+                "{tool} is missing: apt-get install openssh-client openssh-server rsync e2fsprogs mount iproute2 iperf3 nftables python3"
             ));
         }
     }

@@ -22,6 +22,8 @@ const READY: f64 = 0.8;
 /// Waiting time for each second of running from which threads lack processors: without the waiting, they would do their work in two
 /// thirds of the time.
 const WAITING: f64 = 0.5;
+/// Processors from which a program uses a part of a busy host.
+const A_PART: f64 = 0.2;
 /// Share of the processors in soft interrupts from which the network's own work fills them: it delays threads without a count of
 /// their waiting.
 const SOFTIRQ: f64 = 0.25;
@@ -171,7 +173,7 @@ fn full_processors(host: &HostLoad) -> Option<Verdict> {
         percent(1.0 - host.idle),
         percent(host.softirq)
     );
-    (host.idle < IDLE && used >= 0.2 && host.lacks_processors())
+    (host.idle < IDLE && host.lacks_processors(used))
         .then(|| Verdict::new(limiter, 1.0 - host.idle, evidence))
 }
 
@@ -337,14 +339,15 @@ impl Program {
 }
 
 impl HostLoad {
-    /// True if the command's threads wait for a processor and for nothing else, or nothing shows the opposite. On a host that other
+    /// True if the command's threads, which use `used` processors, wait for a processor and for nothing else. On a host that other
     /// programs keep busy, a thread that needs little usually gets it at once.
-    fn lacks_processors(&self) -> bool {
+    fn lacks_processors(&self, used: f64) -> bool {
         let all: Vec<ThreadUse> = self.programs.iter().filter_map(|program| program.thread_use).collect();
         let sum = |part: fn(&ThreadUse) -> f64| all.iter().map(part).sum::<f64>();
-        all.is_empty()
-            || self.softirq >= SOFTIRQ
-            || all.iter().any(|threads| threads.most_ready >= READY)
+        if all.is_empty() || self.softirq >= SOFTIRQ {
+            return used >= A_PART;
+        }
+        all.iter().any(|threads| threads.most_ready >= READY)
             || sum(|threads| threads.waiting) >= WAITING * sum(|threads| threads.running)
     }
 

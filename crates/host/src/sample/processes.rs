@@ -16,10 +16,11 @@ use super::threads::{self, ThreadUse};
 use super::{Recording, SampleKind, SamplerOptions, TimeSeries};
 
 pub(super) const NAME: &str = "processes";
-/// The shortest time between two searches for new descendants, in which the threads are read too. `SEARCH_SHARE` is the largest
-/// share of a processor that both may take.
+/// The shortest times between two searches for new descendants, and between two lines of threads: a command of two seconds has
+/// several. `SHARE` is the largest share of a processor that each of both may take.
 const SEARCH: Duration = Duration::from_secs(1);
-const SEARCH_SHARE: f64 = 0.001;
+const THREADS: Duration = Duration::from_millis(500);
+const SHARE: f64 = 0.001;
 /// The largest number of processes that are followed at the same time.
 const MOST_PROCESSES: usize = 256;
 
@@ -32,13 +33,16 @@ struct Trees {
     roots: Vec<u32>,
     names: Vec<String>,
     held: BTreeMap<u32, File>,
+    /// The times at which the next search and the next lines of threads are due.
     search: Option<Instant>,
+    threads: Option<Instant>,
 }
 
 impl Trees {
     fn new(options: &SamplerOptions) -> Self {
         let (roots, names) = (options.processes.clone(), options.names.clone());
-        Self { proc: options.root.join("proc"), roots, names, held: BTreeMap::new(), search: None }
+        let proc = options.root.join("proc");
+        Self { proc, roots, names, held: BTreeMap::new(), search: None, threads: None }
     }
 
     /// Searches all processes for the roots, and for descendants of followed processes.
@@ -99,25 +103,33 @@ impl TextSource for Trees {
         if self.roots.is_empty() && self.names.is_empty() {
             return Err(io::Error::other("no processes were named"));
         }
-        let begun = thread_seconds();
-        let searches = self.search.is_none_or(|due| Instant::now() >= due);
-        if searches {
+        let is_due = |due: Option<Instant>| due.is_none_or(|due| Instant::now() >= due);
+        if is_due(self.search) {
+            let begun = thread_seconds();
             self.search()?;
+            self.search = next(begun, SEARCH);
         } else {
             self.follow_children();
         }
-        self.report(searches, text);
-        if searches {
-            let pause = Duration::from_secs_f64((thread_seconds() - begun).max(0.0) / SEARCH_SHARE);
-            self.search = Instant::now().checked_add(pause.max(SEARCH));
+        self.report(text);
+        if is_due(self.threads) {
+            let begun = thread_seconds();
+            self.held.keys().for_each(|pid| threads::report(&self.proc, *pid, text));
+            self.threads = next(begun, THREADS);
         }
         Ok(())
     }
 }
 
+/// The time at which work is due again that began at `begun`, as [`thread_seconds`] counts: after `least` or, if it took long, later.
+fn next(begun: f64, least: Duration) -> Option<Instant> {
+    let pause = Duration::from_secs_f64((thread_seconds() - begun).max(0.0) / SHARE);
+    Instant::now().checked_add(pause.max(least))
+}
+
 impl Trees {
     /// Appends the lines of the followed processes, and forgets those that have ended.
-    fn report(&mut self, with_threads: bool, text: &mut Vec<u8>) {
+    fn report(&mut self, text: &mut Vec<u8>) {
         // After a process has ended, its open file can't be read any more, even if another process has got
         // its number.
         let mut sockets = Sockets::default();
@@ -129,9 +141,6 @@ impl Trees {
             // A process that has ended has no open files, but only root could list them, so this is skipped.
             if is_there && !has_ended(&text[start..]) {
                 sockets.add(open);
-                if with_threads {
-                    threads::report(proc, *pid, text);
-                }
             }
             is_there
         });

@@ -3,7 +3,7 @@
 //! processor.
 //!
 //! The threads of a process are one line in the text of the processes, `threads PID TID:CPU:WAIT ...`, with both times in
-//! nanoseconds. It is there about once a second.
+//! nanoseconds. It is there at most twice a second.
 
 use std::collections::BTreeMap;
 use std::fs;

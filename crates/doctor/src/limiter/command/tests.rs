@@ -274,4 +274,8 @@ fn a_busy_host_whose_command_gets_its_processor_is_not_the_limiter() {
     assert_eq!(of(0.2, 0.45, 0.01), Limiter::SenderCpu, "waits nearly as long as it runs");
     assert_eq!(of(0.02, 0.9, 0.01), Limiter::SenderCpu, "it could always run");
     assert_eq!(of(0.02, 0.27, 0.4), Limiter::SenderCpu, "the kernel's network work");
+    let mut starved = HostLoad { idle: 0.0, ..host(0.06, 0.6) };
+    starved.programs[1].thread_use =
+        Some(ThreadUse { fullest: 0.06, most_ready: 0.97, running: 0.06, waiting: 0.91 });
+    assert_eq!(verdict(starved).limiter, Limiter::SenderCpu, "others have a higher weight");
 }
