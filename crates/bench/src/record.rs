@@ -300,7 +300,7 @@ pub struct Measures {
     pub peak_rss_bytes: Option<u64>,
     /// The limiter that the tool reported; `None` if it reported none.
     pub limiter: Option<String>,
-    /// The number of streams at the end of the run, if the tool reports it.
+    /// The number of streams that carried data, if the tool reports it.
     pub streams: Option<u32>,
     /// The reason why the run counts as disturbed (steal, pressure, other processes); `None` if it wasn't
     /// disturbed.

@@ -335,9 +335,9 @@ impl TreatmentJournal {
         self.head.place.boot != Whereabouts::here().boot
     }
 
-    /// The result of `of` for the latest event for which it has one.
-    pub(crate) fn last<'a, T>(&'a self, of: impl Fn(&'a Stamped) -> Option<T>) -> Option<T> {
-        self.events.iter().rev().find_map(of)
+    /// Calls `select` on the events, the latest first, and returns its first `Some`.
+    pub(crate) fn last<'a, T>(&'a self, select: impl Fn(&'a Stamped) -> Option<T>) -> Option<T> {
+        self.events.iter().rev().find_map(select)
     }
 
     /// True if an undoing began and never ended: then it may have changed the settings beside a step.

@@ -52,7 +52,8 @@ pub fn start(journal: &mut TreatmentJournal, mut command: Command) -> Result<(),
             // The process is our own child.
             let _ = child.kill();
             return Err(failed(format!(
-                "it can't leave the systemd unit {unit}, which would end it: start the treatment from a login"
+                "systemd would end it together with the unit {unit}, and it can't leave this unit; start the treatment from a shell of a \
+                 login, not from a service"
             )));
         }
         if let Ok(Some(status)) = child.try_wait() {

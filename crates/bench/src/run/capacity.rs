@@ -26,7 +26,7 @@ const PAIRS: &str = "linerate-pairs";
 /// The name, in the record, of the study's path.
 const PATH: &str = "path";
 
-/// The name in the record of a path of the same kind without a rate limit.
+/// The name, in the record, of a path like the study's but without its rate limit, delay and loss.
 const UNSHAPED: &str = "path, unshaped";
 
 /// The name in the record of a tool that makes requests.

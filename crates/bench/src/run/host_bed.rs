@@ -16,8 +16,8 @@ use linerate_remote::patience::Patience;
 use linerate_remote::place::Place;
 
 use super::bed::{Bed, End, facts};
-use super::guest;
 use super::hosts::Hosts;
+use super::hypervisor;
 use super::path::{HostPath, PathPort, holder, routed};
 use super::process::{Stop, tail};
 use super::programs;
@@ -80,7 +80,7 @@ impl HostBed {
             named => named.to_vec(),
         };
         let same_machine = a.boot()? == b.boot()?;
-        let far_is_guest = !same_machine && guest::is_of(&a.place, &b.place);
+        let far_is_guest = !same_machine && hypervisor::is_of(&a.place, &b.place);
         let path = ends[0].path_to(addresses)?;
         let interfaces = [Some(path.ports[0].name.clone()), ends[1].interface_of(&path.addresses[0])];
         let (work, journal) = make_work(&ends)?;

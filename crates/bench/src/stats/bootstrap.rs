@@ -9,7 +9,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::order::order_interval;
+use super::order_statistics::order_interval;
 use super::student::Student;
 
 /// The smallest number of blocks that gives an interval. With four blocks, even the extremes enclose the true

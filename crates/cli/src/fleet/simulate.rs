@@ -204,7 +204,7 @@ fn measured(directory: &PlanDirectory) -> Result<Option<f64>, Failure> {
 fn lines(model: &FleetModel, run: &SimulatedFleet) -> Vec<String> {
     let mut lines = vec![
         format!(
-            "{} in {} files by {} pairs of nodes: {}, {}, {:.0} files/s",
+            "estimated for {} in {} files by {} pairs of nodes: {}, {}, {:.0} files/s",
             Bytes(model.bytes),
             if model.files < 1e6 { format!("{:.0}", model.files) } else { format!("{:.3e}", model.files) },
             model.nodes,

@@ -55,7 +55,7 @@ fn coherent(fs: &FileSystem, options: &[String]) -> Finding {
     )
     .at(&fs.path)
     .evidence(format!("options: {}", options.join(",")))
-    .fix("mount it anew without noac, if no other client has to see changes of these files at once")
+    .fix("unmount it and mount it again without noac (a remount keeps noac), unless clients must see one another's changes to these files immediately")
     .conflict(
         "databases of several clients ask for noac: without it, one client sees another one's changes late",
     )

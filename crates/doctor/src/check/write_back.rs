@@ -31,7 +31,7 @@ fn of(host: &Host<'_>) -> Option<Finding> {
     }
     let finding = Finding::new(
         Severity::Note,
-        format!("writers wait for the disk after {:.0} ms at {}", seconds * 1e3, gbit(host.rate())),
+        format!("at {} writers must wait for the disk after only {:.0} ms of writing", gbit(host.rate()), seconds * 1e3),
     )
     .evidence(format!(
         "dirty_ratio {ratio} %, dirty_background_ratio {background} % of {} available: {}",

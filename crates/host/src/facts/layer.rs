@@ -13,8 +13,8 @@ use crate::root::Root;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct PortLayer {
-    /// The kind of the interface, if the kernel itself provides it: `veth`, `vxlan`, `macvlan`, `ipvlan`,
-    /// `wireguard`, `bridge`.
+    /// The kind of a virtual interface, as rtnetlink(7) names it (IFLA_INFO_KIND), such as `veth`, `vxlan` or `bridge`; `None` if the
+    /// kernel reports no kind, as for a physical port.
     pub kind: Option<String>,
     /// The interface below this one, or the interface that carries its packets.
     pub below: Option<String>,

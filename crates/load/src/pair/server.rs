@@ -65,7 +65,8 @@ const LONGEST: usize = 1 << 30;
 /// Answers requests of `request` bytes. A request has at least one byte; otherwise the server would send
 /// endless answers to a hello of 28 bytes.
 fn answer(patient: &PatientStream<'_>, request: usize, response: usize, times: usize) -> io::Result<()> {
-    if !(1..=LONGEST).contains(&request) || response > LONGEST {
+    let is_fit = |bytes: usize| (1..=LONGEST).contains(&bytes);
+    if !is_fit(request) || !is_fit(response) {
         return Err(io::ErrorKind::InvalidData.into());
     }
     let mut buffer = vec![0; request.max(response).clamp(1, BLOCK)];

@@ -61,7 +61,7 @@ pub fn expand(named: Named) -> Result<Vec<Named>, Problem> {
 }
 
 /// True if the single path component `name` matches `pattern`. A name that begins with a dot matches only if
-/// the pattern begins with a dot too.
+/// the pattern begins with a dot too. A text without a wildcard isn't a pattern, and matches no name.
 pub fn matches(pattern: &[u8], name: &[u8]) -> bool {
     Alternatives::new(pattern).match_any(name)
 }
