@@ -23,6 +23,7 @@ use crate::send::survey::survey;
 use crate::tree::bounds::{Bounds, Named};
 use crate::tree::digest::ledger::Known;
 use crate::tree::filter::FilesFrom;
+use crate::tree::pattern::expand_destination;
 use crate::tree::root::Root;
 use crate::tree::source_root::{Finding, SourceRoot};
 use crate::{differences, memory};
@@ -137,7 +138,9 @@ fn perform(
     bounds: &Bounds,
 ) -> Result<(), TransferError> {
     match job {
-        Job::Receive { destination, options } => receive(session, &bounds.name(&destination)?, &options),
+        Job::Receive { destination, options } => {
+            receive(session, &meant(bounds.name(&destination)?, &options), &options)
+        }
         Job::Send { sources, options } => {
             let found = find(bounds, &sources, &options, &session.reporter())?;
             send(session, &found, &options)
@@ -163,6 +166,12 @@ fn perform(
         Job::Jobs { forget } => jobs(session, host, forget),
         Job::Attach(attention) => attend(session, host, &attention),
     }
+}
+
+/// The destination that `named` means: with rsync's names, what a shell would make of it.
+fn meant(named: Named, options: &Options) -> Named {
+    let is_like_rsync = options.sync.as_ref().is_some_and(|sync| sync.into);
+    if is_like_rsync { expand_destination(named) } else { named }
 }
 
 /// Hands the client over to a process that outlives this one.

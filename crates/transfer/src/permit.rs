@@ -5,6 +5,7 @@ use std::path::Path;
 
 use crate::base::problem::{BY_WHOM, TransferError};
 use crate::tree::bounds::Bounds;
+use crate::tree::pattern::literal;
 
 /// The jobs that a client may request from an agent.
 #[derive(Clone, Debug)]
@@ -56,15 +57,18 @@ impl Permit {
 
     /// Adds protections to a job of a restricted client. The client's journal key isn't used, since with this
     /// key the client could make the account trust journals that the client wrote. A client that may not read
-    /// files gets neither sums of small blocks nor names of other files.
+    /// files gets neither sums of small blocks nor names of other files, also by no pattern.
     pub fn guarded(&self, mut job: Job) -> Job {
-        let (Some(restriction), Job::Receive { options, .. }) = (self.restriction, &mut job) else {
+        let (Some(restriction), Job::Receive { options, destination }) = (self.restriction, &mut job) else {
             return job;
         };
         options.details.journal_key = None;
         if restriction.write_only {
             options.sync.iter_mut().for_each(|sync| sync.search = BlockSearch::SamePlaces);
             options.details.placing.fuzzy = 0;
+            if options.sync.as_ref().is_some_and(|sync| sync.into) {
+                *destination = literal(destination);
+            }
         }
         job
     }
@@ -242,14 +246,15 @@ mod tests {
     fn a_restricted_login_has_no_journal_key_and_if_it_may_not_read_learns_no_small_blocks_and_no_names() {
         let placing = Placing { fuzzy: 2, ..Placing::default() };
         let details = Details { placing, journal_key: Some(JournalKey([1; 32])), ..Details::default() };
-        let (sync, details) = (Some(Sync::default()), Box::new(details));
+        let (sync, details) = (Some(Sync { into: true, ..Sync::default() }), Box::new(details));
         let options = Options { sync, details, ..Options::default() };
-        let job = Job::Receive { destination: b"x".to_vec(), options };
+        let job = Job::Receive { destination: b"x*".to_vec(), options };
         let guarded = |write_only| {
             let restriction = Restriction { write_only, ..Restriction::default() };
             let permit = Permit::below(Path::new("/"), restriction).unwrap();
-            let Job::Receive { options, .. } = permit.guarded(job.clone()) else { unreachable!() };
+            let Job::Receive { options, destination } = permit.guarded(job.clone()) else { unreachable!() };
             assert_eq!(options.details.journal_key, None);
+            assert_eq!(destination, if write_only { &b"x\\*"[..] } else { b"x*" });
             (options.sync.unwrap().search == BlockSearch::SamePlaces, options.details.placing.fuzzy)
         };
         assert_eq!(guarded(true), (true, 0));

@@ -103,7 +103,9 @@ impl Request<'_> {
         let Some(asked) = self.sources.get(source.argument as usize) else { return false };
         let fits = if source.directory { self.options.recursive } else { !must_be_directory(asked) };
         let wanted = pattern::name_of(asked, true);
-        let is_named = source.name.as_bytes() == wanted || pattern::matches(&wanted, source.name.as_bytes());
+        let name = source.name.as_bytes();
+        let is_home = pattern::name_of_home(asked).is_some_and(|user| name == user);
+        let is_named = name == wanted || is_home || pattern::matches(&wanted, name);
         fits && is_named && source.name.components().count() <= 1
     }
 }

@@ -19,7 +19,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::base::problem::{BY_WHOM, TransferError};
-use crate::tree::pattern::{expand_home, name_of};
+use crate::tree::pattern::{expand_home, name_of, name_of_home};
 use crate::tree::root::Root;
 pub(crate) use destination::{Destination, DestinationState, refused};
 pub use trusted::{append_trusted, open_trusted};
@@ -133,7 +133,11 @@ pub struct Named {
 impl Named {
     /// The name that the path's entry gets below a destination directory; empty for the login directory.
     pub fn own_name(&self) -> Vec<u8> {
-        name_of(&self.written, self.far)
+        let is_home = self.far && self.path != self.written;
+        match name_of_home(&self.written).filter(|_| is_home) {
+            Some(user) => user.to_vec(),
+            None => name_of(&self.written, self.far),
+        }
     }
 
     /// Another path within the same bounds, which was found by a pattern.

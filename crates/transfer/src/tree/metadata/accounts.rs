@@ -70,27 +70,45 @@ impl Accounts {
     }
 
     fn known(&mut self) -> &mut KnownNames {
-        let file = format!("/etc/{}", self.database);
-        self.known.get_or_insert_with(|| {
-            // A missing file isn't an error, and contains no names.
-            KnownNames::of(&fs::File::open(file).map(read).unwrap_or_default())
-        })
+        self.known.get_or_insert_with(|| KnownNames::of(&file_of(self.database)))
     }
 
     fn ask(&mut self, key: &str) -> Option<(String, u32)> {
         self.questions += 1;
-        let mut asked = Command::new("getent")
-            .args(["--", self.database, key])
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()
-            .ok()?;
-        let answer = asked.stdout.take().map(read).unwrap_or_default();
-        // The exit code of `getent` is ignored, since its output already shows whether the name exists.
-        let _ = asked.wait();
-        answer.lines().find_map(parse)
+        answer(self.database, key)?.lines().find_map(parse)
     }
+}
+
+/// The home directory of the user `name`; `None` if there is no such user.
+pub fn home_of(name: &str) -> Option<String> {
+    if !is_plain(name) {
+        return None;
+    }
+    let line_of = |text: String| {
+        let is_own = |line: &&str| line.strip_prefix(name).is_some_and(|rest| rest.starts_with(':'));
+        text.lines().find(is_own).map(str::to_owned)
+    };
+    let line = line_of(file_of("passwd")).or_else(|| line_of(answer("passwd", name)?))?;
+    line.split(':').nth(5).filter(|home| home.starts_with('/')).map(str::to_owned)
+}
+
+/// The text of the file for this database. A missing file isn't an error, and contains no names.
+fn file_of(database: &str) -> String {
+    fs::File::open(format!("/etc/{database}")).map(read).unwrap_or_default()
+}
+
+fn answer(database: &str, key: &str) -> Option<String> {
+    let mut asked = Command::new("getent")
+        .args(["--", database, key])
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .ok()?;
+    let answer = asked.stdout.take().map(read).unwrap_or_default();
+    // The exit code of `getent` is ignored, since its output already shows whether the name exists.
+    let _ = asked.wait();
+    Some(answer)
 }
 
 impl KnownNames {
@@ -159,5 +177,11 @@ mod tests {
         // Names that consist of digits, or look like an option, aren't looked up.
         assert_eq!((users.number("0"), users.number("--help"), users.number("a:b")), (None, None, None));
         assert_eq!(users.questions, 3);
+    }
+
+    #[test]
+    fn users_have_homes() {
+        assert_eq!(home_of("root").as_deref(), Some("/root"));
+        assert_eq!(["no such user", "roo", "", "--help"].map(home_of), [const { None }; 4]);
     }
 }
