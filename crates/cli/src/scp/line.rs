@@ -18,6 +18,8 @@ pub struct ScpLine {
     pub verbose: u8,
     /// Whether the destination must be a directory, even for a single source.
     pub into_directory: bool,
+    /// Whether scp would use its old protocol, so that it goes on after a missing source.
+    pub legacy: bool,
     /// The limit of the rate, in bytes per second.
     pub limit: Option<u64>,
     pub login: LoginOptions,

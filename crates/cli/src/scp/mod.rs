@@ -15,6 +15,7 @@ use linerate_wire::path::printable;
 use std::collections::HashSet;
 use std::ffi::OsString;
 use std::fs;
+use std::io;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
 use crate::common::failure::Failure;
@@ -95,8 +96,16 @@ impl ScpLine {
         check_places(&self.paths).map_err(failed)?;
         let destination = SourcePlace::parse(destination).map_err(failed)?;
         let sources: Result<Vec<_>, _> = sources.iter().map(|word| SourcePlace::parse(word)).collect();
-        let (sources, missing) = there(sources.map_err(failed)?, &destination)?;
-        let destination = if self.is_into() { as_directory(destination)? } else { destination };
+        let (sources, missing) = self.there(sources.map_err(failed)?, &destination);
+        let (sources, destination) = match <[SourcePlace; 1]>::try_from(sources) {
+            Ok([source]) if !self.is_into() => {
+                let (source, destination) = self.alone(source, destination)?;
+                (vec![source], destination)
+            }
+            Ok([source]) => (vec![source], as_directory(destination)?),
+            Err(sources) if self.is_into() => (sources, as_directory(destination)?),
+            Err(sources) => (sources, destination),
+        };
         let mut worst = missing;
         for group in groups(sources) {
             let code = self.copy_together(&group, &destination);
@@ -106,6 +115,56 @@ impl ScpLine {
             }
         }
         Ok(worst)
+    }
+
+    /// The sources before the first one that is missing on this host, at which scp stops, and the exit code so
+    /// far. With scp's old protocol, only the missing sources are left out.
+    fn there(&self, sources: Vec<SourcePlace>, destination: &SourcePlace) -> (Vec<SourcePlace>, u8) {
+        if destination.host.is_none() {
+            return (sources, 0);
+        }
+        let (mut found, mut code) = (Vec::new(), 0);
+        for source in sources {
+            let Some(why) = why_missing(&source) else {
+                found.push(source);
+                continue;
+            };
+            let shown = printable(source.written.as_bytes());
+            if !self.legacy {
+                message!("scp: stat local \"{shown}\": {why}");
+                return (found, FATAL);
+            }
+            message!("scp: {shown}: {why}");
+            code = FAILED;
+        }
+        (found, code)
+    }
+
+    /// A single source, and its destination. A directory gets the name of the destination, also if a slash follows
+    /// this name; a file can't get such a name, so that there must be a directory.
+    fn alone(
+        &self,
+        source: SourcePlace,
+        destination: SourcePlace,
+    ) -> Result<(SourcePlace, SourcePlace), Wrong> {
+        if !destination.path.ends_with(b"/") {
+            return Ok((source, destination));
+        }
+        let is_missing = destination.host.is_none() && fs::metadata(&destination.written).is_err();
+        let kind = fs::metadata(&source.written).ok().filter(|_| source.host.is_none());
+        let is_directory = kind.map(|kind| kind.is_dir());
+        match is_directory {
+            Some(true) if self.recursive => Ok((source, destination.without_slash())),
+            // Whether a far source is a directory is known only later. If it isn't, its contents can't be copied.
+            None if self.recursive && is_missing && !source.is_pattern() => {
+                Ok((source.contents(), destination))
+            }
+            None if self.recursive => Ok((source, destination)),
+            _ if is_missing => {
+                Err(failed(format!("{}: Is a directory", printable(destination.written.as_bytes()))))
+            }
+            _ => Ok((source, destination)),
+        }
     }
 
     /// Copies sources of one host, and returns scp's exit code.
@@ -174,21 +233,17 @@ impl ScpLine {
     }
 }
 
-/// The sources of this host up to the first missing one, at which scp stops, and the exit code so far.
-fn there(mut sources: Vec<SourcePlace>, destination: &SourcePlace) -> Result<(Vec<SourcePlace>, u8), Wrong> {
-    if destination.host.is_none() {
-        return Ok((sources, 0));
-    }
-    let local = sources.iter().enumerate().filter(|(_, source)| source.host.is_none());
-    let stats = local.map(|(at, source)| (at, fs::metadata(&source.written)));
-    let missing = stats.into_iter().find_map(|(at, stat)| Some((at, stat.err()?)));
-    let Some((at, error)) = missing else { return Ok((sources, 0)) };
-    let errno = rustix::io::Errno::from_io_error(&error);
+/// Why a source of this host isn't there; `None` if it is, or is a source of another host.
+fn why_missing(source: &SourcePlace) -> Option<String> {
+    let error = source.host.is_none().then(|| fs::metadata(&source.written).err()).flatten()?;
+    Some(reason(&error))
+}
+
+/// The system's words for an error.
+fn reason(error: &io::Error) -> String {
+    let errno = rustix::io::Errno::from_io_error(error);
     let why = errno.map_or_else(|| error.to_string(), |errno| errno.to_string());
-    let why = why.split(" (os error").next().unwrap_or_default().to_owned();
-    message!("scp: stat local \"{}\": {why}", printable(sources[at].written.as_bytes()));
-    sources.truncate(at);
-    Ok((sources, FATAL))
+    why.split(" (os error").next().unwrap_or_default().to_owned()
 }
 
 /// Checks that the destination is a directory. On this host it must exist; on another host it is created.
@@ -197,7 +252,7 @@ fn as_directory(mut destination: SourcePlace) -> Result<SourcePlace, Wrong> {
         let why = match fs::metadata(&destination.written) {
             Ok(found) if found.is_dir() => return Ok(destination),
             Ok(_) => "Not a directory".to_owned(),
-            Err(error) => error.to_string().split(" (os error").next().unwrap_or_default().to_owned(),
+            Err(error) => reason(&error),
         };
         return Err(failed(format!("{}: {why}", printable(destination.written.as_bytes()))));
     }

@@ -37,10 +37,35 @@ impl SourcePlace {
         Ok(Self { written: word.to_owned(), host, port: None, path })
     }
 
+    /// The same place without slashes at its end; the root directory keeps its slash.
+    pub fn without_slash(mut self) -> Self {
+        let end = self.path.iter().rposition(|byte| *byte != b'/').map_or(1, |at| at + 1);
+        let mut written = self.written.into_vec();
+        written.truncate(written.len() - (self.path.len() - end));
+        self.path.truncate(end);
+        self.written = OsString::from_vec(written);
+        self
+    }
+
+    /// The contents of the directory at this place.
+    pub fn contents(self) -> Self {
+        let mut place = self.without_slash();
+        let end: &[u8] = if place.path.ends_with(b"/") { b"." } else { b"/." };
+        place.path.extend_from_slice(end);
+        place.written = OsString::from_vec([place.written.as_bytes(), end].concat());
+        place
+    }
+
+    /// Whether the path is a pattern of the far host.
+    pub fn is_pattern(&self) -> bool {
+        self.host.is_some() && self.path.iter().any(|byte| b"*?[".contains(byte))
+    }
+
     /// The last name of the path.
     pub fn name(&self) -> &[u8] {
-        let end = self.path.iter().rposition(|byte| *byte != b'/').map_or(0, |at| at + 1);
-        self.path[..end].rsplit(|byte| *byte == b'/').next().unwrap_or_default()
+        let path = self.path.strip_suffix(b"/.").unwrap_or(&self.path);
+        let end = path.iter().rposition(|byte| *byte != b'/').map_or(0, |at| at + 1);
+        path[..end].rsplit(|byte| *byte == b'/').next().unwrap_or_default()
     }
 }
 
@@ -113,8 +138,18 @@ mod tests {
     }
 
     #[test]
+    fn slashes_at_the_end_are_left_out() {
+        for (word, plain) in [("a//", "a"), ("h:x/b/", "h:x/b"), ("h:/", "h:/"), ("/", "/"), ("//", "/")] {
+            let place = SourcePlace::parse(OsStr::new(word)).unwrap().without_slash();
+            assert_eq!(place.written, plain, "{word}");
+            assert_eq!(SourcePlace::parse(&place.written).unwrap(), place);
+            assert_eq!(place.clone().contents().name(), place.name());
+        }
+    }
+
+    #[test]
     fn names_are_the_last_in_the_path() {
-        for (word, name) in [("a", "a"), ("h:x/b//", "b"), ("h:", ""), ("/", "")] {
+        for (word, name) in [("a", "a"), ("h:x/b//", "b"), ("b/.", "b"), ("h:", ""), ("/", "")] {
             assert_eq!(SourcePlace::parse(OsStr::new(word)).unwrap().name(), name.as_bytes(), "{word}");
         }
     }

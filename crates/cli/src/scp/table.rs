@@ -123,7 +123,7 @@ pub const OPTIONS: &[ScpOption] = &[
         Ok(())
     }),
     value('l', "limit", limit),
-    taken('O', PROTOCOL),
+    ScpOption { fate: Fate::Taken(PROTOCOL), ..flag('O', |line| line.legacy = true) },
     value('o', "ssh_option", |line, value| {
         line.login.option.push(value.to_owned());
         Ok(())
@@ -140,7 +140,7 @@ pub const OPTIONS: &[ScpOption] = &[
         line.login.program = Some(value.to_owned());
         Ok(())
     }),
-    taken('s', PROTOCOL),
+    ScpOption { fate: Fate::Taken(PROTOCOL), ..flag('s', |line| line.legacy = false) },
     taken('T', CHECKS),
     flag('v', |line| line.verbose += 1),
     ScpOption {

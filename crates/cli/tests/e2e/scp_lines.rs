@@ -16,7 +16,7 @@ use crate::tree::{noise, temporaries, write};
 
 /// Command lines with sources on this host. TO is a separate directory for each program, on this host or at
 /// the far end.
-const FROM_HERE: [&str; 38] = [
+const FROM_HERE: [&str; 43] = [
     "src/a TO/new",
     "src/a TO/dir",
     "src/a TO/dir/",
@@ -55,11 +55,16 @@ const FROM_HERE: [&str; 38] = [
     "-rq -C src/sub TO/dir",
     "-O -r links TO/new",
     "-O -rp links src TO/dir",
+    "-O src/a nothere src/run TO/dir",
+    "-O nothere nothere TO/dir",
+    "-O -s src/a nothere src/run TO/dir",
+    "-O -r src TO/new/",
+    "-O -r src/ TO/dir/",
 ];
 
 /// Command lines with far sources: FAR is the directory of the sources, TO a separate directory for each
 /// program.
-const FROM_THERE: [&str; 32] = [
+const FROM_THERE: [&str; 37] = [
     "FAR/src/a TO/new",
     "FAR/src/a TO/dir",
     "FAR/src/a TO/dir/",
@@ -91,6 +96,11 @@ const FROM_THERE: [&str; 32] = [
     "-X buffer=65536 -X nrequests=9 FAR/src/a TO/new",
     "-O -r FAR/links TO/new",
     "-O -rp FAR/links FAR/src TO/dir",
+    "FAR/src/a TO/new/",
+    "-rp FAR/src/ TO/new/",
+    "-r FAR/src/a TO/new/",
+    "-r FAR/src TO/new/",
+    "-O -r FAR/src/ TO/dir/",
     "-B -A -4 -o Compression=no FAR/src/a TO/new",
 ];
 
