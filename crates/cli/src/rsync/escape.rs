@@ -45,7 +45,7 @@ impl Escape {
     /// The name as text. Bytes that aren't characters are escaped.
     pub fn shown(self, name: &[u8]) -> String {
         let without = match self {
-            Self::Bytes | Self::TerminalBytes => Self::Wide,
+            Self::Bytes | Self::TerminalBytes | Self::Log => Self::Wide,
             escape => escape,
         };
         String::from_utf8(without.bytes(name)).expect("all else is escaped")
@@ -70,7 +70,7 @@ impl Escape {
             for byte in chunk.invalid() {
                 match self {
                     Self::Bytes => text.push(*byte),
-                    Self::TerminalBytes if !CONTROL.contains(byte) => text.push(*byte),
+                    Self::TerminalBytes | Self::Log if !CONTROL.contains(byte) => text.push(*byte),
                     _ => escape(&[*byte], &mut text),
                 }
             }
@@ -110,6 +110,7 @@ mod tests {
         assert_eq!(wide("\u{9b}\u{202e}".as_bytes()), "\\#302\\#233\\#342\\#200\\#256");
         assert_eq!(Escape::Bytes.bytes(b"\x1bhi\xf9\x9bname\xc2\x9b"), b"\\#033hi\xf9\x9bname\\#302\\#233");
         assert_eq!(Escape::TerminalBytes.bytes(b"\xf9\x9b"), b"\xf9\\#233");
+        assert_eq!(Escape::Log.bytes(b"\xf9\x9b"), b"\xf9\\#233");
         assert_eq!(Escape::Bytes.shown(b"\xf9"), "\\#371");
         assert_eq!(Escape::Ascii.shown("\u{e9}x".as_bytes()), "\\#303\\#251x");
     }

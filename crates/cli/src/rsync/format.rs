@@ -171,8 +171,8 @@ impl Piece {
         let is_sent = matches!(change.item[0], b'<' | b'>');
         match letter {
             'i' => width.set(printable(&change.item)),
-            'n' => width.set(subject.name()),
-            'f' => width.set(subject.escape.bytes(subject.full)),
+            'n' => width.set_escaped(&subject.own_name(), subject.escape),
+            'f' => width.set_escaped(subject.full, subject.escape),
             'L' => subject.link(*width),
             'l' => size(facts.map_or(0, |facts| facts.size)),
             // One connection carries many files at the same time, so the traffic of one file isn't known: its
@@ -203,6 +203,12 @@ impl Width {
         if self.left { [text, &fill].concat() } else { [&fill, text].concat() }
     }
 
+    /// An escaped name. rsync fills names up before it escapes them, and counts their bytes.
+    fn set_escaped(self, name: &[u8], escape: Escape) -> Vec<u8> {
+        let (fill, name_shown) = (b" ".repeat(self.least.saturating_sub(name.len())), escape.bytes(name));
+        if self.left { [name_shown, fill].concat() } else { [fill, name_shown].concat() }
+    }
+
     fn number(self, number: u32) -> Vec<u8> {
         let least = self.least;
         if self.zeros { format!("{number:0least$}").into_bytes() } else { self.set(number.to_string()) }
@@ -212,15 +218,20 @@ impl Width {
 impl Subject<'_> {
     /// The entry's name; a directory's name ends with a slash.
     pub fn name(&self) -> Vec<u8> {
+        self.escape.bytes(&self.own_name())
+    }
+
+    fn own_name(&self) -> Vec<u8> {
         let path = self.change.path.as_bytes();
         let path: &[u8] = if path.is_empty() { b"." } else { path };
         let slash: &[u8] = if self.change.directory { b"/" } else { b"" };
-        [self.root.as_bytes(), &self.escape.bytes(path), slash].concat()
+        [self.root.as_bytes(), path, slash].concat()
     }
 
     /// `-> target`, `=> other`, or the same number of spaces if the format sets a width.
     fn link(&self, width: Width) -> Vec<u8> {
-        let set = |arrow: &str, text: &[u8]| [arrow.as_bytes(), &width.set(self.escape.bytes(text))].concat();
+        let set =
+            |arrow: &str, text: &[u8]| [arrow.as_bytes(), &width.set_escaped(text, self.escape)].concat();
         let root = self.root.as_bytes();
         match &self.change.link {
             Some(Link::Target(target)) => set(" -> ", target),

@@ -53,6 +53,8 @@ pub struct RsyncPrinter {
     links_others: bool,
     /// Whether a list shows the targets of links.
     shows_links: bool,
+    /// Whether a list shows the times of the last access.
+    shows_atimes: bool,
     human: Human,
     /// The directories of the sources that are on this host.
     tops: Vec<Top>,
@@ -127,6 +129,7 @@ impl RsyncPrinter {
             tops: tops(line),
             destination,
             shows_links: line.links,
+            shows_atimes: line.details.atimes > 0,
             reported: Mutex::default(),
             lines: StandardLines::default(),
             made: line.makes_directory().map(|made| escape.shown(made.as_bytes())),
@@ -409,7 +412,8 @@ impl Printer for RsyncPrinter {
     fn progress(&self, done: &Done) {
         self.lines.count(done.scanned, done.entries.1);
         let Done { bytes: (bytes, total), entries: (landed, found), seconds, is_last, .. } = *done;
-        if self.levels.progress == 0 || self.quiet {
+        // A dry run sends no file, so that only the progress of the whole run is shown.
+        if self.levels.progress <= u8::from(self.dry_run) || self.quiet {
             return;
         }
         let mut reported = lock(&self.reported);

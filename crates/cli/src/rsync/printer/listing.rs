@@ -29,10 +29,11 @@ impl RsyncPrinter {
             _ => 0,
         };
         let facts = format!(
-            "{} {:>width$} {} ",
+            "{} {:>width$} {} {}",
             kind_and_permissions(entry),
             self.human.number(size),
-            shown_time(entry.mtime.seconds)
+            shown_time(entry.mtime.seconds),
+            if self.shows_atimes { accessed(entry) } else { String::new() },
         );
         [facts.as_bytes(), &name, &link].concat()
     }
@@ -53,6 +54,13 @@ impl RsyncPrinter {
         let start = path.match_indices('/').nth(slashes.wrapping_sub(1)).map_or(0, |(at, _)| at + 1);
         if named.len() == path.len() { &path[start..] } else { named }
     }
+}
+
+/// The column with the time of the last access, which directories don't have.
+fn accessed(entry: &Entry) -> String {
+    let time = shown_time(entry.atime.seconds);
+    let shown = if entry.kind == Kind::Directory { "" } else { &time };
+    format!("{shown:width$} ", width = time.len())
 }
 
 /// An entry's kind and permissions, as ls(1) prints them.
