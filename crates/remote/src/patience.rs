@@ -9,6 +9,9 @@ use std::time::{Duration, Instant};
 
 /// The longest time for which one write call may block, if the far end has stopped reading.
 const BLOCKED: Duration = Duration::from_millis(300);
+/// The name of the option that sets the limits. Messages about a far end that was silent for too long append it
+/// to a number of seconds.
+pub const OPTION: &str = " (--timeout)";
 /// The interval of the checks during a wait.
 pub const MOMENT_OF_WAITING: Duration = Duration::from_millis(100);
 
@@ -45,7 +48,7 @@ impl Patience {
 
     /// The name of the option, for a message, to be appended to a number of seconds.
     pub fn option(&self) -> &'static str {
-        if self.option { " (--timeout)" } else { "" }
+        if self.option { OPTION } else { "" }
     }
 
     /// The longest time for which a write to the far end may block; `None` means no limit.

@@ -69,6 +69,27 @@ pub fn choice(line: &mut Line, text: &str) {
     line.checked.choice = Some(text.to_ascii_lowercase());
 }
 
+/// The words of rsync's `--debug`.
+const DEBUG_WORDS: [&str; 27] = [
+    "acl", "all", "backup", "bind", "chdir", "cmd", "connect", "del", "deltasum", "dup", "exit", "filter",
+    "flist", "fuzzy", "genr", "hash", "help", "hlink", "iconv", "io", "none", "nstr", "own", "proto", "recv",
+    "send", "time",
+];
+
+/// Checks the words of `--debug`.
+///
+/// # Errors
+/// If a word is none of rsync's.
+pub fn debug_words(words: &OsStr) -> Result<(), String> {
+    let words = words.to_string_lossy().to_ascii_lowercase();
+    let names = words.split(',').map(|word| word.trim_end_matches(|c: char| c.is_ascii_digit()));
+    let mut unknown = names.zip(words.split(',')).filter(|(name, _)| !DEBUG_WORDS.contains(name));
+    match unknown.find(|(_, word)| !word.is_empty()) {
+        None => Ok(()),
+        Some((_, word)) => Err(format!("Unknown --debug item: \"{word}\"")),
+    }
+}
+
 /// Returns whether a word of `--debug` turns on the lines called `name`.
 pub fn debugs(words: &OsStr, name: &str) -> Option<bool> {
     let words = words.to_string_lossy().to_ascii_lowercase();

@@ -17,7 +17,7 @@ const PARTIAL: u8 = 23;
 /// Exit code if sources vanished during the copy; rsync calls this a warning.
 pub const VANISHED: u8 = 24;
 const DELETE_LIMIT: u8 = 25;
-/// Exit code if `--stop-after` or `--stop-at` ended the run.
+/// Exit code if `--timeout`, `--stop-after` or `--stop-at` ended the run.
 pub const TIMEOUT: u8 = 30;
 
 /// The codes and their meanings, for the help and the guide.
@@ -26,14 +26,14 @@ pub const MEANINGS: [(u8, &str); 12] = [
     (1, "an option or path is wrong or not supported, or output could not be written"),
     (INCOMPATIBLE, "the versions of the two ends don't match"),
     (FILE_SELECTION, "the destination can't take the sources"),
-    (4, "a checksum or a character set isn't known, or links can't be munged"),
-    (FILE, "the command failed as a whole"),
+    (4, "a checksum, a compression or a character set isn't known, or links can't be munged"),
+    (FILE, "the command failed as a whole, for instance because the destination directory can't be made"),
     (STREAM, "the far end or the connection failed; the remote shell's exit code instead if it is higher"),
     (SIGNAL, "interrupted"),
     (PARTIAL, "some entries failed; the others are in place"),
     (VANISHED, "some sources changed or vanished while they were read"),
     (DELETE_LIMIT, "some entries were not deleted"),
-    (TIMEOUT, "--stop-after or --stop-at ended the run"),
+    (TIMEOUT, "--timeout, --stop-after or --stop-at ended the run"),
 ];
 
 /// The words with which rsync's last message ends, for an exit code. Scripts search logs for these words.

@@ -16,6 +16,8 @@ pub struct CompressWords {
     level: Option<i32>,
     method: Method,
     skip: Option<Vec<Vec<u8>>>,
+    /// A name of `--compress-choice` that rsync lacks too.
+    unknown: Option<String>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -32,23 +34,27 @@ impl CompressWords {
         self.on = Some(on);
     }
 
-    /// `--compress-choice`.
-    ///
-    /// # Errors
-    /// If rsync has no such method.
-    pub fn choose(&mut self, name: &str) -> Result<(), String> {
+    /// `--compress-choice`. [`CompressWords::refusal`] reports names that rsync lacks too.
+    pub fn choose(&mut self, name: &str) {
         self.method = match name {
             "zstd" | "auto" => Method::Zstd,
             "lz4" => Method::Lz4,
             "zlib" | "zlibx" => Method::Zlib,
             "none" => {
                 self.on = Some(false);
-                return Ok(());
+                return;
             }
-            other => return Err(format!("unknown compress name: {other}")),
+            other => {
+                self.unknown = Some(other.to_owned());
+                return;
+            }
         };
         self.on = Some(true);
-        Ok(())
+    }
+
+    /// The reason why rsync would refuse the chosen method.
+    pub fn refusal(&self) -> Option<String> {
+        self.unknown.as_ref().map(|name| format!("unknown compress name: {name}"))
     }
 
     /// `--compress-level`.
@@ -142,12 +148,20 @@ mod tests {
             let level = level(|words| words.level(given).unwrap());
             assert_eq!(level, CompressionLevel::Fixed(expected), "{given}");
         }
-        assert_eq!(level(|words| words.choose("none").unwrap()), CompressionLevel::Off);
-        assert_eq!(level(|words| words.choose("zlibx").unwrap()), CompressionLevel::Always);
-        assert_eq!(level(|words| words.choose("lz4").unwrap()), CompressionLevel::Fixed(1));
-        let off = |words: &mut CompressWords| words.choose("zlib").and_then(|()| words.level("0")).unwrap();
+        assert_eq!(level(|words| words.choose("none")), CompressionLevel::Off);
+        assert_eq!(level(|words| words.choose("zlibx")), CompressionLevel::Always);
+        assert_eq!(level(|words| words.choose("lz4")), CompressionLevel::Fixed(1));
+        let off = |words: &mut CompressWords| {
+            words.choose("zlib");
+            words.level("0").unwrap();
+        };
         assert_eq!(level(off), CompressionLevel::Off);
-        assert!(CompressWords::default().choose("brotli").is_err());
+        let refused = |name: &str| {
+            let mut words = CompressWords::default();
+            words.choose(name);
+            words.refusal()
+        };
+        assert_eq!((refused("brotli").is_some(), refused("zstd")), (true, None));
         assert!(CompressWords::default().level("best").is_err());
     }
 

@@ -99,6 +99,12 @@ pub fn chown(line: &mut Line, text: &str) -> Result<(), String> {
     Ok(())
 }
 
+/// `--xattrs`.
+pub fn xattrs(line: &mut Line) {
+    line.details.xattrs = line.details.xattrs.saturating_add(1);
+    line.keep.xattrs = true;
+}
+
 /// `--iconv=LOCAL,REMOTE`.
 pub fn iconv(line: &mut Line, text: &str) -> Result<(), String> {
     line.details.charsets = match text.split_once(',').unwrap_or((text, text)) {

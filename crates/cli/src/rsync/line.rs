@@ -7,7 +7,7 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::time::SystemTime;
 
-use super::checked::Checked;
+use super::checked::{self, Checked};
 use super::compress::CompressWords;
 use super::details::{self, DetailWishes};
 use super::info::{DEBUG_HELP, InfoLevels};
@@ -130,7 +130,7 @@ impl Line {
     /// # Errors
     /// A message that names the first option that can't be served, and the reason.
     pub fn parse(words: &[OsString]) -> Result<Self, String> {
-        let (mut line, mut words) = (Self::before_words(), words.iter());
+        let (mut line, given, mut words) = (Self::before_words(), words.len(), words.iter());
         if let Some(charsets) = std::env::var("RSYNC_ICONV").ok().filter(|charsets| !charsets.is_empty()) {
             details::iconv(&mut line, &charsets).map_err(|why| format!("RSYNC_ICONV: {why}"))?;
         }
@@ -143,7 +143,9 @@ impl Line {
                 _ => line.paths.push(word.clone()),
             }
         }
-        line.settle()
+        // -h is a request for help if it is alone.
+        line.help |= given == 1 && line.human > 1;
+        if line.help { Ok(line) } else { line.settle() }
     }
 
     /// Deletes at this time.
@@ -165,6 +167,13 @@ impl Line {
         let name = String::from_utf8_lossy(name).into_owned();
         let shown = format!("--{name}");
         let Some((option, on)) = RsyncOption::of(&name) else { return Err(unknown(&shown)) };
+        if value.is_some() && (!on || !option.takes_value()) {
+            return Err(if on {
+                format!("{shown}: option does not take an argument")
+            } else {
+                unknown(&shown)
+            });
+        }
         if !on {
             return option.off.map(|off| off(self)).ok_or_else(|| unknown(&shown));
         }
@@ -210,6 +219,7 @@ impl Line {
                     self.words_help = Some(DEBUG_HELP);
                 }
                 if shown == "--debug" {
+                    checked::debug_words(&value)?;
                     self.details.placing.debug(&value);
                     self.checked.debug(&value);
                 }

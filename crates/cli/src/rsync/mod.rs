@@ -23,7 +23,7 @@ mod version;
 mod wording;
 
 use clap::Args;
-use linerate_remote::patience::Patience;
+use linerate_remote::patience::{OPTION, Patience};
 use linerate_transfer::bounds::trust_all_links;
 use linerate_transfer::filter::{Reading, Rules};
 use linerate_transfer::routes::Interfaces;
@@ -178,6 +178,7 @@ fn as_rsyncs(
         Code::Interrupted if stop.is_some_and(|stop| stop.reached.load(Ordering::Relaxed)) => {
             return Err(Failure("stopping at requested limit".into(), Code::Command(TIMEOUT)));
         }
+        Code::FarEnd if line.timeout > 0 && message.contains(OPTION) => Code::Command(TIMEOUT),
         code => code,
     };
     Err(of_failure(Failure(message, code)))
@@ -322,7 +323,8 @@ impl Line {
 
     /// The error message if options or values contradict each other, which rsync refuses too.
     fn refusal(&self) -> Option<String> {
-        self.checked.refusal(self.sync.checksum).or_else(|| self.details.refusal())
+        let sums = || self.checked.refusal(self.sync.checksum);
+        self.compress.refusal().or_else(sums).or_else(|| self.details.refusal())
     }
 
     fn way(&self) -> Way {

@@ -15,7 +15,7 @@ use crate::common::refused_number::whole;
 use crate::modes;
 use crate::sync::selecting::RuleOption;
 use crate::units::{parse_rate, parse_rsync_size};
-use rows::{always, always_of, flag, refused, refused_of, switch, value};
+use rows::{always, always_of, flag, refused, refused_of, switch, value, with_off};
 
 /// One of rsync's options.
 pub struct RsyncOption {
@@ -54,7 +54,7 @@ impl RsyncOption {
         if let Some(option) = named(name) {
             return Some((option, true));
         }
-        let name = name.strip_prefix("no-")?;
+        let name = name.strip_prefix("no-").filter(|name| !NEVER_OFF.contains(name))?;
         let mut letters = name.chars();
         let by_letter = |letter: char| OPTIONS.iter().find(|option| option.short == Some(letter));
         let letter = letters.next().filter(|_| letters.next().is_none()).and_then(by_letter);
@@ -82,6 +82,9 @@ impl RsyncOption {
         matches!(self.does, Does::Value(_) | Does::AlwaysOf(_) | Does::RefusedOf(_))
     }
 }
+
+/// Names that rsync doesn't accept behind `no-`, although it accepts another name of the same option there.
+const NEVER_OFF: [&str; 5] = ["new-compress", "old-compress", "b", "P", "0"];
 
 const DAEMON: &str = "this option is for rsync's daemon; linerate uses only ssh";
 const NO_DAEMON: &str = "this option is for rsync's daemon";
@@ -121,15 +124,9 @@ pub const OPTIONS: &[RsyncOption] = &[
         |line| (line.keep.acls, line.keep.perms) = (true, true),
         |line| line.keep.acls = false,
     ),
-    switch(
-        &["xattrs"],
-        Some('X'),
-        |line| {
-            line.details.xattrs = line.details.xattrs.saturating_add(1);
-            line.keep.xattrs = true;
-        },
-        |line| (line.details.xattrs, line.keep.xattrs) = (0, false),
-    ),
+    switch(&["xattrs"], Some('X'), details::xattrs, |line| {
+        (line.details.xattrs, line.keep.xattrs) = (0, false)
+    }),
     switch(&["times"], Some('t'), |line| line.keep.times = true, |line| line.keep.times = false),
     switch(
         &["atimes"],
@@ -143,7 +140,7 @@ pub const OPTIONS: &[RsyncOption] = &[
         |line| line.details.open_noatime = true,
         |line| line.details.open_noatime = false,
     ),
-    refused(&["crtimes"], Some('N'), "Linux can't set creation times"),
+    with_off(refused(&["crtimes"], Some('N'), "Linux can't set creation times")),
     switch(
         &["omit-dir-times"],
         Some('O'),
@@ -167,12 +164,7 @@ pub const OPTIONS: &[RsyncOption] = &[
         |line| line.details.acting = Some(Acting::AsRoot),
         |line| line.details.acting = Some(Acting::AsUser),
     ),
-    switch(
-        &["fake-super"],
-        None,
-        |line| line.details.acting = Some(Acting::Faking),
-        |line| line.details.acting = None,
-    ),
+    flag(&["fake-super"], None, |line| line.details.acting = Some(Acting::Faking)),
     switch(&["owner"], Some('o'), |line| line.keep.owner = true, |line| line.keep.owner = false),
     switch(&["group"], Some('g'), |line| line.keep.group = true, |line| line.keep.group = false),
     switch(
@@ -183,7 +175,7 @@ pub const OPTIONS: &[RsyncOption] = &[
     ),
     switch(&["devices"], None, |line| line.keep.devices = true, |line| line.keep.devices = false),
     refused(&["copy-devices"], None, LATER),
-    refused(&["write-devices"], None, LATER),
+    with_off(refused(&["write-devices"], None, LATER)),
     switch(&["specials"], None, |line| line.keep.specials = true, |line| line.keep.specials = false),
     switch(
         &["drop-D"],
@@ -193,22 +185,12 @@ pub const OPTIONS: &[RsyncOption] = &[
     ),
     refused_of(&["confine-root"], None, "'linerate agent --below DIR' confines the far end"),
     switch(&["links"], Some('l'), |line| line.links = true, |line| line.links = false),
-    switch(&["copy-links"], Some('L'), |line| line.copy_links = true, |line| line.copy_links = false),
-    switch(
-        &["copy-unsafe-links"],
-        None,
-        |line| line.copy_unsafe_links = true,
-        |line| line.copy_unsafe_links = false,
-    ),
+    flag(&["copy-links"], Some('L'), |line| line.copy_links = true),
+    flag(&["copy-unsafe-links"], None, |line| line.copy_unsafe_links = true),
     flag(&["safe-links"], None, |line| line.safe_links = true),
-    flag(&["insecure-links"], None, |line| line.insecure_links = true),
+    switch(&["insecure-links"], None, |line| line.insecure_links = true, |line| line.insecure_links = false),
     switch(&["munge-links"], None, |line| line.details.munge = true, |line| line.details.munge = false),
-    switch(
-        &["copy-dirlinks"],
-        Some('k'),
-        |line| line.copy_dirlinks = true,
-        |line| line.copy_dirlinks = false,
-    ),
+    flag(&["copy-dirlinks"], Some('k'), |line| line.copy_dirlinks = true),
     flag(&["keep-dirlinks"], Some('K'), |line| line.details.keep_dirlinks = true),
     switch(
         &["hard-links"],
@@ -295,7 +277,10 @@ pub const OPTIONS: &[RsyncOption] = &[
         |line| line.compress.switch(true),
         |line| line.compress.switch(false),
     ),
-    value(&["compress-choice", "zc"], None, |line, value| line.compress.choose(text(value)?)),
+    value(&["compress-choice", "zc"], None, |line, value| {
+        line.compress.choose(text(value)?);
+        Ok(())
+    }),
     value(&["skip-compress"], None, |line, value| line.compress.skip(value.as_bytes())),
     value(&["compress-level", "zl"], None, |line, value| line.compress.level(text(value)?)),
     always_of(&["compress-threads", "zt"], None, THREADS),
@@ -376,7 +361,7 @@ pub const OPTIONS: &[RsyncOption] = &[
             Ok(())
         })
     },
-    refused_of(&["contimeout"], None, DAEMON),
+    with_off(refused_of(&["contimeout"], None, DAEMON)),
     flag(&["fsync"], None, |_| ()),
     value(&["stop-after", "time-limit"], None, |line, value| {
         line.stop_at = Some(stop::after(text(value)?)?);

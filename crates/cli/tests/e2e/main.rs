@@ -44,6 +44,7 @@ mod rsync_lines;
 mod rsync_paths;
 mod rsync_places;
 mod rsync_runs;
+mod rsync_scripts;
 mod rsync_words;
 mod scp_lines;
 mod scp_shapes;

@@ -243,7 +243,8 @@ fn missing_sources_paths_and_lists_are_those_of_the_far_end_too() {
     assert!(case.far.join("up/to/here").is_file());
     over_ssh(&case, "-an --mkpath src/a FAR/never/made/").exits(0);
     assert!(!case.far.join("never").exists());
-    over_ssh(&case, "-a src/a FAR/never/made/").exits(3);
+    over_ssh(&case, "-a src/a FAR/never/made/").exits(11);
+    over_ssh(&case, "-a src/a FAR/never/made").exits(3);
     over_ssh(&case, "-a --ignore-missing-args FAR/nothere FAR/up/to/here FAR/nowhere/x* back/").exits(0);
     assert!(case.near.join("back/here").is_file());
     over_ssh(&case, "-a --ignore-missing-args FAR/nothere back/").exits(0);

@@ -113,9 +113,14 @@ impl Landing {
     /// # Errors
     /// If the destination can't take the sources.
     pub fn into(named: &Named, sources: &[Source], dry_run: bool) -> Result<Self, TransferError> {
-        let mut at = named.destination()?;
-        let has_slash = at.shown.as_os_str().as_bytes().ends_with(b"/");
+        let has_slash = named.shown().as_os_str().as_bytes().ends_with(b"/");
         let is_one_file = matches!(sources, [source] if !source.directory) && !has_slash;
+        let make = |at: &Destination| make(at).map_err(not_made);
+        let unreached = |error| {
+            let is_wrong = is_one_file || named.strangers_link().is_some();
+            if is_wrong { error } else { not_made(error) }
+        };
+        let mut at = named.destination().map_err(unreached)?;
         match at.there {
             DestinationState::Directory { held, .. } => {
                 Ok(Self::side_by_side(open(held, &at.shown)?, sources))
@@ -305,6 +310,14 @@ fn takes_name(there: &DestinationState, sources: &[Source]) -> Result<bool, Stri
         }
     };
     Err(refusal.into())
+}
+
+/// The error that a directory can't be made: for rsync, the arguments aren't wrong then.
+fn not_made(error: TransferError) -> TransferError {
+    match error {
+        TransferError::Arguments(why) => TransferError::Failed(why),
+        error => error,
+    }
 }
 
 pub(crate) fn make(at: &Destination) -> Result<Held, TransferError> {

@@ -35,7 +35,7 @@ pub(super) const fn always(
     short: Option<char>,
     why: &'static str,
 ) -> RsyncOption {
-    RsyncOption { names, short, does: Does::Always(why), off: Some(|_| ()) }
+    RsyncOption { names, short, does: Does::Always(why), off: None }
 }
 
 pub(super) const fn always_of(
@@ -43,7 +43,7 @@ pub(super) const fn always_of(
     short: Option<char>,
     why: &'static str,
 ) -> RsyncOption {
-    RsyncOption { names, short, does: Does::AlwaysOf(why), off: Some(|_| ()) }
+    RsyncOption { names, short, does: Does::AlwaysOf(why), off: None }
 }
 
 pub(super) const fn refused(
@@ -51,7 +51,7 @@ pub(super) const fn refused(
     short: Option<char>,
     why: &'static str,
 ) -> RsyncOption {
-    RsyncOption { names, short, does: Does::Refused(why), off: Some(|_| ()) }
+    RsyncOption { names, short, does: Does::Refused(why), off: None }
 }
 
 pub(super) const fn refused_of(
@@ -59,5 +59,10 @@ pub(super) const fn refused_of(
     short: Option<char>,
     why: &'static str,
 ) -> RsyncOption {
-    RsyncOption { names, short, does: Does::RefusedOf(why), off: Some(|_| ()) }
+    RsyncOption { names, short, does: Does::RefusedOf(why), off: None }
+}
+
+/// The same row, for an option whose name rsync also accepts behind `no-`.
+pub(super) const fn with_off(option: RsyncOption) -> RsyncOption {
+    RsyncOption { off: Some(|_| ()), ..option }
 }
