@@ -481,10 +481,11 @@ fn sorted(sources: &[OsString]) -> Vec<OsString> {
     sources
 }
 
+/// Whether a path has the form `HOST::MODULE` or `rsync://HOST/MODULE`.
 fn is_daemon(path: &OsString) -> bool {
     let bytes = path.as_bytes();
-    let head = bytes.split(|&byte| byte == b'/').next().unwrap_or(bytes);
-    bytes.starts_with(b"rsync://") || head.windows(2).any(|pair| pair == b"::")
+    let has_module = matches!(Spec::parse(path), Spec::Remote(_, path) if path.starts_with(b":"));
+    has_module || bytes.starts_with(b"::") || bytes.starts_with(b"rsync://")
 }
 
 /// Converts a source to linerate's notation. A slash is added if its contents are copied, or if a list of

@@ -22,6 +22,16 @@ const TREE: &str = "mkdir -p 'src/my dir' src/sub/deep d7 e1 e2; echo 1 >'src/a 
     echo 4 >'src/my dir/f'; echo 5 >src/sub/in; echo 6 >src/sub/deep/er; echo 7 >'src/{x,y}'; echo 8 >'src/st*r'
     echo 9 >'src/b\\s'; ln -s one src/link; touch -d @1500000000 src/* src src/sub/*";
 
+/// Hosts that are written in brackets.
+const HOSTS: &[&str] = &[
+    "$R -ai '[::1]:src/one' d1",
+    "$R -ai 'u@[::1]:src/one' d2",
+    "$R -ai src/one '[::1]:d3'",
+    "$R -ai '[fe80::1%lo]:src/one' d4",
+    "echo 1 >src/x::y; $R -ai h:src/x::y d5",
+    "echo 1 >src/x::y; $R -ai ./src/x::y d6",
+];
+
 /// Lines that fail, each in another way.
 const CODES: &[&str] = &[
     "$R -a src/ no/where/",
@@ -100,6 +110,11 @@ fn assert_all_alike(scripts: &[&str]) {
     if has("rsync") {
         assert_alike(directory("linerate-scripts-").path(), scripts);
     }
+}
+
+#[test]
+fn hosts_may_have_brackets() {
+    assert_all_alike(HOSTS);
 }
 
 #[test]
