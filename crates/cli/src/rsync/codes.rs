@@ -8,7 +8,8 @@ pub const USAGE: Code = Code::Command(1);
 /// Exit code if a requested feature isn't supported.
 pub const UNSUPPORTED: Code = Code::Command(4);
 const INCOMPATIBLE: u8 = 2;
-const FILE_SELECTION: u8 = 3;
+/// Files or directories can't be selected.
+pub const FILE_SELECTION: u8 = 3;
 const FILE: u8 = 11;
 const STREAM: u8 = 12;
 /// A signal ended the run.

@@ -10,6 +10,7 @@ use std::time::SystemTime;
 use super::checked::{self, Checked};
 use super::compress::CompressWords;
 use super::details::{self, DetailWishes};
+use super::far_words;
 use super::info::{DEBUG_HELP, InfoLevels};
 use super::table::{Does, OPTIONS, RsyncOption};
 use crate::common::spec::Spec;
@@ -32,8 +33,11 @@ pub struct Line {
     pub recursive: bool,
     /// Whether `-r` itself set `recursive`, not `-a`.
     pub recursion_named: bool,
-    /// Whether directories are sent without their contents, unless recursion is on.
-    pub dirs: bool,
+    /// Whether directories are sent without their contents, unless recursion is on. `None`: if a list of files
+    /// is given, or entries are only listed.
+    pub dirs: Option<bool>,
+    /// Whether `dirs` was set by `--old-dirs`, which is recursion with a rule against everything deeper.
+    pub old_dirs: bool,
     /// Whether directories are sent without their contents, except a source's own entries.
     pub shallow: bool,
     /// Whether entries are only listed, not copied. The destination is then optional.
@@ -155,6 +159,11 @@ impl Line {
         self.delete_times.insert(time);
     }
 
+    /// Reads `--dirs`, `--no-dirs` or `--old-dirs`, of which the last one counts.
+    pub fn send_directories(&mut self, on: bool, in_the_old_way: bool) {
+        (self.dirs, self.old_dirs) = (Some(on), in_the_old_way);
+    }
+
     fn long<'a>(
         &mut self,
         text: &[u8],
@@ -253,7 +262,11 @@ impl Line {
             return Err("--files-from needs SRC and DST; to list the files, add --list-only".into());
         }
         self.list |= self.paths.len() == 1;
-        self.shallow = (self.dirs || self.list) && !self.recursive && self.files_from.is_none();
+        if self.old_dirs {
+            (self.recursive, self.recursion_named) = (true, true);
+            self.rules.push((RuleOption::Filter, "- /*/*".into()));
+        }
+        self.shallow = self.sends_directories() && !self.recursive && self.files_from.is_none();
         self.details.executability = self.executability;
         self.details.dig_holes = self.keep.sparse;
         self.settle_deletion()?;
@@ -286,10 +299,22 @@ impl Line {
         let by_environment = || {
             !self.secluded && std::env::var("RSYNC_OLD_ARGS").is_ok_and(|value| !matches!(&*value, "" | "0"))
         };
-        if self.old_args.unwrap_or_else(by_environment) {
-            self.paths = self.paths.iter().flat_map(far_words).collect();
+        if !self.old_args.unwrap_or_else(by_environment) {
+            self.paths.iter_mut().for_each(|path| *path = with_far_path(path, far_words::protected));
+            return Ok(());
         }
+        let destination = if self.paths.len() > 1 { self.paths.pop() } else { None };
+        let sources = self.paths.iter().map(split_far).collect::<Result<Vec<_>, _>>()?;
+        self.paths = sources.concat();
+        // rsync takes the first word as the destination.
+        self.paths
+            .extend(destination.map(|path| split_far(&path)).transpose()?.into_iter().flatten().take(1));
         Ok(())
+    }
+
+    /// Whether directories are sent, with or without their contents.
+    fn sends_directories(&self) -> bool {
+        self.recursive || self.dirs.unwrap_or(self.list || self.files_from.is_some())
     }
 
     fn settle_deletion(&mut self) -> Result<(), String> {
@@ -297,8 +322,8 @@ impl Line {
         if self.delete_times.len() > 1 {
             return Err("You may not combine multiple --delete-WHEN options.".into());
         }
-        if self.sync.delete && !self.recursive {
-            return Err("--delete does not work without --recursive (-r)".into());
+        if self.sync.delete && !self.sends_directories() {
+            return Err("--delete does not work without --recursive (-r) or --dirs (-d).".into());
         }
         if !self.sync.delete {
             self.sync.max_delete = None;
@@ -351,15 +376,24 @@ impl Line {
     }
 }
 
-/// The paths into which a far shell would split the path of a source on another host.
-fn far_words(path: &OsString) -> Vec<OsString> {
-    let Spec::Remote(host, words) = Spec::parse(path) else { return vec![path.clone()] };
-    let words = String::from_utf8(words).ok().and_then(|words| shlex::split(&words));
-    let far = |word: String| OsString::from_vec([host.as_bytes(), b":", word.as_bytes()].concat());
-    match words {
-        Some(words) if words.len() > 1 => words.into_iter().map(far).collect(),
-        _ => vec![path.clone()],
+/// The paths into which a far shell would split a path on another host.
+fn split_far(path: &OsString) -> Result<Vec<OsString>, String> {
+    let Spec::Remote(host, words) = Spec::parse(path) else { return Ok(vec![path.clone()]) };
+    let words =
+        far_words::split(&words).map_err(|why| format!("--old-args: '{}': {why}", printable(path)))?;
+    Ok(words.iter().map(|word| far(&host, word)).collect())
+}
+
+/// `path`, with the path on another host replaced.
+fn with_far_path(path: &OsString, replaced: fn(&[u8]) -> Vec<u8>) -> OsString {
+    match Spec::parse(path) {
+        Spec::Remote(host, there) => far(&host, &replaced(&there)),
+        Spec::Local(_) => path.clone(),
     }
+}
+
+fn far(host: &OsStr, path: &[u8]) -> OsString {
+    OsString::from_vec([host.as_bytes(), b":", path].concat())
 }
 
 fn unknown(shown: &str) -> String {

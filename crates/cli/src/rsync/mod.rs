@@ -1,14 +1,17 @@
 //! `linerate rsync`: accepts rsync command lines without changes.
 
 mod checked;
+mod choice;
 mod codes;
 mod compress;
 mod details;
 mod escape;
+mod far_words;
 mod format;
 mod info;
 mod line;
 mod lines;
+mod lists;
 mod log;
 mod numbers;
 mod placing;
@@ -47,7 +50,8 @@ use crate::common::spec::{Spec, check_destination, check_places};
 use crate::copying::perform;
 use crate::copying::task::{Stop, Task};
 use crate::exit::Code;
-use crate::sync::selecting::{RuleOption, build, read_list};
+use crate::sync::selecting::{RuleOption, build};
+use choice::Choice;
 use codes::{MEANINGS, SIGNAL, TIMEOUT, UNSUPPORTED, USAGE, VANISHED, of_failure, of_result, rsync_name};
 use details::Way;
 use info::InfoWord;
@@ -107,13 +111,10 @@ pub fn run(args: RsyncArgs) -> Result<Code, Failure> {
 
 fn copy(mut line: Line) -> Result<Code, Failure> {
     let printer = RsyncPrinter::new(&line).map_err(|message| Failure(message, USAGE))?;
-    let mut task = line.task().map_err(|message| Failure(message, USAGE))?;
+    let mut task = line.task()?;
     spare_by_log(&line, &task)?;
     let log = line.log_file.as_deref().and_then(LogFile::open).map(Arc::new);
     let printer = printer.logging(log.clone());
-    if let Some(sync) = &mut task.options.sync {
-        (sync.unchanged, sync.facts) = printer.needs();
-    }
     if line.way() == Way::Within {
         printer.begin();
     }
@@ -121,9 +122,10 @@ fn copy(mut line: Line) -> Result<Code, Failure> {
     if !task.options.recursive {
         task.sources.retain(|source| !printer.skips_directory(source, false));
     } else if line.leaves_directories() && line.leave_directories(&printer) {
-        let options = task.options;
-        task = line.task().map_err(|message| Failure(message, USAGE))?;
-        task.options = options;
+        task = line.task()?;
+    }
+    if let Some(sync) = &mut task.options.sync {
+        (sync.unchanged, sync.facts) = printer.needs();
     }
     if task.sources.is_empty() || line.sources().is_empty() {
         printer.begin();
@@ -224,55 +226,43 @@ impl Line {
         true
     }
 
-    fn task(&self) -> Result<Task, String> {
-        let (sources, here) = (self.sources(), OsString::from("."));
-        let destination = if self.list { Some(&here) } else { self.paths.last() };
-        let Some(destination) = destination.filter(|_| !sources.is_empty()) else {
-            return Err("there are no paths: rsync's usage is SRC... DST".into());
-        };
-        check_places(&self.paths)?;
-        check_destination(destination)?;
-        if let Some(daemon) = self.paths.iter().find(|path| is_daemon(path)) {
-            return Err(format!(
-                "{}: this form is for rsync's daemon; linerate uses only ssh: write HOST:PATH",
-                linerate_wire::path::printable(daemon.as_bytes())
-            ));
-        }
-        if is_far(destination) && sources.iter().any(is_far) {
-            return Err("The source and destination cannot both be remote.".into());
-        }
-        let below = match (&self.files_from, sources) {
-            (Some(file), [source]) => {
-                let text = self.details.listed(self.list_of_files(file)?, is_far(file), self.pulls())?;
-                let is_relative = self.relative != Some(false);
-                Some(relative::of_list(source, &text, self.from0, is_relative)?.implying(!self.no_implied))
-            }
-            (Some(_), _) => return Err("--files-from takes exactly one source".into()),
-            (None, _) if self.relative == Some(true) => {
-                Some(relative::of_sources(sources)?.implying(!self.no_implied))
-            }
-            (None, _) => None,
-        };
-        let (sources, listed) = match below {
-            Some(below) => (below.tops, Some(below.listed)),
-            None => (sorted(sources), None),
-        };
+    fn task(&self) -> Result<Task, Failure> {
+        let wrong = |message| Failure(message, USAGE);
+        let destination = self.checked_destination().map_err(wrong)?;
+        let Choice { sources, listed, are_tops } = self.choice(self.sources())?;
+        let options = self.options(listed.is_some(), are_tops)?;
+        Ok(Task {
+            selection: Selection::new(&options, listed),
+            sources: sources.iter().map(|source| source_of(source, are_tops)).collect(),
+            destination,
+            options,
+            manifest: None,
+            list: self.list,
+            patience: Patience::by_option(Some(self.timeout).filter(|seconds| *seconds > 0)),
+            quiet: true,
+            retries: 0,
+            interfaces: Interfaces::One,
+            stop: self.stop_at.map(|at| Stop { at, reached: Arc::default(), code: TIMEOUT }),
+            detach: false,
+            login: self.login().map_err(wrong)?,
+            destination_login: None,
+        })
+    }
+
+    /// The options that both ends must know. `is_listed` states that only listed paths are sent, and `are_tops`
+    /// that the sources are their base directories.
+    fn options(&self, is_listed: bool, are_tops: bool) -> Result<Options, Failure> {
         let way = self.way();
-        // Without -r, a directory whose name ends in a slash is sent with its direct contents.
-        let filter = self.filter((self.shallow && listed.is_none()).then_some("- /*/*"))?;
-        let options = Options {
+        Ok(Options {
             // Directories on listed paths are read, and only the listed paths are sent.
-            recursive: self.recursive || self.shallow || listed.is_some(),
+            recursive: self.recursive || is_listed,
             keep: self.kept(way),
             sync: Some(Sync { make_path: self.makes_path, ..self.sync.clone() }),
-            filter,
-            listed: listed.is_some(),
-            // With a list of files, -a doesn't imply -r.
-            listed_whole: listed.is_some()
-                && self.recursive
-                && (self.recursion_named || self.files_from.is_none()),
+            filter: self.filter()?,
+            listed: is_listed,
+            listed_whole: is_listed && self.lists_whole(),
             ignore_missing: self.ignore_missing,
-            no_implied: self.no_implied && listed.is_some(),
+            no_implied: self.no_implied && are_tops,
             prune_empty: self.prune_empty,
             copy_links: self.copy_links,
             copy_dirlinks: self.copy_dirlinks,
@@ -287,29 +277,34 @@ impl Line {
             timeout: Some(self.timeout).filter(|seconds| *seconds > 0),
             details: Box::new(self.details.details(way)),
             ..Options::default()
-        };
-        let contents = listed.is_some();
-        Ok(Task {
-            selection: Selection::new(&options, listed),
-            sources: sources.iter().map(|source| source_of(source, contents)).collect(),
-            destination: destination.clone(),
-            options,
-            manifest: None,
-            list: self.list,
-            patience: Patience::by_option(Some(self.timeout).filter(|seconds| *seconds > 0)),
-            quiet: true,
-            retries: 0,
-            interfaces: Interfaces::One,
-            stop: self.stop_at.map(|at| Stop { at, reached: Arc::default(), code: TIMEOUT }),
-            detach: false,
-            login: self.login()?,
-            destination_login: None,
         })
+    }
+
+    /// The destination, unless the line has wrong paths.
+    fn checked_destination(&self) -> Result<OsString, String> {
+        let (sources, here) = (self.sources(), OsString::from("."));
+        let destination = if self.list { Some(&here) } else { self.paths.last() };
+        let Some(destination) = destination.filter(|_| !sources.is_empty()) else {
+            return Err("there are no paths: rsync's usage is SRC... DST".into());
+        };
+        check_places(&self.paths)?;
+        check_destination(destination)?;
+        if let Some(daemon) = self.paths.iter().find(|path| is_daemon(path)) {
+            return Err(format!(
+                "{}: this form is for rsync's daemon; linerate uses only ssh: write HOST:PATH",
+                printable(daemon.as_bytes())
+            ));
+        }
+        if is_far(destination) && sources.iter().any(is_far) {
+            return Err("The source and destination cannot both be remote.".into());
+        }
+        Ok(destination.clone())
     }
 
     /// Whether directories are removed from the sources before the sources become a list, as `-R` needs.
     fn leaves_directories(&self) -> bool {
-        self.relative == Some(true) && !self.recursive && !self.shallow && self.files_from.is_none()
+        let are_left = !self.recursive && !self.shallow && !self.pulls();
+        self.relative == Some(true) && are_left && self.files_from.is_none()
     }
 
     /// Removes the sources that are directories of this host. Returns whether other sources remain.
@@ -337,60 +332,8 @@ impl Line {
         }
     }
 
-    /// The text of the list of files. A name such as `HOST:FILE` or `:FILE` means a file on the far host of
-    /// this command line.
-    fn list_of_files(&self, file: &OsString) -> Result<Vec<u8>, String> {
-        let far = self.paths.iter().find_map(|path| match Spec::parse(path) {
-            Spec::Remote(host, _) => Some(host),
-            Spec::Local(_) => None,
-        });
-        let (host, path) = match (Spec::parse(file), file.as_bytes()) {
-            (Spec::Remote(host, path), _) => (Some(host), path),
-            (_, [b':', path @ ..]) => (None, path.to_vec()),
-            _ => return read_list(file),
-        };
-        let Some(far) = far.filter(|far| host.is_none_or(|host| host == *far)) else {
-            return Err(
-                "--files-from: the list must be on the host of the sources or of the destination".into()
-            );
-        };
-        let source = OsString::from_vec([far.as_bytes(), b":", &path].concat());
-        self.bring_list(source)
-    }
-
     fn login(&self) -> Result<LoginOptions, String> {
         Ok(LoginOptions { rsh: self.shell()?, agent_command: self.agent.clone(), ..LoginOptions::default() })
-    }
-
-    /// Copies a list of files from the far end, in a transfer of its own.
-    fn bring_list(&self, source: OsString) -> Result<Vec<u8>, String> {
-        let shown = linerate_wire::path::printable(source.as_bytes());
-        let failed = |why: String| format!("copying the list of files {shown} failed: {why}");
-        let here = tempfile::tempdir().map_err(|error| failed(error.to_string()))?;
-        let brought = here.path().join("list").into_os_string();
-        let timeout = Some(self.timeout).filter(|seconds| *seconds > 0);
-        let options = Options { timeout, ..Options::default() };
-        let task = Task {
-            selection: Selection::new(&options, None),
-            sources: vec![source],
-            destination: brought.clone(),
-            options,
-            manifest: None,
-            list: false,
-            patience: Patience::by_option(timeout),
-            quiet: true,
-            retries: 0,
-            interfaces: Interfaces::One,
-            stop: None,
-            detach: false,
-            login: self.login()?,
-            destination_login: None,
-        };
-        match perform(Output::new(Style::Quiet), Ok(task)) {
-            Ok(Code::Done) => read_list(&brought),
-            Ok(_) => Err(failed("see above".into())),
-            Err(Failure(message, _)) => Err(failed(message)),
-        }
     }
 
     /// The attributes and kinds of entries that are kept. For `--list-only`, kinds that a copy would leave
@@ -440,16 +383,16 @@ impl Line {
         (has_directory && !Path::new(&path).exists()).then_some(path)
     }
 
-    /// The filter rules, with `first` before all others.
-    fn filter(&self, first: Option<&str>) -> Result<Rules, String> {
+    /// The filter rules.
+    fn filter(&self) -> Result<Rules, Failure> {
         let per_directory = [": /.rsync-filter", "- .rsync-filter"];
         let per_directory = per_directory.into_iter().take(usize::from(self.per_directory));
-        let first = self.details.attribute_rule().into_iter().chain(first).chain(per_directory);
+        let first = self.details.attribute_rule().into_iter().chain(per_directory);
         let mut rules: Vec<_> = first.map(|rule| (RuleOption::Filter, OsString::from(rule))).collect();
         rules.extend(self.rules.iter().cloned());
         rules.extend(self.details.placing.rule().map(|rule| (RuleOption::Filter, rule)));
         let reading = Reading { delete_excluded: self.delete_excluded, nul: self.from0 };
-        build(&rules, reading, self.cvs_exclude).map_err(|error| error.to_string())
+        build(&rules, reading, self.cvs_exclude).map_err(|error| Failure(error.to_string(), USAGE))
     }
 
     fn shell(&self) -> Result<Option<String>, String> {
@@ -458,27 +401,6 @@ impl Line {
         let Some(family) = self.family else { return Ok(shell) };
         Ok(Some(format!("{} {family}", shell.as_deref().unwrap_or("ssh"))))
     }
-}
-
-/// Sorts sources of this host as rsync does: files first, then directories, each group by the bytes of their
-/// names. Sources with the same name keep their order.
-fn sorted(sources: &[OsString]) -> Vec<OsString> {
-    let mut sources = sources.to_vec();
-    let name = |source: &OsString| match Spec::parse(source) {
-        Spec::Local(path) => Path::new(&path).file_name().map(|name| name.as_bytes().to_vec()),
-        Spec::Remote(..) => None,
-    };
-    let has_name =
-        |source: &OsString| !source.as_bytes().ends_with(b"/") && !source.as_bytes().ends_with(b"/.");
-    if !sources.iter().all(|source| has_name(source) && name(source).is_some()) {
-        return sources;
-    }
-    sources.sort_by_cached_key(|source| {
-        let is_directory = printer::is_directory(source);
-        let slash: &[u8] = if is_directory { b"/" } else { b"" };
-        (is_directory, [name(source).unwrap_or_default().as_slice(), slash].concat())
-    });
-    sources
 }
 
 /// Whether a path has the form `HOST::MODULE` or `rsync://HOST/MODULE`.

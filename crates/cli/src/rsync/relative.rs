@@ -6,8 +6,11 @@ use linerate_wire::filter::ListedPath;
 use linerate_wire::path::RelPath;
 use std::collections::HashMap;
 use std::ffi::OsString;
+use std::fs;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::Path;
 
+use super::far_words::literal;
 use crate::common::spec::Spec;
 
 /// Base directories, and the paths below them that are sent.
@@ -33,13 +36,9 @@ pub fn of_sources(sources: &[OsString]) -> Result<Below, String> {
             Spec::Local(path) => (Vec::new(), path.into_vec()),
             Spec::Remote(host, path) => ([host.as_bytes(), b":"].concat(), path),
         };
-        if !host.is_empty() && path.iter().any(|byte| b"*?[".contains(byte)) {
-            return Err(
-                "-R with a pattern of the far end is not supported by linerate rsync: name the paths".into(),
-            );
-        }
         let (top, path) = split(&path);
-        below.name([&host, top].concat(), path).map_err(|error| match error {
+        let top = if host.is_empty() { top.to_vec() } else { literal_below_home(top) };
+        below.name([host, top].concat(), path).map_err(|error| match error {
             FilesFromError::Path { shown, error, .. } => {
                 format!("-R {shown}: {error}; put '/./' after the '..'")
             }
@@ -47,6 +46,19 @@ pub fn of_sources(sources: &[OsString]) -> Result<Below, String> {
         })?;
     }
     Ok(below)
+}
+
+/// The same source without `--relative`, if its path at the destination is a single name in any case. A single
+/// file may then get the destination's own name.
+pub fn without_path(source: &OsString) -> Option<OsString> {
+    let (host, path) = match Spec::parse(source) {
+        Spec::Local(path) => (Vec::new(), path.into_vec()),
+        Spec::Remote(host, path) => ([host.as_bytes(), b":"].concat(), path),
+    };
+    let (top, name) = split(&path);
+    let name = name.strip_prefix(b"/").unwrap_or(name);
+    let is_name = !name.contains(&b'/') && !matches!(name, b"" | b"." | b"..");
+    is_name.then(|| OsString::from_vec([host, joined(top, name)].concat()))
 }
 
 /// The list of files in `text`, below `source`; if its paths are not `relative`, each keeps only its last name.
@@ -67,6 +79,38 @@ pub fn of_list(source: &OsString, text: &[u8], nul: bool, relative: bool) -> Res
 }
 
 impl Below {
+    /// The same paths without those that don't exist on this host.
+    pub fn without_missing(self) -> Self {
+        let is_there = |listed: &ListedPath| {
+            let top = self.tops.get(listed.argument as usize);
+            top.is_none_or(|top| fs::symlink_metadata(Path::new(top).join(listed.path.as_os_str())).is_ok())
+        };
+        let mut there = FilesFrom::default();
+        // These paths were within the limits of the list before.
+        self.listed.listed().filter(is_there).for_each(|listed| drop(there.add(listed)));
+        Self { listed: there, ..self }
+    }
+
+    /// Whether no path is listed.
+    pub fn is_empty(&self) -> bool {
+        self.listed.listed().next().is_none()
+    }
+
+    /// The only path as a source, if it is a single name in its base directory, without a slash at its end.
+    pub fn only_name(&self) -> Option<OsString> {
+        let mut listed = self.listed.listed();
+        let (Some(one), None) = (listed.next(), listed.next()) else { return None };
+        let top = self.tops.get(one.argument as usize)?;
+        let is_name = !one.contents && one.path.components().count() == 1;
+        let (host, top) = match Spec::parse(top) {
+            Spec::Local(path) => (Vec::new(), path.into_vec()),
+            Spec::Remote(host, path) => ([host.as_bytes(), b":"].concat(), path),
+        };
+        let name = one.path.as_bytes();
+        let name = if host.is_empty() { name.to_vec() } else { literal(name) };
+        is_name.then(|| OsString::from_vec([host, joined(&top, &name)].concat()))
+    }
+
     /// If `implies`, directories on the way to a path are sent too; then the base directory of the first path
     /// that began with `./` is sent as an entry itself.
     pub fn implying(mut self, implies: bool) -> Self {
@@ -97,6 +141,27 @@ impl Below {
         self.tops.push(top);
         Ok(number)
     }
+}
+
+/// A path in a directory; `.` is left out.
+fn joined(top: &[u8], name: &[u8]) -> Vec<u8> {
+    match top {
+        b"" | b"." => name.to_vec(),
+        [.., b'/'] => [top, name].concat(),
+        _ => [top, b"/", name].concat(),
+    }
+}
+
+/// A base directory at the far end, whose wildcards were expanded before; only a tilde at the beginning has a
+/// meaning.
+fn literal_below_home(top: &[u8]) -> Vec<u8> {
+    let home = if top.starts_with(b"~") {
+        top.iter().position(|byte| *byte == b'/').unwrap_or(top.len())
+    } else {
+        0
+    };
+    let (home, below) = top.split_at(home);
+    [home, &literal(below)].concat()
 }
 
 /// Splits a path into the base directory and the part that is kept at the destination.
@@ -170,8 +235,32 @@ mod tests {
         let listed: Vec<_> = two.listed.listed().map(|listed| (listed.argument, listed.path)).collect();
         let wanted = [(0, ""), (0, "a"), (0, "b"), (1, "c")];
         assert_eq!(listed, wanted.map(|(argument, path)| (argument, RelPath::new(path).unwrap())));
-        assert!(read(&["../x"]).is_err() && read(&["h:x/*"]).is_err());
+        assert!(read(&["../x"]).is_err());
+        assert_eq!(read(&["h:~/[x]/./y"]).unwrap().tops, ["h:~/\\[x\\]"]);
         assert_eq!(read(&["../y/./x"]).unwrap().tops, ["../y"]);
+    }
+
+    #[test]
+    fn a_single_name_is_a_source_of_its_own() {
+        let plain = |source: &str| without_path(&source.into()).map(|plain| plain.into_string().unwrap());
+        for (source, wanted) in [
+            ("/etc/./host", Some("/etc/host")),
+            ("/etc", Some("/etc")),
+            ("a", Some("a")),
+            ("h:a/./*.c", Some("h:a/*.c")),
+            ("h:~/x", Some("h:~/x")),
+            ("h:/./x", Some("h:/x")),
+            ("a/b", None),
+            ("./a", None),
+            ("a/./b/", None),
+            ("a/./.", None),
+            ("h:", None),
+        ] {
+            assert_eq!(plain(source).as_deref(), wanted, "{source}");
+        }
+        let only = |list: &str| of_list(&"h:s".into(), list.as_bytes(), false, true).unwrap().only_name();
+        assert_eq!(only("[x]\n"), Some("h:s/\\[x\\]".into()));
+        assert!(["a\nb\n", "a/b\n", "a/\n", ".\n", ""].iter().all(|list| only(list).is_none()));
     }
 
     #[test]

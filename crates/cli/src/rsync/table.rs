@@ -115,7 +115,15 @@ pub const OPTIONS: &[RsyncOption] = &[
         |line| (line.recursive, line.recursion_named) = (false, false),
     ),
     switch(&["inc-recursive", "i-r"], None, |line| line.whole_list = false, |line| line.whole_list = true),
-    switch(&["dirs", "old-dirs", "old-d"], Some('d'), |line| line.dirs = true, |line| line.dirs = false),
+    switch(
+        &["dirs"],
+        Some('d'),
+        |line| line.send_directories(true, false),
+        |line| {
+            line.send_directories(false, false);
+        },
+    ),
+    flag(&["old-dirs", "old-d"], None, |line| line.send_directories(true, true)),
     switch(&["perms"], Some('p'), |line| line.keep.perms = true, |line| line.keep.perms = false),
     flag(&["executability"], Some('E'), |line| line.executability = true),
     switch(

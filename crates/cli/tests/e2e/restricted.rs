@@ -226,7 +226,7 @@ fn rsync_s_options_lead_it_through_no_links_and_to_no_names() {
         case.start_with(args![case.bed.program(), "rsync", "-e", shell], words(line, "")).end()
     };
     for option in ["-K", "--no-implied-dirs"] {
-        let run = rsync(&below, &format!("-aR {option} tree/./sub b:t/"));
+        let run = rsync(&below, &format!("-aR {option} tree/sub b:t/"));
         assert_ne!(run.code, Some(0), "{run}");
         run.says(&["may not have symbolic links followed", WHOSE]);
     }
@@ -238,8 +238,9 @@ fn rsync_s_options_lead_it_through_no_links_and_to_no_names() {
         assert!(case.far.join("t/sub/report-v1.tar").exists());
         fs::remove_file(case.far.join("t/sub/report-v2.tar")).unwrap();
     }
-    // Without -R there is nothing on the way.
+    // Without -R, or with a single name, there is nothing on the way.
     rsync(&below, "-a --no-implied-dirs tree/ b:t/").exits(0);
+    rsync(&below, "-aR --no-implied-dirs tree/./sub b:t/").exits(0);
 }
 
 #[test]
