@@ -28,11 +28,13 @@ mod wording;
 use clap::Args;
 use linerate_remote::patience::{OPTION, Patience};
 use linerate_transfer::bounds::trust_all_links;
-use linerate_transfer::filter::{Reading, Rules};
+use linerate_transfer::filter::attributes::AttributeRules;
+use linerate_transfer::filter::{FilterError, Reading, Rules, Side};
 use linerate_transfer::routes::Interfaces;
 use linerate_transfer::sender::{NONE_FOUND, NONE_IS_THERE, Selection};
 use linerate_transfer::{NO_BACKUP_DIR, NO_TEMP_DIR};
 use linerate_wire::control::{Keep, Options, Sync};
+use linerate_wire::filter::Rule;
 use linerate_wire::path::printable;
 use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -82,6 +84,9 @@ linerate rsync [RSYNC'S OPTIONS] SRC... [USER@]HOST:DST
        linerate rsync [RSYNC'S OPTIONS] [USER@]HOST:SRC... DST
        linerate rsync [RSYNC'S OPTIONS] SRC... DST
        linerate rsync [RSYNC'S OPTIONS] [[USER@]HOST:]SRC";
+
+/// The extended attributes in which the kernel shows ACLs.
+const ACL_ATTRIBUTES: [&[u8]; 2] = [b"system.posix_acl_access", b"system.posix_acl_default"];
 
 const HELP: &str = "\
 Does the same as rsync with these arguments, over linerate's streams: the same
@@ -253,12 +258,13 @@ impl Line {
     /// that the sources are their base directories.
     fn options(&self, is_listed: bool, are_tops: bool) -> Result<Options, Failure> {
         let way = self.way();
+        let filter = self.filter()?;
         Ok(Options {
             // Directories on listed paths are read, and only the listed paths are sent.
             recursive: self.recursive || is_listed,
-            keep: self.kept(way),
+            keep: Keep { acls: self.keep.acls || self.sends_acls_as_attributes(&filter), ..self.kept(way) },
             sync: Some(Sync { make_path: self.makes_path, ..self.sync.clone() }),
-            filter: self.filter()?,
+            filter,
             listed: is_listed,
             listed_whole: is_listed && self.lists_whole(),
             ignore_missing: self.ignore_missing,
@@ -347,6 +353,18 @@ impl Line {
         Keep { devices: self.keep.devices && devices, specials: self.keep.specials && specials, ..self.keep }
     }
 
+    /// Whether rsync would send ACLs as extended attributes: with rules for the names of attributes, it leaves
+    /// out none by itself.
+    fn sends_acls_as_attributes(&self, filter: &Rules) -> bool {
+        let own = self.details.attribute_rule().map(|rule| rule.trim_start_matches("-xs ").as_bytes());
+        let has_rules = filter.as_slice().iter().any(
+            |rule| matches!(rule, Rule::Pattern(rule) if rule.attributes && own.is_none_or(|own| rule.pattern != own)),
+        );
+        let rules = AttributeRules::new(filter, Side::Sender);
+        let are_sent = !ACL_ATTRIBUTES.iter().any(|name| rules.leave_out(name));
+        self.keep.xattrs && self.keep.perms && has_rules && are_sent
+    }
+
     /// rsync's first line, about building or receiving the list of files.
     fn heading(&self) -> Option<&'static str> {
         if self.info(InfoWord::Flist) == 0 {
@@ -392,7 +410,10 @@ impl Line {
         rules.extend(self.rules.iter().cloned());
         rules.extend(self.details.placing.rule().map(|rule| (RuleOption::Filter, rule)));
         let reading = Reading { delete_excluded: self.delete_excluded, nul: self.from0 };
-        build(&rules, reading, self.cvs_exclude).map_err(|error| Failure(error.to_string(), USAGE))
+        build(&rules, reading, self.cvs_exclude).map_err(|error| {
+            let code = if matches!(error, FilterError::Read { .. }) { Code::Failed } else { USAGE };
+            of_failure(Failure(error.to_string(), code))
+        })
     }
 
     fn shell(&self) -> Result<Option<String>, String> {

@@ -8,7 +8,7 @@ use std::process::Command;
 use linerate_testing::{has, write_script};
 
 use crate::rsync_lines;
-use crate::support::{Run, Running, directory};
+use crate::support::{Run, Running, directory, directory_with_attributes};
 
 /// Stands in for ssh. Logins to `h` begin in the directory of the script.
 const SHELL: &str = "#!/bin/sh
@@ -147,6 +147,9 @@ const CODES: &[&str] = &[
     "$R -a src/ h:no/where/",
     "$R -a src/one h:no/where",
     "$R -a src/ src/one",
+    "$R -a --exclude-from=nowhere src/ d",
+    "$R -a --include-from=nowhere src/ d",
+    "$R -a -f'. nowhere' src/ d",
     "$R -a -f'x nowhere' src/ d",
     "$R -a --files-from=nowhere src/ d",
     "echo one | $R -a --files-from=- nowhere/ d",
@@ -267,4 +270,22 @@ fn what_only_the_far_shell_knows_is_refused() {
 #[test]
 fn columns_are_filled_and_shown_as_with_rsync() {
     assert_all_alike(PRINTED);
+}
+
+/// `-X` with rules for the names of attributes.
+const ATTRIBUTES: &[&str] = &[
+    "setfacl -d -m u:3:rx src/sub; setfattr -n user.b -v 2 src/sub; $R -aX -f'-x user.b' src/ d4",
+    "setfacl -d -m u:3:rx src/sub; setfacl -m u:4:rw src/one; $R -aX -f'-xs user.b' src/ d4",
+    "setfacl -d -m u:3:rx src/sub; setfacl -m u:4:rw src/one; $R -aX -f'-x system.*' src/ d4",
+    "setfacl -d -m u:3:rx src/sub; setfacl -m u:4:rw src/one; $R -aX -f'-x! user.*' src/ d4",
+    "setfacl -d -m u:3:rx src/sub; setfacl -m u:4:rw src/one; $R -aX src/ d4",
+    "setfacl -d -m u:3:rx src/sub; setfacl -m u:4:rw src/one; $R -a -f'-x user.b' src/ d4",
+];
+
+#[test]
+fn rules_for_attributes_let_acls_pass() {
+    let Some(top) = directory_with_attributes("linerate-scripts-") else { return };
+    if ["rsync", "setfacl", "setfattr"].into_iter().all(has) {
+        assert_alike(top.path(), ATTRIBUTES);
+    }
 }
