@@ -43,6 +43,7 @@ mod rsync_growing;
 mod rsync_lines;
 mod rsync_paths;
 mod rsync_places;
+mod rsync_reports;
 mod rsync_runs;
 mod rsync_scripts;
 mod rsync_words;

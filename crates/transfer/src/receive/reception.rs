@@ -83,6 +83,9 @@ pub struct Settings {
     pub executability: bool,
     /// Only entries on a list of files are sent. Commands with such a list can't delete.
     pub listed: bool,
+    /// As with rsync, all sources land under their own names, and a directory that several sources have gets
+    /// the first source's metadata.
+    pub into: bool,
     /// Symbolic links aren't kept.
     pub no_links: bool,
     /// Links that point outside the tree aren't kept.
@@ -202,6 +205,7 @@ impl Settings {
             listed: options.listed,
             leaves_modes: !options.keep.perms && sync.is_some_and(|sync| sync.into),
             executability: options.details.executability && !options.keep.perms,
+            into: sync.is_some_and(|sync| sync.into),
             no_links: options.no_links,
             safe_links: options.safe_links,
             inplace: sync.is_some_and(|sync| sync.inplace),

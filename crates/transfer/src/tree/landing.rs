@@ -233,6 +233,12 @@ impl Landing {
         RelPath::new([place.as_bytes(), b"/", path.as_bytes()].concat()).ok().map(Cow::Owned)
     }
 
+    /// True for the own directory of a source if an earlier source lands at the same place.
+    pub fn has_earlier(&self, entry: &Entry) -> bool {
+        let (source, is_top) = (entry.source as usize, entry.path.is_root());
+        self.places.get(source).is_some_and(|place| is_top && self.places[..source].contains(place))
+    }
+
     /// Whether this source was announced as a directory.
     pub fn is_directory(&self, source: u32) -> bool {
         self.places.get(source as usize).is_some_and(|(_, directory)| *directory)

@@ -71,6 +71,10 @@ impl Reception<'_> {
         is_right: bool,
     ) -> Result<bool, Errno> {
         let (place, entry) = (admitted.place(), admitted.entry());
+        // As with rsync, the first source gives the directory its metadata.
+        if self.settings.into && self.ground.landing.has_earlier(entry) {
+            return Ok(true);
+        }
         let was_begun = !is_new && self.was_begun(place, entry);
         let mode = (self.settings.keep.perms || is_new || was_begun).then(|| self.new_mode(place, entry));
         let keeps_more = self.settings.keep.times_of(&entry.kind)

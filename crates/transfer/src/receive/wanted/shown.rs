@@ -44,7 +44,7 @@ impl Comparer<'_, '_> {
             Kind::HardLink { source, path } => Some(Link::SameAs(self.named(*source, path))),
             _ => None,
         };
-        if self.rules.sync.itemize && !self.is_top_again(entry) {
+        if self.rules.sync.itemize && !self.shared.ground.landing.has_earlier(entry) {
             let directory = entry.kind == Kind::Directory;
             // A further hard link that is already right is printed without its target.
             let stays = item.is_unchanged() && matches!(entry.kind, Kind::HardLink { .. }) && !relinked;
@@ -106,13 +106,6 @@ impl Comparer<'_, '_> {
             let (item, facts) = (Change::MADE, None);
             self.remover.changes.report(Change { item, path, directory: true, link, facts });
         }
-    }
-
-    /// True if a source becomes the same directory as an earlier source, which was already reported.
-    pub(super) fn is_top_again(&self, entry: &Entry) -> bool {
-        let places = &self.shared.ground.landing.places;
-        let place = places.get(entry.source as usize).filter(|_| entry.path.is_root());
-        place.is_some_and(|place| places[..entry.source as usize].contains(place))
     }
 
     /// The kind that is printed for an entry; for a further hard link, the kind of the first name.
