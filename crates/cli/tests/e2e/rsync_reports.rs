@@ -1,6 +1,7 @@
 //! Tests of what `linerate rsync` reports about entries, compared with rsync: each reported file was sent, a directory
 //! that several sources have isn't reported again, and no directory is reported that isn't made or not deleted.
 
+use std::ffi::OsString;
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
@@ -9,8 +10,10 @@ use linerate_testing::has;
 
 use crate::archive::set_time;
 use crate::bed::{args, case};
+use crate::mounts::Mounted;
 use crate::rsync_lines::{assert_alike, over_ssh, words};
-use crate::tree::write;
+use crate::support::Run;
+use crate::tree::{noise, write};
 
 fn set_mode(path: &Path, mode: u32) {
     fs::set_permissions(path, PermissionsExt::from_mode(mode)).unwrap();
@@ -53,5 +56,38 @@ fn the_first_of_several_sources_gives_a_directory_its_metadata() {
         assert_eq!(metadata(&top), (0o755, 1_600_000_000), "{line}");
         assert_eq!(metadata(&top.join("sub")), (0o755, 1_600_000_000), "{line}");
         assert_eq!(over_ssh(&case, line).exits(0).out, "", "{line}");
+    }
+}
+
+#[test]
+fn each_run_to_a_full_destination_brings_a_file_that_fits() {
+    let Some(case) = case() else { return };
+    for (number, size) in [(1, 400_000), (2, 40_000)] {
+        for file in 0..10 {
+            write(case.near.join(format!("src {number}/{file}")), noise(number * 100 + file, size));
+        }
+    }
+    fs::create_dir(case.near.join("full")).unwrap();
+    for (line, room, least) in [
+        ("-ai src_1/ full/", "500k", 1),
+        ("-ai src_2/ full/", "64k", 1),
+        ("-ai src_2/ full/", "260k", 4),
+        ("-ai --inplace src_2/ full/", "260k", 4),
+    ] {
+        let Some(_small) = Mounted::memory(&case.near.join("full"), room) else { return };
+        let run = case.start_with(args![case.bed.program(), "rsync"], words(line, "")).end().exits(11);
+        let found = |_: &Run| fs::read_dir(case.near.join("full")).unwrap().flatten();
+        let whole = |run: &Run| {
+            let is_whole = |name: &OsString| {
+                let source = if line.contains("src_1") { "src 1" } else { "src 2" };
+                fs::read(case.near.join(source).join(name)).ok()
+                    == fs::read(case.near.join("full").join(name)).ok()
+            };
+            let names = found(run).map(|entry| entry.file_name());
+            names.filter(|name| !name.as_encoded_bytes().starts_with(b".")).filter(is_whole).count()
+        };
+        assert!(whole(&run) >= least, "{line} {room}: {} of {least}; {run}", whole(&run));
+        let again = case.start_with(args![case.bed.program(), "rsync"], words(line, "")).end().exits(11);
+        assert!(whole(&again) >= whole(&run), "{line} {room}: {again}");
     }
 }

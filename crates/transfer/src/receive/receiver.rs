@@ -296,11 +296,9 @@ fn work(shared: &Reception<'_>, stream: Stream, chain: Option<Arc<ChainHost>>) -
         None => stream.into_reader(unpacks),
     };
     let result = reader.run(&mut worker);
-    if result
-        .as_ref()
-        .is_err_and(|error| !matches!(error, StreamError::Protocol(_) | StreamError::Refused(_)))
-    {
-        worker.keep_partial();
+    match &result {
+        Ok(()) | Err(StreamError::Protocol(_) | StreamError::Refused(_)) => {}
+        Err(_) => worker.keep_whole(),
     }
     worker.finish();
     (reader.is_used(), result)

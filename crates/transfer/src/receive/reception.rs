@@ -11,7 +11,7 @@ use rustix::io::Errno;
 use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
 use crate::base::lock::lock;
 use crate::net::clock::Counters;
@@ -21,7 +21,7 @@ use crate::receive::commit::{ToCommit, Touched};
 use crate::receive::divided::AwaitedPieces;
 use crate::receive::journal::{Journal, Past};
 use crate::receive::near::Near;
-use crate::receive::sink::{Assemblies, FIRST_NAMES, FurtherName, Kept, Older, Resumed};
+use crate::receive::sink::{Assemblies, FIRST_NAMES, FurtherName, Kept, Older, Resumed, SharedRoom};
 use crate::receive::spool::Spool;
 use crate::tree::landing::Landing;
 use crate::tree::metadata::holes;
@@ -137,6 +137,8 @@ pub struct Notes {
     pub directories: Mutex<Spool<Kept>>,
     /// Directories that were changed by other code than the committer.
     pub changed: Mutex<Touched>,
+    /// The room of the destination, which the files that are being received share.
+    pub room: Arc<SharedRoom>,
     /// The device and inode numbers of each file that landed under a first name, by its place.
     pub first_names: Places<(u64, u64)>,
     /// Further hard links, which are created after everything else is in place.
@@ -320,6 +322,7 @@ impl Notes {
             shorter: Places::new(STANDING),
             directories: Mutex::new(Spool::new(landing.root.top())),
             changed: Mutex::default(),
+            room: Arc::default(),
             first_names: Places::new(FIRST_NAMES),
             further_names: Mutex::new(Spool::new(landing.root.top())),
         }

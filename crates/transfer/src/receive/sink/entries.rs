@@ -9,6 +9,7 @@ use std::borrow::Cow;
 use std::io::IoSlice;
 
 use super::ReceiveWorker;
+use super::storage::in_room;
 use crate::base::lock::lock;
 use crate::net::clock::Stage;
 use crate::net::stream::StreamError;
@@ -23,6 +24,7 @@ const MAX_MADE: u64 = 16_384;
 
 impl ReceiveWorker<'_> {
     pub(super) fn batch(&mut self) -> Result<(), StreamError> {
+        self.under_way = Some(self.begins()?);
         let payload = std::mem::take(&mut self.payload);
         let records = match self.shared.settings.digests {
             true => batch::Reader::with_digests(&payload),
@@ -40,6 +42,7 @@ impl ReceiveWorker<'_> {
         }
         self.payload = payload;
         self.hand_over();
+        self.under_way = None;
         self.clock.lap(Stage::Write);
         self.clock.flush_with(self.shared.reports.counters, || None);
         Ok(())
@@ -97,7 +100,8 @@ impl ReceiveWorker<'_> {
         let place = admitted.place();
         let parent = self.parent_of(place)?;
         let temporary = self.new_file(place, parent, admitted.entry())?;
-        write_all(temporary.fd()?, &mut [IoSlice::new(contents)], 0)?;
+        let file = temporary.fd()?;
+        in_room(self.under_way.as_ref(), || write_all(file, &mut [IoSlice::new(contents)], 0))?;
         self.clock.bytes(contents.len() as u64);
         self.hand_on(temporary, admitted, None, digest)
     }

@@ -16,6 +16,7 @@ mod placing;
 mod progress;
 mod range;
 mod resumed;
+mod room;
 mod split;
 mod storage;
 
@@ -47,6 +48,7 @@ use crate::tree::root::Directory;
 use crate::tree::temporary::Temporary;
 use directories::Planned;
 use part::Part;
+use room::RoomUser;
 use storage::{destination_failed, is_of_storage};
 
 pub use assemblies::Assemblies;
@@ -55,6 +57,7 @@ pub use directories::{Kept, note_still_opened};
 pub use hard_links::{FIRST_NAMES, FurtherName};
 pub use parts::BLOCK;
 pub use resumed::Resumed;
+pub use room::SharedRoom;
 pub use storage::OF_A_MOUNT;
 
 impl Reception<'_> {
@@ -139,6 +142,8 @@ pub struct ReceiveWorker<'a> {
     kind: FrameKind,
     payload: Vec<u8>,
     part: Option<Part>,
+    /// The current batch as a user of the destination's room.
+    under_way: Option<RoomUser>,
     parent: Option<(RelPath, Arc<Directory>)>,
     /// Complete files that haven't been passed to the committer yet.
     whole: Vec<Finished>,
@@ -154,6 +159,7 @@ impl<'a> ReceiveWorker<'a> {
             kind: FrameKind::End,
             payload: Vec::new(),
             part: None,
+            under_way: None,
             parent: None,
             whole: Vec::new(),
         }
@@ -411,7 +417,8 @@ impl FrameHandler for ReceiveWorker<'_> {
 
     fn payload(&mut self, pieces: &mut [IoSlice<'_>]) -> Result<(), StreamError> {
         if self.kind == FrameKind::Data {
-            return self.data(pieces);
+            let written = self.data(pieces);
+            return self.or_full(written);
         }
         pieces.iter().for_each(|piece| self.payload.extend_from_slice(piece));
         Ok(())
@@ -422,7 +429,7 @@ impl FrameHandler for ReceiveWorker<'_> {
         if self.shared.settings.dry_run && kind != FrameKind::End {
             return Err(StreamError::Protocol("data in a dry run"));
         }
-        match kind {
+        let handled = match kind {
             FrameKind::Batch => self.batch(),
             FrameKind::Chunk => self.chunk(),
             FrameKind::Data => self.came(),
@@ -439,20 +446,22 @@ impl FrameHandler for ReceiveWorker<'_> {
             FrameKind::Digest | FrameKind::Packed | FrameKind::Sealed => {
                 Err(StreamError::Protocol("an unexpected frame"))
             }
-        }
+        };
+        self.or_full(handled)
     }
 
     fn whole(&mut self, kind: FrameKind, mut payload: Vec<u8>) -> Result<(), StreamError> {
         self.kind = kind;
         match kind {
-            FrameKind::Data => self.data(&mut [IoSlice::new(&payload)])?,
+            FrameKind::Data => self.payload(&mut [IoSlice::new(&payload)])?,
             _ => std::mem::swap(&mut self.payload, &mut payload),
         }
         self.done(kind)
     }
 
     fn range(&mut self, range: &FileRange) -> Result<Result<u64, Errno>, StreamError> {
-        self.bring_range(range)
+        let brought = self.bring_range(range);
+        self.or_full(brought)
     }
 
     fn expects(&self) -> u64 {

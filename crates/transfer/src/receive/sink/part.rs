@@ -11,6 +11,7 @@ use std::sync::atomic::Ordering;
 use super::assembly::Assembly;
 use super::moved::Brought;
 use super::progress::Progress;
+use super::room::RoomUser;
 use crate::receive::admission::Admitted;
 use crate::tree::copying::write_all;
 use crate::tree::temporary::Temporary;
@@ -31,6 +32,8 @@ pub(super) struct Part {
     pub(super) has_edges: bool,
     /// How much of the part is recorded in the journal.
     pub(super) progress: Progress,
+    /// The part as a user of the destination's room; `None` once it is dropped.
+    pub(super) under_way: Option<RoomUser>,
 }
 
 pub(super) enum Target {

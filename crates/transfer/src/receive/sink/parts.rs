@@ -16,6 +16,7 @@ use super::assembly::{Assembly, least_chunk};
 use super::basis::Basis;
 use super::part::{Part, Target};
 use super::progress::Progress;
+use super::storage::in_room;
 use super::{ReceiveWorker, Resumed};
 use crate::base::lock::lock;
 use crate::base::problem::problem;
@@ -45,12 +46,14 @@ impl ReceiveWorker<'_> {
         if !chunk.is_consistent() || self.part.is_some() {
             return Err(damaged);
         }
+        let under_way = Some(self.begins()?);
         let (number, at, length) = (chunk.file, chunk.offset, chunk.length);
         let (end, sized) = (at + length, chunk.parts > 1);
         let target = if sized { self.shared_target(chunk)? } else { self.whole_target(chunk)? };
         let progress = Progress::at(at);
+        let (brought, has_edges) = (None, false);
         self.part =
-            Some(Part { target, number, at, end, length, sized, brought: None, has_edges: false, progress });
+            Some(Part { target, number, at, end, length, sized, brought, has_edges, progress, under_way });
         self.clock.lap(Stage::Write);
         if length == 0 && !self.shared.settings.digests { self.finish_part(None) } else { Ok(()) }
     }
@@ -224,7 +227,7 @@ impl ReceiveWorker<'_> {
         Ok(temporary)
     }
 
-    pub(super) fn data(&mut self, pieces: &mut [IoSlice<'_>]) -> Result<(), StreamError> {
+    pub(super) fn data(&mut self, pieces: &[IoSlice<'_>]) -> Result<(), StreamError> {
         let length = total(pieces);
         let part = self.part.as_mut().ok_or(StreamError::Protocol("data outside a chunk"))?;
         let start = part.at;
@@ -235,8 +238,8 @@ impl ReceiveWorker<'_> {
         if part.at > part.end {
             return Err(StreamError::Protocol("more data than the chunk has"));
         }
-        let written =
-            part.forget(start).and_then(|()| part.fd().map_or(Ok(()), |fd| write_all(fd, pieces, start)));
+        let write = || part.fd().map_or(Ok(()), |fd| write_all(fd, &mut pieces.to_vec(), start));
+        let written = part.forget(start).and_then(|()| in_room(part.under_way.as_ref(), write));
         self.clock.bytes(length);
         let result = match written {
             Ok(()) => self.keep_progress(),
@@ -324,6 +327,7 @@ impl ReceiveWorker<'_> {
             }
             Target::Dropped => return Ok(()),
         };
+        part.under_way = None;
         (self.shared.reports.skip)(number);
         if first { self.failed(&admitted, error) } else { Ok(()) }
     }

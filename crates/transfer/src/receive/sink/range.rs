@@ -6,6 +6,7 @@ use std::os::fd::AsFd;
 use super::ReceiveWorker;
 use super::part::Target;
 use super::parts::STANDS;
+use super::storage::in_room;
 use crate::net::clock::Stage;
 use crate::net::stream::{FileRange, StreamError};
 use crate::tree::copying::{CopyError, copy_range};
@@ -27,10 +28,16 @@ impl ReceiveWorker<'_> {
         }
         part.at += length;
         let end = offset + length;
-        let copied = part
-            .forget(offset)
-            .map_err(CopyError::Write)
-            .and_then(|()| part.fd().map_or(Ok(()), |new| copy_range(range.as_fd(), new, offset, end)));
+        let mut read = Ok(());
+        let copy = || match part.fd().map_or(Ok(()), |new| copy_range(range.as_fd(), new, offset, end)) {
+            Err(CopyError::Write(error)) => Err(error),
+            other => {
+                read = other;
+                Ok(())
+            }
+        };
+        let written = part.forget(offset).and_then(|()| in_room(part.under_way.as_ref(), copy));
+        let copied = written.map_err(CopyError::Write).and(read);
         self.clock.bytes(length);
         self.clock.lap(Stage::Write);
         match copied {

@@ -7,12 +7,58 @@ use rustix::io::Errno;
 use std::iter;
 use std::path::Path;
 
+use super::ReceiveWorker;
+use super::room::RoomUser;
 use crate::net::stream::StreamError;
 use crate::receive::reception::Reception;
 use crate::tree::root::Directory;
 
 /// The advice for an error of the storage of a mount below the destination.
 pub const OF_A_MOUNT: &str = "the entry is on another file system that is mounted below the destination: free space there or make that file system writable, or leave the entry out";
+
+impl ReceiveWorker<'_> {
+    /// Keeps what has arrived on a stream that ends early: complete files get their names.
+    pub fn keep_whole(&mut self) {
+        self.keep_partial();
+        self.hand_over();
+    }
+
+    /// Passes on the result of a frame. If the destination's storage has failed, the unfinished file of this
+    /// worker is given up, and the files that the other workers have begun are completed before the stream
+    /// ends.
+    pub(super) fn or_full<T>(&mut self, result: Result<T, StreamError>) -> Result<T, StreamError> {
+        if let Err(StreamError::Destination(why)) = &result {
+            self.keep_whole();
+            (self.part, self.under_way) = (None, None);
+            self.shared.notes.room.fail(why);
+        }
+        result
+    }
+
+    /// Called before this worker begins a file or batch.
+    ///
+    /// # Errors
+    /// If the destination's storage has failed, so that no further file is begun.
+    pub(super) fn begins(&self) -> Result<RoomUser, StreamError> {
+        match self.shared.notes.room.failure() {
+            Some(why) => Err(StreamError::Destination(why.to_owned())),
+            None => Ok(self.shared.notes.room.begin()),
+        }
+    }
+}
+
+/// Repeats `write` as long as there is no room for it and other files give way.
+pub(super) fn in_room(
+    file: Option<&RoomUser>,
+    mut write: impl FnMut() -> Result<(), Errno>,
+) -> Result<(), Errno> {
+    loop {
+        match write() {
+            Err(Errno::NOSPC | Errno::DQUOT) if file.is_some_and(RoomUser::finds_room) => {}
+            result => return result,
+        }
+    }
+}
 
 impl Reception<'_> {
     /// True if `error` at `place` means that nothing more can be written anywhere, since the destination's
