@@ -137,6 +137,7 @@ impl Sending<'_> {
         drop(far);
         Ok(Summary {
             landed: Totals { bytes, ..Totals::default() },
+            found: Totals { bytes, ..Totals::default() },
             there: Totals::default(),
             payload_seconds,
             window: Some(window),

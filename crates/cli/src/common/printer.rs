@@ -29,6 +29,8 @@ pub trait Printer: Send + Sync {
     }
     /// Prints a change of an entry.
     fn change(&self, change: &Change);
+    /// Called for a change of a file that was not sent, which isn't printed.
+    fn not_sent(&self, _change: &Change) {}
     /// Prints an entry of a list. Its path begins as its source was written, and consists of raw bytes.
     fn listed(&self, _path: &[u8], _entry: &Entry, _size: u64) {}
     /// Prints that an entry is left out on purpose. Its path begins as its source was written.
@@ -59,7 +61,7 @@ pub struct Done {
 /// The totals of a run.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Sums {
-    /// All entries that are at the destination.
+    /// All entries that the sender has found; without problems, they are all at the destination.
     pub there: Totals,
     /// The bytes of all these entries, including the texts of links, and counting a file once for each name.
     pub size: u64,
@@ -98,6 +100,10 @@ impl<T: Printer + ?Sized> Printer for Arc<T> {
 
     fn change(&self, change: &Change) {
         (**self).change(change);
+    }
+
+    fn not_sent(&self, change: &Change) {
+        (**self).not_sent(change);
     }
 
     fn listed(&self, path: &[u8], entry: &Entry, size: u64) {

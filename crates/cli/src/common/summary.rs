@@ -20,6 +20,8 @@ use crate::units::{show_bytes, show_count, show_counted, show_rate, show_time};
 pub struct Summary {
     /// The entries that are in place.
     pub landed: Totals,
+    /// The entries that the sender has found.
+    pub found: Totals,
     /// The entries in `landed` that the destination already had, from other copies or from an interrupted run
     /// of this one. The bytes include existing chunks of files.
     pub there: Totals,
@@ -153,8 +155,8 @@ impl Summary {
     /// The totals, for output in another program's format.
     pub fn sums(&self) -> Sums {
         Sums {
-            there: self.landed,
-            size: self.landed.bytes + self.synced.map_or(0, |synced| synced.further),
+            there: self.found,
+            size: self.found.bytes + self.synced.map_or(0, |synced| synced.further),
             moved: self.moved(),
             matched: self.synced.map_or(0, |synced| synced.matched),
             wire: self.wire().unwrap_or(self.moved().bytes),

@@ -142,6 +142,7 @@ impl Copy {
         });
         let summary = Summary {
             landed: carried.landed,
+            found: carried.sent,
             there: of_sender.unchanged,
             payload_seconds: carried.payload_seconds,
             window: None,

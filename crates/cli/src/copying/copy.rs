@@ -118,6 +118,9 @@ impl Copy {
         if self.task.options.clear && !self.task.list && !is_within {
             self.output.note("the data travels in clear (--no-encrypt), protected by checksums only");
         }
+        if !matches!(route, Route::Between { .. }) {
+            self.delivered.await_files(&self.task.options);
+        }
         match route {
             Route::Push { sources, host, destination } => self.push(sources, &host, destination),
             Route::Within { sources, destination } => self.within(sources, &destination),
@@ -183,6 +186,7 @@ impl Copy {
             let moved = work(session)?;
             Ok((moved, session.wait_for_report()?, session.payload_seconds()))
         });
+        self.delivered.end(worked.is_ok() && self.has_no_problem());
         let (moved, there, payload_seconds) = worked.map_err(|error| self.gave_up(error))?;
         let (turned_away, cipher) = (far.session.strangers(), far.session.cipher());
         // Data that passes through other hosts is encrypted, unless the whole copy is unencrypted.
@@ -196,6 +200,7 @@ impl Copy {
         let (sender, receiver) = if pushed { (here, there) } else { (there, here) };
         let summary = Summary {
             landed: moved.landed,
+            found: moved.sent,
             there: self.meters.local.unchanged.get(),
             payload_seconds,
             window: None,

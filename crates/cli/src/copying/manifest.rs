@@ -1,11 +1,12 @@
 //! `--manifest`: writes the digests of delivered files to a file that b3sum can read.
 
 use linerate_sys::replace::{directory_of, may_replace, replace};
+use linerate_transfer::CHANGED;
 use linerate_transfer::digest::ledger::Reported;
 use linerate_transfer::digest::manifest::{Manifest, begins_manifest};
 use linerate_transfer::lock::lock;
 use linerate_transfer::problem::Observer;
-use linerate_wire::control::{Change, Digest, Problem, ProblemKind};
+use linerate_wire::control::{Change, Digest, Options, Problem, ProblemKind};
 use linerate_wire::path::{RelPath, printable};
 use std::collections::{BTreeMap, HashSet};
 use std::ffi::{OsStr, OsString};
@@ -13,6 +14,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
+use super::awaited::{Awaited, Released};
 use super::task::Task;
 use crate::common::output::Output;
 use crate::common::spared::{ReplacedKind, taken};
@@ -27,6 +29,8 @@ pub struct Delivered {
     files: Mutex<BTreeMap<(u32, RelPath), Reported>>,
     /// The paths of entries that failed, as the receiver reports them.
     failed: Mutex<HashSet<Vec<u8>>>,
+    /// The reports that wait for their files; `None` if none wait.
+    awaited: Mutex<Option<Awaited>>,
 }
 
 /// The paths at the destination at which a run's sources were placed.
@@ -52,7 +56,8 @@ impl Delivered {
             let shown = printable(file.as_os_str().as_bytes());
             return Err(format!("the manifest can't be written to {shown}: {why}"));
         }
-        Ok(Self { file, output, files: Mutex::default(), failed: Mutex::default() })
+        let (files, failed, awaited) = (Mutex::default(), Mutex::default(), Mutex::default());
+        Ok(Self { file, output, files, failed, awaited })
     }
 
     /// True if a manifest is requested.
@@ -71,7 +76,36 @@ impl Delivered {
         self.output.problem(Problem { path, ..problem });
     }
 
+    /// Holds back the reports of files until the files were sent. A dry run sends no files.
+    pub fn await_files(&self, options: &Options) {
+        let reports = options.sync.as_ref().is_some_and(|sync| sync.itemize && !sync.dry_run);
+        *lock(&self.awaited) = reports.then(Awaited::default);
+    }
+
+    /// Makes the reports that still wait, except those of files that a transfer which isn't `complete` may not
+    /// have sent.
+    pub fn end(&self, complete: bool) {
+        let mut awaited = lock(&self.awaited);
+        let released = awaited.as_mut().map(|awaited| awaited.end(complete));
+        self.release(released.unwrap_or_default());
+    }
+
+    fn release(&self, released: Vec<Released>) {
+        released.into_iter().for_each(|released| match released {
+            Released::Made(change) => self.output.changes(vec![change]),
+            Released::Dropped(change) => self.output.not_sent(&change),
+        });
+    }
+
     fn note_failed(&self, problem: &Problem) {
+        let is_sent = match problem.kind {
+            ProblemKind::Failed => false,
+            ProblemKind::Changed => problem.message == CHANGED,
+            _ => true,
+        };
+        if !is_sent && let Some(awaited) = &mut *lock(&self.awaited) {
+            self.release(awaited.failed(&problem.path));
+        }
         if self.file.is_some() && problem.kind == ProblemKind::Failed {
             lock(&self.failed).insert(problem.path.clone());
         }
@@ -161,7 +195,16 @@ impl Observer for Delivered {
     }
 
     fn changes(&self, changes: Vec<Change>) {
-        self.output.changes(changes);
+        match &mut *lock(&self.awaited) {
+            Some(awaited) => changes.into_iter().for_each(|change| self.release(awaited.add(change))),
+            None => self.output.changes(changes),
+        }
+    }
+
+    fn moved(&self, path: &RelPath) {
+        if let Some(awaited) = &mut *lock(&self.awaited) {
+            self.release(awaited.moved(path));
+        }
     }
 
     fn note(&self, note: &str) {

@@ -2,6 +2,7 @@
 
 mod again;
 pub mod args;
+mod awaited;
 mod between;
 mod copy;
 pub mod details;

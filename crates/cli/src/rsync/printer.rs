@@ -368,6 +368,11 @@ impl Printer for RsyncPrinter {
         }
     }
 
+    /// rsync's statistics include files that could not be read.
+    fn not_sent(&self, change: &Change) {
+        self.count(change);
+    }
+
     fn error(&self, path: &str, message: &str) -> String {
         self.has_errors.store(true, Ordering::Relaxed);
         if message.ends_with(NOT_ALL_READ) {

@@ -3,17 +3,19 @@
 
 use std::ffi::OsString;
 use std::fs;
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 use std::path::Path;
 
 use linerate_testing::has;
 
 use crate::archive::set_time;
-use crate::bed::{args, case};
+use crate::bed::{Case, args, case};
 use crate::mounts::Mounted;
-use crate::rsync_lines::{assert_alike, over_ssh, words};
+use crate::rsync_lines::{assert_alike, lines, over_ssh, words};
 use crate::support::Run;
 use crate::tree::{noise, write};
+
+const NOBODY: u32 = 65534;
 
 fn set_mode(path: &Path, mode: u32) {
     fs::set_permissions(path, PermissionsExt::from_mode(mode)).unwrap();
@@ -57,6 +59,81 @@ fn the_first_of_several_sources_gives_a_directory_its_metadata() {
         assert_eq!(metadata(&top.join("sub")), (0o755, 1_600_000_000), "{line}");
         assert_eq!(over_ssh(&case, line).exits(0).out, "", "{line}");
     }
+}
+
+/// Runs both programs as an ordinary user.
+fn as_nobody(case: &Case, line: &str) -> [Run; 2] {
+    let programs = [args![case.bed.program(), "rsync"], args!["rsync"]];
+    let tops = ["ours", "theirs"];
+    let both = programs.into_iter().zip(tops).map(|(program, top)| {
+        let mut all = args!["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"];
+        all.extend::<Vec<OsString>>(program);
+        case.start_with(all, words(line, top)).end()
+    });
+    both.collect::<Vec<_>>().try_into().unwrap_or_else(|_| unreachable!())
+}
+
+#[test]
+fn a_file_that_cannot_be_read_is_not_reported_as_sent() {
+    let Some(case) = case().filter(|_| has("rsync")) else { return };
+    for (seed, name) in (1..).zip(["0large", "a", "b", "sub/c", "sub/d", "z"]) {
+        let size = if name == "0large" { 3_000_000 } else { 100 };
+        write(case.near.join("src").join(name), noise(seed, size));
+        set_mode(&case.near.join("src").join(name), if seed % 2 == 1 { 0o600 } else { 0o644 });
+    }
+    set_mode(&case.near, 0o777);
+    for line in [
+        "-ai src/ DST/",
+        "-a --out-format=%o_%n src/ DST/",
+        "-av src/ DST/",
+        "-rli --delay-updates src/ DST/",
+        "-ain src/ DST/",
+    ] {
+        for top in ["ours", "theirs"].map(|name| case.near.join(name)) {
+            let _ = fs::remove_dir_all(&top);
+            fs::create_dir(&top).unwrap();
+            chown(&top, Some(NOBODY), Some(NOBODY)).unwrap();
+            set_time(&top, 1_500_000_000, 0);
+        }
+        for _ in 0..2 {
+            let [ours, theirs] = as_nobody(&case, line);
+            assert_eq!((ours.code, lines(&ours.out)), (theirs.code, lines(&theirs.out)), "{line}: {ours}");
+        }
+    }
+    let [ours, theirs] = as_nobody(&case, "-a --stats --log-file=DST/log src/ DST/new");
+    let counted = |run: &Run| {
+        let is_counted = |line: &&str| line.starts_with("Number of ") || line.starts_with("Total file");
+        run.out.lines().filter(is_counted).map(str::to_owned).collect::<Vec<_>>()
+    };
+    assert_eq!(counted(&ours), counted(&theirs), "{ours}");
+    let log = fs::read_to_string(case.near.join("ours/log")).unwrap();
+    assert!(log.contains(">f+++++++++ sub/c") && !log.contains("f+++++++++ b"), "{log}");
+}
+
+#[test]
+fn what_the_far_end_does_not_send_or_take_is_not_reported() {
+    let Some(case) = case() else { return };
+    let shell = case.as_far_nobody();
+    let by = |line: &str| {
+        let script = case.near.join("shell");
+        let ssh = format!("ssh -F {}", case.bed.lab.ssh_config().display());
+        write(script.clone(), format!("SSH='{ssh}'\n{shell}\n"));
+        let far = case.b("").into_string().unwrap();
+        let line = line.replace("FAR", far.trim_end_matches('/'));
+        let program = args![case.bed.program(), "rsync", "-e", format!("sh {}", script.display())];
+        case.start_with(program, words(&line, "")).end()
+    };
+    for (name, mode) in [("a", 0o644), ("b", 0o600), ("c", 0o644)] {
+        write(case.far.join("src").join(name), name);
+        set_mode(&case.far.join("src").join(name), mode);
+    }
+    set_mode(&case.far, 0o755);
+    let pulled = by("-ai FAR/src/ to/").exits(23);
+    assert_eq!(pulled.out, "created directory to\ncd+++++++++ ./\n>f+++++++++ a\n>f+++++++++ c\n");
+    let pulled = by("-ai FAR/src/ to/").exits(23);
+    assert_eq!(pulled.out, "");
+    let pushed = by("-ai to/a FAR/there/").exits(3);
+    assert_eq!(pushed.out, "", "no directory is made");
 }
 
 #[test]

@@ -18,6 +18,9 @@ pub trait Observer: Send + Sync {
     }
     /// Changes that a receiver makes, or would make in a dry run.
     fn changes(&self, changes: Vec<Change>);
+    /// The contents of the file that was reported as a change at this path have been sent or, at a receiver, the
+    /// file is in place. Only called if changes are reported, and only by the client's own end.
+    fn moved(&self, _path: &RelPath) {}
     /// Called when the far end gives up; the far end has sent the reason before.
     fn far_end_gave_up(&self) {}
     /// A remark for the user, for example that the data doesn't take the direct way.

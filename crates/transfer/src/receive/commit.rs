@@ -56,6 +56,8 @@ pub struct Finished {
     pub shown: PathBuf,
     /// The sender's digest of the contents; only for files, and only if digests are sent.
     pub proof: Option<Proof>,
+    /// The path by which the user knows the file, if the user is told when it is in place.
+    pub told: Option<RelPath>,
     /// The place and the mark of the entry for the journal's record, if the journal records it.
     pub journalled: Option<(RelPath, Mark)>,
 }
@@ -84,6 +86,8 @@ pub struct Committer<'a> {
     pub verifier: Option<&'a Verifier<'a>>,
     /// Called for each file that has got its name, if its digest is known.
     pub proven: &'a (dyn Fn(&Proof) + Sync),
+    /// Called for each file that has got its name, if the user is told.
+    pub moved: Option<&'a (dyn Fn(&RelPath) + Sync)>,
     /// Temporary names.
     pub names: &'a Names<'a>,
     /// The landing at the destination.
@@ -222,7 +226,7 @@ impl Committer<'_> {
 
     /// Renames an entry; true if it now has its name.
     pub(super) fn rename(&self, entry: Finished) -> bool {
-        let Finished { temporary, place, name, kind, shown, proof, .. } = entry;
+        let Finished { temporary, place, name, kind, shown, proof, told, .. } = entry;
         let parent = temporary.parent().clone();
         if !temporary.is_in_place() && !self.keep_backup(&place, &parent, &name, &shown) {
             return false;
@@ -232,11 +236,17 @@ impl Committer<'_> {
         let has_it = self.named(renamed, &kind, (&parent, &name), shown);
         if has_it {
             proof.iter().for_each(|proof| (self.proven)(proof));
+            self.tell(told.as_ref());
             if let (Some(partial), Kind::File { .. }) = (&self.near.partial, &kind) {
                 partial.clear(parent.as_fd(), &name);
             }
         }
         has_it
+    }
+
+    /// Tells the user that a file is in place.
+    pub(super) fn tell(&self, told: Option<&RelPath>) {
+        self.moved.into_iter().for_each(|moved| told.into_iter().for_each(moved));
     }
 
     /// Keeps a backup of the entry that is replaced, if backups are requested; false, after reporting it, if that

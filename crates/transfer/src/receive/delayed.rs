@@ -65,11 +65,14 @@ impl<'a> Delayed<'a> {
     /// the file only when it has its name.
     pub fn add(&self, entry: Finished) -> Option<Done> {
         let partial = self.partial?;
-        let (shown, place) = (entry.shown.clone(), entry.place.clone());
+        let (shown, place, told) = (entry.shown.clone(), entry.place.clone(), entry.told.clone());
         let noted = self.let_wait(partial, entry).and_then(|file| match &mut *lock(&self.waiting) {
             Some(waiting) => waiting.update(&place, self.committer.names, |_| file),
             None => Err(Errno::STALE),
         });
+        if noted.is_ok() {
+            self.committer.tell(told.as_ref());
+        }
         if let Err(error) = noted {
             let message = format!(
                 "keeping the file until all others have arrived failed: {error}; the file needs a directory for the delay"

@@ -146,7 +146,10 @@ fn receive(
     let (writer, past) = (writer(options, &report), resume.past.as_deref());
     let (names, writer) = (&names, &writer);
     let ground = Ground { landing, near, sources: &sources, terms, names, writer, past, journal };
-    let reports = Reports { finished, counters: &counters, problem: &report, skip: &skip };
+    let moved = |path: &RelPath| reporter.moved(path);
+    let is_told = options.sync.as_ref().is_some_and(|sync| sync.itemize && !sync.dry_run);
+    let moved = (is_told && !session.is_agent()).then_some(&moved as _);
+    let reports = Reports { finished, counters: &counters, problem: &report, moved, skip: &skip };
     let shared = Reception::new(Settings::new(options, umask), ground, reports);
     past.iter().for_each(|past| note_still_opened(past, &shared));
     let received = bring(session, &shared, whole, options, known);
@@ -223,13 +226,14 @@ fn take<'a>(
     options: &'a Options,
     known: Known<'_>,
 ) -> Result<Taken<'a>, TransferError> {
-    let Reports { counters, problem, finished, .. } = &shared.reports;
+    let Reports { counters, problem, finished, moved, .. } = &shared.reports;
     let verifier = (options.digests && options.verify).then(|| Verifier::new(problem));
     let verifier = verifier.as_ref();
     let proven = |proof: &Proof| known(proof.source, &proof.path, Reported::Digest(proof.digest));
     let journal = shared.ground.journal;
     let Ground { names, landing, near, .. } = shared.ground;
-    let committer = Committer { counters, problem, journal, verifier, proven: &proven, names, landing, near };
+    let (proven, moved) = (&proven, *moved);
+    let committer = Committer { counters, problem, journal, verifier, proven, moved, names, landing, near };
     let offers = options.sync.is_some() || shared.ground.past.is_some();
     thread::scope(|scope| {
         let (commit, committed) = with_end(move || committer.run(whole));

@@ -154,6 +154,8 @@ pub struct Reports<'a> {
     pub counters: &'a Counters,
     /// Receives problems.
     pub problem: &'a (dyn Fn(Problem) + std::marker::Sync),
+    /// Called for the reported path of each file that is in place, if changes are reported.
+    pub moved: Option<&'a (dyn Fn(&RelPath) + std::marker::Sync)>,
     /// Requests that the sender sends no more of a file; the argument is the file's number.
     pub skip: &'a (dyn Fn(u64) + std::marker::Sync),
 }

@@ -18,12 +18,12 @@ use crate::receive::changes::ChangeReports;
 use crate::receive::commit::Touched;
 use crate::receive::reception::Reception;
 use crate::receive::sources::Sources;
-use crate::receive::wanted::below;
 use crate::receive::wanted::{OfferedNames, change};
 use crate::tree::filter::{Filter, FilterError, Scope, Side, merge_file};
 use crate::tree::itemize::Item;
 use crate::tree::metadata::write::let_in;
 use crate::tree::own_files;
+use crate::tree::reported::below;
 use crate::tree::root::Directory;
 use crate::tree::temporary::is_reserved;
 

@@ -38,7 +38,10 @@ impl SendWorker<'_> {
         }
         let is_skipped = std::mem::take(&mut self.skipped) > self.payload.len() as u64 / 2;
         self.packing.iter_mut().for_each(|packing| packing.begin((0, 0), is_skipped));
-        self.send_payload(FrameKind::Batch)
+        self.send_payload(FrameKind::Batch)?;
+        let batched = std::mem::take(&mut self.batched);
+        self.shared.moved.iter().for_each(|moved| batched.iter().for_each(moved));
+        Ok(())
     }
 
     /// Sends the payload, compressed if that is worthwhile.
@@ -86,6 +89,9 @@ impl SendWorker<'_> {
             }
         }
         self.clock.entries(1);
+        if shared.moved.is_some() && matches!(scanned.kind, Kind::File { .. }) {
+            self.batched.push(Entry { extra: None, ..scanned.clone() });
+        }
         self.skipped += if self.skips(entry) { file_size(entry) } else { 0 };
         self.count(file_size(entry));
         shared.counters.found.corrected(file_size(&scanned), file_size(entry));

@@ -19,7 +19,7 @@ use crate::tree::stamp::{ctime, mtime};
 /// The message about a file whose end was missing when it was read.
 pub(super) const SHORTER: &str = "became shorter while it was read; not copied";
 /// The message about a file that changed after the scan or during the read.
-pub(super) const CHANGED: &str = "changed while it was read; the copy may mix old and new data";
+pub const CHANGED: &str = "changed while it was read; the copy may mix old and new data";
 
 /// The size of a file in bytes.
 pub(super) fn file_size(entry: &Entry) -> u64 {

@@ -41,6 +41,7 @@ use crate::tree::digest::ledger::{Known, Ledger};
 pub use crate::tree::entered::reaches;
 use crate::tree::filter::{Filter, Side};
 use crate::tree::pattern::expand;
+use crate::tree::reported::reported_path;
 pub use crate::tree::selection::{MissingPath, Selection};
 pub use crate::tree::source_root::{Finding, SourceRoot};
 
@@ -199,8 +200,10 @@ pub fn run_announced(
     let counters = session.meters.local.clone();
     let rate = options.rate_limit.map(RateLimit::new);
     let is_paced = !options.unpaced && options.rate_limit.is_none() && !session.is_within();
+    let moved = report_of_moved(session, sources, options);
     let shared = Transmission {
         sources,
+        moved: moved.as_ref().map(|moved| moved as _),
         removable: options.remove_sources.then(Removable::default),
         counters: &counters,
         problem: ahead.problem,
@@ -221,14 +224,8 @@ pub fn run_announced(
     };
     chain.into_iter().for_each(|chain| chain.begins(&counters));
     let state = OfferState::default();
-    let rounds = Rounds {
-        shared: &shared,
-        options,
-        selection: ahead.selection,
-        whole: ahead.whole,
-        state: &state,
-        chain,
-    };
+    let (selection, whole) = (ahead.selection, ahead.whole);
+    let rounds = Rounds { shared: &shared, options, selection, whole, state: &state, chain };
     let (landed, streams) = rounds.run(session, ahead, offers)?;
     if let Some(removable) = &shared.removable {
         // Entries that weren't found, or that could not be listed, don't matter here: only the entries that
@@ -236,6 +233,19 @@ pub fn run_announced(
         removable.remove(sources, landed == counters.found.get(), shared.problem);
     }
     Ok(Sent { landed, streams, within })
+}
+
+/// The function that reports each file that was sent, if changes are reported to a user at this end.
+fn report_of_moved(
+    session: &Session,
+    sources: &[SourceRoot],
+    options: &Options,
+) -> Option<impl Fn(&Entry) + Sync + use<>> {
+    let reports = |sync: &&linerate_wire::control::Sync| sync.itemize && !sync.dry_run && !session.is_agent();
+    let into = options.sync.as_ref().filter(reports)?.into;
+    let reporter = session.reporter();
+    let announced: Vec<_> = sources.iter().map(|source| source.source.clone()).collect();
+    Some(move |entry: &Entry| reporter.moved(&reported_path(&announced, entry, into)))
 }
 
 /// Whether streams may split a part. False if a file is written in place, or if several hosts get a file from

@@ -1,6 +1,7 @@
 //! The data that all threads of a sender share.
 
 use linerate_wire::control::{BlockSearch, Problem};
+use linerate_wire::entry::Entry;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -28,6 +29,8 @@ pub struct Transmission<'a> {
     pub counters: &'a Counters,
     /// Receives problems.
     pub problem: &'a (dyn Fn(Problem) + Sync),
+    /// Called for each file that was sent, if changes are reported.
+    pub moved: Option<&'a (dyn Fn(&Entry) + Sync)>,
     /// The user's rate limit.
     pub rate: Option<&'a RateLimit>,
     /// The settings for compression, unless data is never compressed.

@@ -52,6 +52,8 @@ pub struct SendWorker<'a> {
     /// The next bytes of the part that are also in an older version and that haven't been reported yet.
     pub(super) copied: Copied,
     pub(super) packing: Option<Box<Packing<'a>>>,
+    /// Files in the current batch, if they are reported when they were sent.
+    pub(super) batched: Vec<Entry>,
     /// Bytes in the current batch that belong to files whose names show that their contents are already
     /// compressed.
     pub(super) skipped: u64,
@@ -85,6 +87,7 @@ impl<'a> SendWorker<'a> {
             thorough: Thoroughness::new(shared.search),
             copied: Copied::default(),
             packing: shared.compressing.as_ref().map(|wanted| Box::new(Packing::new(wanted))),
+            batched: Vec::new(),
             skipped: 0,
             parent: None,
         }
@@ -457,6 +460,7 @@ impl<'a> SendWorker<'a> {
         if opened.has_changed(&file.entry).unwrap_or(true) {
             self.report(&file.entry, ProblemKind::Changed, CHANGED);
         }
+        self.shared.moved.iter().for_each(|moved| moved(&file.entry));
     }
 
     pub(super) fn limit(&mut self, bytes: usize) {

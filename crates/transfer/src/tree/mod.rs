@@ -17,6 +17,7 @@ pub mod pattern;
 pub mod places;
 pub mod prune;
 pub mod reading;
+pub mod reported;
 pub mod root;
 pub mod safe_link;
 pub mod scan;

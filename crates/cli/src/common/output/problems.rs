@@ -42,6 +42,11 @@ impl Output {
         });
     }
 
+    /// Handles the report of a change that isn't made, since the file was not sent.
+    pub fn not_sent(&self, change: &Change) {
+        self.printer.iter().for_each(|printer| printer.not_sent(change));
+    }
+
     fn remark(&self, path: &str, message: &str) {
         if let Some(printer) = &self.printer {
             printer.remark(message);

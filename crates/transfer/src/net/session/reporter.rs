@@ -1,6 +1,7 @@
 //! Reports problems of single entries, and counts them.
 
 use linerate_wire::control::{Change, Message, Problem, ProblemKind};
+use linerate_wire::path::RelPath;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -44,6 +45,11 @@ impl Reporter {
             ProblemKind::Noted | ProblemKind::Remark => return,
         };
         counter.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Reports that a file was sent or is in place.
+    pub fn moved(&self, path: &RelPath) {
+        self.observer.moved(path);
     }
 
     /// Reports changes of entries.

@@ -44,6 +44,7 @@ use crate::receive::wanted::is_left_alone;
 use crate::tree::metadata::read::At;
 use crate::tree::metadata::write::{Loss, MetadataTarget, set_mode};
 use crate::tree::own_files;
+use crate::tree::reported::reported_path;
 use crate::tree::root::Directory;
 use crate::tree::temporary::Temporary;
 use directories::Planned;
@@ -258,7 +259,10 @@ impl<'a> ReceiveWorker<'a> {
         let journalled = is_done.then(|| (place.clone(), mark()));
         let proof = digest.map(|digest| Proof::of(entry, digest));
         let place = place.clone();
-        self.whole.push(Finished { temporary, place, name, kind, shown, proof, journalled });
+        let is_told = self.shared.reports.moved.is_some() && matches!(kind, Kind::File { .. });
+        let into = self.shared.settings.into;
+        let told = is_told.then(|| reported_path(self.shared.ground.sources, entry, into));
+        self.whole.push(Finished { temporary, place, name, kind, shown, proof, told, journalled });
         if self.whole.len() >= TOGETHER {
             self.hand_over();
         }

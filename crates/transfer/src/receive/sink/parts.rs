@@ -466,7 +466,8 @@ impl ReceiveWorker<'_> {
         let (kind, shown) = (entry.kind.clone(), self.shown(place));
         let proof = digest.map(|digest| Proof::of(entry, digest));
         let place = place.clone();
-        self.whole.push(Finished { temporary, place, name, kind, shown, proof, journalled: None });
+        let (told, journalled) = (None, None);
+        self.whole.push(Finished { temporary, place, name, kind, shown, proof, told, journalled });
         self.hand_over();
     }
 

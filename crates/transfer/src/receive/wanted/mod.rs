@@ -416,13 +416,6 @@ impl<'a, 'b> Comparer<'a, 'b> {
     }
 }
 
-/// Joins `path` to the place `top`.
-pub fn below(top: &RelPath, path: &RelPath) -> RelPath {
-    let parts = [top.as_bytes(), path.as_bytes()];
-    let parts: Vec<_> = parts.into_iter().filter(|part| !part.is_empty()).collect();
-    RelPath::new(parts.join(&b'/')).unwrap_or_else(|_| path.clone())
-}
-
 /// The size limits for comparisons. If the user requests the search for pieces, or for files of similar names, small
 /// files are compared too. Files that are written into are compared only at the same offsets.
 fn delta_bounds(sync: Option<&Sync>, settings: &Settings) -> DeltaBounds {

@@ -8,6 +8,7 @@ use super::decide::{self, Decision};
 use super::view::Occupant;
 use super::{Comparer, LinkedFirst, below};
 use crate::tree::itemize::{self, Item};
+use crate::tree::reported::{below, reported_path};
 
 impl Comparer<'_, '_> {
     pub(super) fn count(&self, entry: &Entry, want: &Want, dry_run: bool) {
@@ -140,9 +141,7 @@ impl Comparer<'_, '_> {
 
     /// The path to print. A source that is a file is printed with its own name.
     pub(super) fn shown_path(&self, entry: &Entry) -> RelPath {
-        let is_source = entry.path.is_root() && entry.kind != Kind::Directory;
-        let source = self.shared.ground.sources.get(entry.source as usize).filter(|_| is_source);
-        source.map_or_else(|| self.named(entry.source, &entry.path), |source| source.name.clone())
+        reported_path(self.shared.ground.sources, entry, self.rules.sync.into)
     }
 
     /// The path with its source's name before it, if sources keep their names as with rsync; otherwise the
