@@ -386,21 +386,6 @@ impl Line {
         })
     }
 
-    /// The directory on this host that must be created for the sources, if it is known to be missing.
-    fn makes_directory(&self) -> Option<OsString> {
-        let by_itself = !self.list && !self.makes_path;
-        let (destination, sources) = self.paths.split_last().filter(|_| by_itself)?;
-        let Spec::Local(path) = Spec::parse(destination) else { return None };
-        let slash = |path: &OsString| path.as_bytes().ends_with(b"/");
-        let is_directory = |source: &OsString| match Spec::parse(source) {
-            Spec::Local(path) => printer::is_directory(&path),
-            Spec::Remote(..) => slash(source),
-        };
-        let has_directory =
-            slash(destination) || sources.len() > 1 || self.recursive && sources.iter().any(is_directory);
-        (has_directory && !Path::new(&path).exists()).then_some(path)
-    }
-
     /// The filter rules.
     fn filter(&self) -> Result<Rules, Failure> {
         let per_directory = [": /.rsync-filter", "- .rsync-filter"];

@@ -64,8 +64,6 @@ pub struct RsyncPrinter {
     destination: String,
     reported: Mutex<Reported>,
     lines: StandardLines,
-    /// A directory of this host that must be created.
-    made: Option<String>,
     has_begun: AtomicBool,
     /// Set once a source that is a directory was left out.
     skipped: AtomicBool,
@@ -132,7 +130,6 @@ impl RsyncPrinter {
             shows_atimes: line.details.atimes > 0,
             reported: Mutex::default(),
             lines: StandardLines::default(),
-            made: line.makes_directory().map(|made| escape.shown(made.as_bytes())),
             has_begun: AtomicBool::new(false),
             skipped: AtomicBool::new(false),
             has_errors: AtomicBool::new(false),
@@ -161,9 +158,6 @@ impl RsyncPrinter {
                 self.lines.wait_for_count();
             }
         }
-        if let Some(made) = &self.made {
-            self.created(made);
-        }
         if let Some(line) = self.backup_dir.as_ref().filter(|_| self.levels.backup > 0) {
             self.print(line);
         }
@@ -175,11 +169,9 @@ impl RsyncPrinter {
     }
 
     /// Reports that the destination itself is created.
-    fn created(&self, shown: &str) {
-        // Each end may report the created destination: only the first report is printed.
-        let is_first = !std::mem::replace(&mut lock(&self.reported).made, true);
-        if is_first && (self.levels.name > 0 || self.levels.itemize > 0) {
-            self.print(format!("created directory {}", shown.trim_end_matches('/')));
+    fn created(&self) {
+        if self.levels.name > 0 || self.levels.itemize > 0 {
+            self.print(format!("created directory {}", self.destination.trim_end_matches('/')));
         }
     }
 
@@ -353,7 +345,7 @@ impl Printer for RsyncPrinter {
     fn change(&self, change: &Change) {
         let change = &*self.wording.word(change);
         match change.item {
-            Change::MADE => return self.created(&self.destination),
+            Change::MADE => return self.created(),
             Change::NEWER | Change::EXISTS | Change::MISSING | Change::OVER | Change::UNDER => {
                 return self.left(change);
             }

@@ -3,7 +3,7 @@
 
 use std::ffi::OsString;
 use std::fs;
-use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};
 use std::path::Path;
 
 use linerate_testing::has;
@@ -166,5 +166,49 @@ fn each_run_to_a_full_destination_brings_a_file_that_fits() {
         assert!(whole(&run) >= least, "{line} {room}: {} of {least}; {run}", whole(&run));
         let again = case.start_with(args![case.bed.program(), "rsync"], words(line, "")).end().exits(11);
         assert!(whole(&again) >= whole(&run), "{line} {room}: {again}");
+    }
+}
+
+/// Command lines for a missing destination.
+const MADE: [&str; 13] = [
+    "-ai src/ DST",
+    "-ai src DST/",
+    "-ai empty/ DST",
+    "-aim empty/ DST/",
+    "-ai -T nowhere src/ DST/",
+    "-ai empty/ DST/",
+    "-ain empty/ DST",
+    "-ai --exclude=* src/ DST",
+    "-ai src/f DST/",
+    "-ai src/f DST",
+    "-ai src/f missing DST",
+    "-ai --ignore-missing-args missing src/f DST",
+    "-aim src/ DST",
+];
+
+#[test]
+fn a_destination_is_reported_as_made_as_with_rsync() {
+    let Some(case) = case().filter(|_| has("rsync")) else { return };
+    write(case.near.join("src/f"), "f");
+    fs::create_dir(case.near.join("empty")).unwrap();
+    MADE.iter().for_each(|line| assert_alike(&case, line, |_| ()));
+    symlink("nowhere", case.near.join("link")).unwrap();
+    for line in [
+        "-ai src/ link",
+        "-ai src/f link/",
+        "-ai src/ no/where",
+        "-avi --relative src/./f no/where/",
+        "-ai src/ FAR/no/where",
+        "-ai FAR/nothing there",
+        "-ai nothing there",
+    ] {
+        let run = over_ssh(&case, line);
+        assert!(run.code != Some(0) && !run.out.contains("created"), "{line}: {run}");
+    }
+    assert_eq!(fs::read_link(case.near.join("link")).unwrap(), Path::new("nowhere"));
+    let Some(_fixed) = Mounted::read_only(&case.near.join("empty")) else { return };
+    for line in ["-ai src/ empty/new", "-ai src/f empty/new/"] {
+        let run = case.start_with(args![case.bed.program(), "rsync"], words(line, "")).end();
+        assert!(run.code != Some(0) && run.out.is_empty(), "{line}: {run}");
     }
 }

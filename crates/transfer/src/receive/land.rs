@@ -1,7 +1,7 @@
 //! Determines where the sources land, and creates the directories for them.
 
-use linerate_wire::control::{Options, Problem, ProblemKind, Source};
-use linerate_wire::path::printable;
+use linerate_wire::control::{Change, Options, Problem, ProblemKind, Source, Sync};
+use linerate_wire::path::{RelPath, printable};
 use std::borrow::Cow;
 use std::os::unix::ffi::OsStrExt;
 
@@ -42,7 +42,8 @@ pub fn land(
         (None, None) => Landing::find(destination, sources)?,
     };
     let made = if makes_path { made + u64::from(landing.is_made) } else { 0 };
-    Ok((landing.converting(conversion), made))
+    let has_slash = destination.shown().as_os_str().as_bytes().ends_with(b"/");
+    Ok((landing.converting(conversion).written_with_slash(has_slash), made))
 }
 
 /// The conversion of the sender's names to names at this end; `None` if names aren't converted.
@@ -66,6 +67,16 @@ fn converted(
         Ok(Source { name, ..source.clone() })
     };
     sources.iter().map(convert).collect()
+}
+
+/// True if the creation of the destination is reported as a change, and not together with its parents.
+pub fn reports_made(landing: &Landing, sync: &Sync) -> bool {
+    landing.is_made && sync.into && sync.itemize && (!sync.make_path || sync.dry_run)
+}
+
+/// The report that the destination is created.
+pub fn made_top() -> Change {
+    Change { item: Change::MADE, path: RelPath::root(), directory: true, link: None, facts: None }
 }
 
 /// The remark about directories that were created for the destination, in rsync's words.

@@ -21,7 +21,7 @@ use crate::receive::admission::{self, Request, Terms};
 use crate::receive::again;
 use crate::receive::changes::ChangeReports;
 use crate::receive::commit::{Committer, ToCommit, Touched};
-use crate::receive::land::{land, made_path};
+use crate::receive::land::{land, made_path, made_top, reports_made};
 use crate::receive::near::Near;
 use crate::receive::proof::{Proof, Verifier};
 use crate::receive::reception::{Ground, Reception, Reports, Settings};
@@ -72,6 +72,12 @@ pub fn run(
     admission::refuse_reserved(&sources)?;
     let umask = umask();
     let (landing, made) = land(destination, &sources, options)?;
+    // As with rsync, the creation of a destination that was written without a slash is reported only if it takes
+    // several entries.
+    let reports_made = options.sync.as_ref().is_some_and(|sync| reports_made(&landing, sync));
+    if reports_made && landing.has_slash {
+        session.reporter().changes(vec![made_top()]);
+    }
     let above = if options.no_implied { Settings::new(options, umask).created() } else { Mode::RWXU };
     let landing =
         landing.keeping_links(options.details.keep_dirlinks).with_ways(ways(options, request), above);

@@ -28,6 +28,8 @@ pub struct Landing {
     pub is_new: bool,
     /// True if the destination directory was created for the sources, or would be created without a dry run.
     pub is_made: bool,
+    /// The destination was written with a slash at its end.
+    pub has_slash: bool,
     /// The conversion of the sender's names to names at this end.
     pub conversion: Option<NameConversion>,
 }
@@ -42,6 +44,12 @@ impl Landing {
     /// Sets the conversion for names that the sender sends. The names of the sources are already converted.
     pub fn converting(mut self, conversion: Option<NameConversion>) -> Self {
         self.conversion = conversion;
+        self
+    }
+
+    /// Sets whether the destination was written with a slash at its end.
+    pub fn written_with_slash(mut self, has_slash: bool) -> Self {
+        self.has_slash = has_slash;
         self
     }
 
@@ -102,6 +110,7 @@ impl Landing {
             within: false,
             is_new: false,
             is_made: false,
+            has_slash: false,
             conversion: None,
         })
     }
@@ -130,6 +139,10 @@ impl Landing {
                 let made = Self::side_by_side(open(make(&at)?, &at.shown)?, sources);
                 Ok(Self { is_made: true, ..made })
             }
+            _ if has_slash => Err(TransferError::Arguments(format!(
+                "the destination {} is not a directory: remove it, or name another place",
+                at.shown.display()
+            ))),
             // As with rsync, a special file is replaced like a regular file.
             DestinationState::Special => {
                 at.there = DestinationState::File;
@@ -160,7 +173,15 @@ impl Landing {
             places.ok_or_else(|| TransferError::Arguments("the destination's name is too long".into()))?;
         let root = above.directory()?;
         Ok((
-            Self { root, places, within: true, is_new: false, is_made: !is_one_file, conversion: None },
+            Self {
+                root,
+                places,
+                within: true,
+                is_new: false,
+                is_made: !is_one_file,
+                has_slash: false,
+                conversion: None,
+            },
             missing,
         ))
     }
@@ -168,7 +189,7 @@ impl Landing {
     /// A landing in `root` under the sources' own names. Sources of the same name land at the same place.
     fn side_by_side(root: Root, sources: &[Source]) -> Self {
         let places = sources.iter().map(|source| (source.name.clone(), source.directory)).collect();
-        Self { root, places, within: true, is_new: false, is_made: false, conversion: None }
+        Self { root, places, within: true, is_new: false, is_made: false, has_slash: false, conversion: None }
     }
 
     /// A landing in a directory that isn't created (dry run).
@@ -183,7 +204,15 @@ impl Landing {
         let places: Result<Vec<_>, _> = places.collect();
         let places =
             places.map_err(|error| TransferError::Arguments(format!("the destination's name: {error}")))?;
-        Ok(Self { root, places, within: true, is_new: false, is_made: true, conversion: None })
+        Ok(Self {
+            root,
+            places,
+            within: true,
+            is_new: false,
+            is_made: true,
+            has_slash: false,
+            conversion: None,
+        })
     }
 
     /// The landing as it was before the existing destination directory was created: the only source gets the
@@ -203,6 +232,7 @@ impl Landing {
             within: false,
             is_new: !mirror,
             is_made: false,
+            has_slash: false,
             conversion: None,
         })
     }
@@ -266,6 +296,7 @@ impl Landing {
             within: true,
             is_new: false,
             is_made: false,
+            has_slash: false,
             conversion: None,
         })
     }
@@ -284,6 +315,7 @@ impl Landing {
             within: false,
             is_new: directory,
             is_made: false,
+            has_slash: false,
             conversion: None,
         })
     }

@@ -14,8 +14,6 @@ pub(super) struct Reported {
     pub(super) deleted: Totals,
     pub(super) transferred: u64,
     pub(super) progress: Option<Instant>,
-    /// Set once the line about the created destination has been printed or skipped.
-    pub(super) made: bool,
 }
 
 impl RsyncPrinter {

@@ -68,6 +68,8 @@ pub struct Comparer<'a, 'b> {
     buffer: Vec<u8>,
     /// The number of files in the current offer that may be compared in chunks.
     large: u64,
+    /// The number of entries offered so far, up to two.
+    offered: usize,
     /// The size limits for comparing files in chunks.
     bounds: DeltaBounds,
     /// First names of files, by their places.
@@ -115,6 +117,7 @@ impl<'a, 'b> Comparer<'a, 'b> {
             similar: Similar::default(),
             buffer: Vec::new(),
             large: 0,
+            offered: 0,
             bounds: delta_bounds(sync, settings),
             linked: Places::new(FIRST_NAMES),
         }
@@ -125,8 +128,8 @@ impl<'a, 'b> Comparer<'a, 'b> {
     /// # Errors
     /// If the sender is gone, or offers an entry that it may not offer.
     pub fn run(mut self, offers: &Receiver<Offer>) -> Result<(OfferedNames, Remover<'b>), TransferError> {
-        self.report_made_top();
         for (offered, _room) in offers {
+            self.report_made_top(offered.len());
             if offered.len() > MAX_OFFERS {
                 return Err(breach("it offers too many entries at once"));
             }

@@ -6,7 +6,8 @@ use linerate_wire::path::RelPath;
 
 use super::decide::{self, Decision};
 use super::view::Occupant;
-use super::{Comparer, LinkedFirst, below};
+use super::{Comparer, LinkedFirst};
+use crate::receive::land::{made_top, reports_made};
 use crate::tree::itemize::{self, Item};
 use crate::tree::reported::{below, reported_path};
 
@@ -99,13 +100,15 @@ impl Comparer<'_, '_> {
         self.shared.ground.landing.is_made && (!self.rules.sync.make_path || self.rules.sync.dry_run)
     }
 
-    /// Reports that the destination directory is created.
-    pub(super) fn report_made_top(&mut self) {
-        let sync = &self.rules.sync;
-        if sync.into && sync.itemize && self.makes_top() {
-            let (path, link) = (RelPath::root(), None);
-            let (item, facts) = (Change::MADE, None);
-            self.remover.changes.report(Change { item, path, directory: true, link, facts });
+    /// Reports that the destination is created, before the first of its entries, if the destination was written
+    /// without a slash at its end. As with rsync, a destination for a single entry isn't reported.
+    pub(super) fn report_made_top(&mut self, more: usize) {
+        let before = self.offered;
+        self.offered = (before + more).min(2);
+        let landing = self.shared.ground.landing;
+        let is_told = before < 2 && self.offered == 2 && !landing.has_slash;
+        if is_told && reports_made(landing, &self.rules.sync) {
+            self.remover.changes.report(made_top());
         }
     }
 
