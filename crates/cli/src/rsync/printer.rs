@@ -378,6 +378,7 @@ impl Printer for RsyncPrinter {
     fn remark(&self, message: &str) {
         let is_shown = (message.starts_with("backed up ") && self.levels.backup > 0)
             || (message.starts_with("created ") && (self.levels.name > 0 || self.levels.itemize > 0))
+            || message.starts_with("cannot delete non-empty directory")
             || (message.starts_with("ignoring unsafe symlink ") && self.levels.symsafe > 0)
             || (message.starts_with("fuzzy basis selected ") && self.levels.fuzzy);
         if is_shown {

@@ -158,7 +158,6 @@ pub fn words(line: &str, destination: &str) -> Vec<OsString> {
 /// programs and are removed, as are lines that only rsync prints.
 pub fn lines(text: &str) -> Vec<String> {
     let own = [
-        "cannot delete non-empty directory: ",
         "delta-transmission ",
         "total: matches=",
         "sent ",
@@ -172,13 +171,15 @@ pub fn lines(text: &str) -> Vec<String> {
     let lines = text.lines().filter(|line| !is_own(line)).map(|line| line.replace("theirs", "ours"));
     let is_apart = |line: &String| {
         line.contains("deleting ")
-            || ["skipping ", "backed up ", "ignoring ", "not creating "]
+            || ["skipping ", "backed up ", "ignoring ", "not creating ", "cannot delete "]
                 .iter()
                 .any(|word| line.starts_with(word))
             || [" is newer", " exists", " is uptodate", "-size"].iter().any(|word| line.ends_with(word))
     };
     let (mut apart, lines): (Vec<_>, Vec<_>) = lines.partition(is_apart);
     apart.sort();
+    // rsync reports some directories twice.
+    apart.dedup_by(|one, other| one == other && one.starts_with("cannot delete "));
     [lines, apart].concat()
 }
 

@@ -212,3 +212,60 @@ fn a_destination_is_reported_as_made_as_with_rsync() {
         assert!(run.code != Some(0) && run.out.is_empty(), "{line}: {run}");
     }
 }
+
+/// Command lines that don't delete a directory.
+const STAYING: [&str; 9] = [
+    "-ai --delete -fP_keep src/ DST/",
+    "-a --delete -fP_keep src/ DST/",
+    "-aq --delete -fP_keep src/ DST/",
+    "-aib --delete src/ DST/",
+    "-ai --delete --exclude=keep src/ DST/",
+    "-ai --delete --max-delete=0 src/ DST/",
+    "-aib --backup-dir=old/backups --delete -fP_keep src/ DST/",
+    "-ai --force -fP_keep src/ DST/",
+    "-ai src/ DST/",
+];
+
+fn make_old(top: &Path) {
+    write(top.join("old/keep"), "kept");
+    write(top.join("other/old/keep"), "kept");
+    write(top.join("way/keep"), "kept");
+}
+
+#[test]
+fn a_directory_that_stays_is_reported_as_with_rsync() {
+    let Some(case) = case().filter(|_| has("rsync")) else { return };
+    write(case.near.join("src/f"), "f");
+    write(case.near.join("src/way"), "where there is a directory");
+    for line in STAYING {
+        assert_alike(&case, line, make_old);
+    }
+    let line = "-aib --backup-dir=bk/2 --delete src/ bk";
+    write(case.near.join("bk/bk/file"), "moved to the backups");
+    let backed = case.start_with(args![case.bed.program(), "rsync"], words(line, "")).end().exits(0);
+    assert_eq!(
+        (backed.err.as_str(), backed.out.contains("cannot delete non-empty directory: bk")),
+        ("", true)
+    );
+    assert_eq!(fs::read_to_string(case.near.join("bk/bk/2/bk/file")).unwrap(), "moved to the backups");
+}
+
+#[test]
+fn a_directory_that_its_owner_may_not_read_is_not_deleted() {
+    let Some(case) = case().filter(|_| has("rsync")) else { return };
+    write(case.near.join("src/f"), "f");
+    for top in ["ours", "theirs"].map(|name| case.near.join(name)) {
+        for (name, mode) in [("closed", 0o000), ("fixed", 0o500)] {
+            write(top.join(name).join("file"), name);
+            set_mode(&top.join(name), mode);
+            chown(top.join(name), Some(NOBODY), Some(NOBODY)).unwrap();
+        }
+        chown(&top, Some(NOBODY), Some(NOBODY)).unwrap();
+    }
+    set_mode(&case.near, 0o755);
+    let [ours, theirs] = as_nobody(&case, "-rti --delete src/ DST/");
+    assert_eq!((ours.code, lines(&ours.out)), (theirs.code, lines(&theirs.out)), "{ours}");
+    for top in ["ours", "theirs"].map(|name| case.near.join(name)) {
+        assert!(top.join("closed/file").exists() && !top.join("fixed").exists(), "{top:?}");
+    }
+}

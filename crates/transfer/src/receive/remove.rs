@@ -5,7 +5,7 @@ mod in_the_way;
 
 use linerate_wire::control::{ProblemKind, Sync};
 use linerate_wire::filter::Rules;
-use linerate_wire::path::RelPath;
+use linerate_wire::path::{RelPath, printable};
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags};
 use rustix::io::Errno;
 use std::ffi::{OsStr, OsString};
@@ -276,7 +276,7 @@ impl<'a> Remover<'a> {
 
     /// Deletes an entry; a directory must be empty. If the entry still exists after that, reports the error
     /// and returns false.
-    fn delete(&self, path: &RelPath, parent: BorrowedFd<'_>, found: &Child) -> bool {
+    fn delete(&mut self, path: &RelPath, parent: BorrowedFd<'_>, found: &Child) -> bool {
         let gone = match found.directory {
             true => rustix::fs::unlinkat(parent, &found.name, AtFlags::REMOVEDIR),
             false => self.take_away(&below(&self.shown_below, path), parent, &found.name),
@@ -287,7 +287,10 @@ impl<'a> Remover<'a> {
             // If the entry still exists, ENOENT means that a directory of the backups is missing.
             Err(Errno::NOENT) if is_gone(parent, &found.name) => true,
             // Backups remain in the directory.
-            Err(Errno::NOTEMPTY) if backups.is_some_and(Backups::are_beside) => false,
+            Err(Errno::NOTEMPTY) if backups.is_some() => {
+                self.stays(path);
+                false
+            }
             Err(error) => {
                 let advice = backups.filter(|backups| !found.directory && !backups.are_beside());
                 let advice = advice.map_or_else(String::new, |_| format!("; {BACKUP_ADVICE}"));
@@ -326,7 +329,9 @@ impl<'a> Remover<'a> {
         let (directory, found) = match self.open_directory(parent, name) {
             Ok(opened) => opened,
             Err(error) => {
-                self.report(path, format!("opening the directory for --delete failed: {error}"));
+                let message = format!("opening the directory for --delete failed: {error}");
+                self.report_as(ProblemKind::Failed, path, message);
+                self.stays(path);
                 return None;
             }
         };
@@ -350,11 +355,23 @@ impl<'a> Remover<'a> {
         let gone = gone && !own_files::belong_in(&directory.fd);
         if !gone {
             directory.close_again();
+            self.stays(path);
         }
         gone.then_some(directory)
     }
 
-    /// Opens and lists a directory that will be emptied, even if its mode doesn't give its owner access.
+    /// Reports, in rsync's words, that a directory isn't deleted because entries in it stay.
+    fn stays(&mut self, path: &RelPath) {
+        if self.sync.into {
+            self.changes.flush();
+            let path = below(&self.shown_below, path);
+            let message = format!("cannot delete non-empty directory: {}", printable(path.as_bytes()));
+            (self.shared.reports.problem)(problem(path.as_os_str(), ProblemKind::Remark, message));
+        }
+    }
+
+    /// Opens and lists a directory that will be emptied. If its owner may not write in it, its mode is changed
+    /// first. As with rsync, a directory that its owner may not read stays closed.
     fn open_directory(
         &self,
         parent: BorrowedFd<'_>,
@@ -365,8 +382,9 @@ impl<'a> Remover<'a> {
         let held = open(OFlags::PATH)?;
         // If this user may not change the mode, opening the directory or removing its entries reports the
         // error.
-        let had = if self.sync.dry_run { None } else { let_in(held.as_fd(), Mode::RWXU).unwrap_or(None) };
-        let opened = OpenedDirectory { fd: open(OFlags::RDONLY)?, had };
+        let fd = open(OFlags::RDONLY)?;
+        let had = if self.sync.dry_run { None } else { let_in(held.as_fd(), Mode::WUSR).unwrap_or(None) };
+        let opened = OpenedDirectory { fd, had };
         let found = list(opened.fd.as_fd())?;
         Ok((opened, found))
     }
@@ -404,8 +422,12 @@ impl<'a> Remover<'a> {
     }
 
     fn report(&self, place: &RelPath, message: String) {
+        self.report_as(ProblemKind::NotDeleted, place, message);
+    }
+
+    fn report_as(&self, kind: ProblemKind, place: &RelPath, message: String) {
         let shown = self.shared.ground.landing.root.shown(place);
-        (self.shared.reports.problem)(problem(shown, ProblemKind::NotDeleted, message));
+        (self.shared.reports.problem)(problem(shown, kind, message));
     }
 }
 

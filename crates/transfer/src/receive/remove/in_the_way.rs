@@ -2,6 +2,7 @@
 
 use linerate_wire::path::RelPath;
 use rustix::fs::AtFlags;
+use rustix::io::Errno;
 use std::ffi::OsStr;
 use std::os::fd::{AsFd, OwnedFd};
 
@@ -28,6 +29,10 @@ impl Remover<'_> {
         let gone = self.empty_the_way(path, place, &directory, found).and_then(|()| {
             let remove = || rustix::fs::unlinkat(parent, name, AtFlags::REMOVEDIR);
             let removed = if self.sync.dry_run { Ok(()) } else { remove() };
+            if removed == Err(Errno::NOTEMPTY) {
+                // Backups remain in the directory.
+                self.stays(path);
+            }
             removed.map_err(|error| format!("removing the directory in the way failed: {error}"))
         });
         gone.inspect_err(|_| directory.close_again())
@@ -51,6 +56,7 @@ impl Remover<'_> {
             return Ok(());
         }
         if !self.sync.delete && !self.sync.force {
+            self.stays(path);
             let advice = if self.shared.settings.listed {
                 "remove that directory"
             } else {
@@ -59,7 +65,11 @@ impl Remover<'_> {
             return Err(format!("{in_the_way}; {advice}"));
         }
         let scope = self.scope_in(path, place, &directory.fd).map_err(|error| unknown(&error))?;
-        if self.remove_all(path, directory, found, &scope) { Ok(()) } else { Err(in_the_way.into()) }
+        if self.remove_all(path, directory, found, &scope) {
+            return Ok(());
+        }
+        self.stays(path);
+        Err(in_the_way.into())
     }
 
     /// The filter rules for the entries in the directory at `place`, including the rules of merge files in
