@@ -269,3 +269,35 @@ fn a_directory_that_its_owner_may_not_read_is_not_deleted() {
         assert!(top.join("closed/file").exists() && !top.join("fixed").exists(), "{top:?}");
     }
 }
+
+/// Command lines with another tree that has the same contents and other metadata.
+const ELSEWHERE: [&str; 9] = [
+    "-ai --no-t --link-dest=../last src/ DST/",
+    "-ai --link-dest=../last src/ DST/",
+    "-ai -J --link-dest=../last src/ DST/",
+    "-ai --no-t --copy-dest=../last src/ DST/",
+    "-ai --copy-dest=../last src/ DST/",
+    "-ai --no-t -c --copy-dest=../last src/ DST/",
+    "-ai --no-t --compare-dest=../last src/ DST/",
+    "-ai --compare-dest=../last src/ DST/",
+    "-aii --no-t --compare-dest=../last src/ DST/",
+];
+
+#[test]
+fn entries_made_with_another_tree_s_contents_are_reported_as_with_rsync() {
+    let Some(case) = case().filter(|_| has("rsync")) else { return };
+    for top in ["src", "last"].map(|name| case.near.join(name)) {
+        write(top.join("file"), "contents");
+        write(top.join("other"), "contents");
+        symlink("target", top.join("link")).unwrap();
+        symlink("target", top.join("owned")).unwrap();
+        for name in ["file", "other", "link", "owned", ""] {
+            set_time(&top.join(name), 1_500_000_000, 0);
+        }
+    }
+    set_mode(&case.near.join("src/file"), 0o600);
+    std::os::unix::fs::lchown(case.near.join("last/owned"), Some(1), Some(1)).unwrap();
+    set_time(&case.near.join("last/link"), 1_400_000_000, 0);
+    set_time(&case.near.join("last/owned"), 1_500_000_000, 0);
+    ELSEWHERE.iter().for_each(|line| assert_alike(&case, line, |_| ()));
+}

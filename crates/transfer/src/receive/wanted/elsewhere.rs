@@ -12,7 +12,7 @@ use super::{Comparer, name};
 use crate::receive::admission::Admitted;
 use crate::receive::reception::Reception;
 use crate::receive::sink::ReceiveWorker;
-use crate::tree::itemize::{Changes, Item, Update};
+use crate::tree::itemize::{Changes, Item, Time, Update};
 
 /// Looks for entries in the other trees, and takes them from there.
 pub struct Elsewhere<'a> {
@@ -86,8 +86,24 @@ impl Comparer<'_, '_> {
         if can_be_brought && !self.rules.sync.dry_run {
             self.elsewhere.as_mut()?.bring(admitted, &there, copied).ok()?;
         }
-        self.show_as_local(entry, changes, if copied { Update::Local } else { Update::HardLink });
+        match copied {
+            true => self.show_as_local(entry, self.made_anew(entry, changes), Update::Local),
+            false => self.show_as_local(entry, changes, Update::HardLink),
+        }
         Some(if can_be_brought { self.brought(admitted, &there, copied) } else { self.comes_whole(entry) })
+    }
+
+    /// The changes to print for an entry that is made with the contents of another tree's entry: as with
+    /// rsync, the value of a link or special file counts as changed, and a time that isn't kept as another
+    /// time.
+    fn made_anew(&self, entry: &Entry, changes: Changes) -> Changes {
+        let (is_file, keep) = (matches!(entry.kind, Kind::File { .. }), self.rules.keep);
+        if matches!(entry.kind, Kind::HardLink { .. }) || changes.is_empty() && !is_file {
+            return changes;
+        }
+        let anew = if keep.times { Time::Kept } else { Time::OfTransfer };
+        let modified = if keep.times_of(&entry.kind) { changes.modified } else { Some(anew) };
+        Changes { value: !is_file, modified, ..changes }
     }
 
     /// Counts an entry that is taken from another tree, as a copy or as a hard link.
