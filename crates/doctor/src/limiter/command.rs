@@ -168,8 +168,9 @@ fn full_thread(evidence: &CommandEvidence) -> Option<Verdict> {
 fn full_processors(host: &HostLoad) -> Option<Verdict> {
     let limiter = if host.sends { Limiter::SenderCpu } else { Limiter::ReceiverCpu };
     let used: f64 = host.programs.iter().map(|program| program.processors).sum();
+    let waiting: f64 = host.programs.iter().filter_map(|program| Some(program.thread_use?.waiting)).sum();
     let evidence = format!(
-        "processors {} busy, {} in soft interrupts; the command's programs use {used:.2} processors",
+        "processors {} busy, {} in soft interrupts; the command's programs use {used:.2} processors, and could use {waiting:.2} more",
         percent(1.0 - host.idle),
         percent(host.softirq)
     );
