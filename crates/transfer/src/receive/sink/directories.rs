@@ -170,8 +170,7 @@ fn set_times(directory: &Directory, entry: &Entry) -> Result<(), Errno> {
 
 impl Reception<'_> {
     /// Records the metadata that a directory gets at the end; false if it was recorded before for the same
-    /// source. If several sources land at one place, the last of the recorded
-    /// sources counts.
+    /// source. If several sources land at one place, the last of the recorded sources counts.
     pub(super) fn plan(&self, place: &RelPath, planned: Planned) -> Result<bool, Errno> {
         let mut is_first = true;
         lock(&self.notes.directories).update(place, self.ground.names, |kept| {

@@ -75,8 +75,9 @@ impl Reception<'_> {
         is_right: bool,
     ) -> Result<bool, Errno> {
         let (place, entry) = (admitted.place(), admitted.entry());
-        // As with rsync, the first source gives the directory its metadata.
-        if self.settings.into && self.ground.landing.has_earlier(entry) {
+        // As with rsync, the first source gives the directory its metadata. With a list of files, most sources send only entries below
+        // the directory.
+        if self.settings.into && !self.settings.listed && self.ground.landing.has_earlier(entry) {
             return Ok(true);
         }
         let was_begun = !is_new && self.was_begun(place, entry);
