@@ -16,6 +16,8 @@ const MOST_PARENTS: usize = 32;
 const SERVERS: [&str; 2] = ["sshd", "dropbear"];
 /// An audit session that isn't set.
 const NO_SESSION: &str = "4294967295";
+/// The kernel's first namespace of processes (PROC_PID_INIT_INO of include/linux/proc_ns.h).
+const FIRST_PROCESSES: &str = "pid:[4026531836]";
 /// The kernel has this setting only in its first network namespace.
 const FIRST_ONLY: &str = "/proc/sys/net/core/netdev_max_backlog";
 
@@ -92,8 +94,16 @@ pub fn is_apart() -> bool {
 /// The container in which this process runs, if the container has the network of its host. Its end would end an undo timer and
 /// remove the journal and all files that keep settings, but the host would keep the changes.
 pub fn host_network_container() -> Option<String> {
-    let name = Machine::container_here();
-    shares_network(name.known().map(String::as_str), is_apart())
+    let name = Machine::container_here().known().cloned().filter(|_| is_contained());
+    shares_network(name.as_deref(), is_apart())
+}
+
+/// True if this process sees other processes or other mounts than the host's first process. A virtual machine whose disk was made
+/// from a container's image has the files of a container too.
+fn is_contained() -> bool {
+    let of = |process: &str, kind: &str| fs::read_link(format!("/proc/{process}/ns/{kind}")).ok();
+    let is_first = of("self", "pid").is_none_or(|name| name == Path::new(FIRST_PROCESSES));
+    !is_first || of("1", "mnt").is_some_and(|first| of("self", "mnt").is_some_and(|own| own != first))
 }
 
 /// WSL's systemd calls its virtual machine a container, too.
