@@ -22,7 +22,7 @@ const READY: f64 = 0.8;
 /// Waiting time for each second of running from which threads lack processors: without the waiting, they would do their work in two
 /// thirds of the time.
 const WAITING: f64 = 0.5;
-/// Processors from which a program uses a part of a busy host.
+/// Processors below which a command uses, or lacks, next to nothing.
 const A_PART: f64 = 0.2;
 /// Share of the processors in soft interrupts from which the network's own work fills them: it delays threads without a count of
 /// their waiting.
@@ -344,12 +344,13 @@ impl HostLoad {
     /// programs keep busy, a thread that needs little usually gets it at once.
     fn lacks_processors(&self, used: f64) -> bool {
         let all: Vec<ThreadUse> = self.programs.iter().filter_map(|program| program.thread_use).collect();
-        let sum = |part: fn(&ThreadUse) -> f64| all.iter().map(part).sum::<f64>();
         if all.is_empty() || self.softirq >= SOFTIRQ {
             return used >= A_PART;
         }
+        let running: f64 = all.iter().map(|threads| threads.running).sum();
+        let waiting: f64 = all.iter().map(|threads| threads.waiting).sum();
         all.iter().any(|threads| threads.most_ready >= READY)
-            || sum(|threads| threads.waiting) >= WAITING * sum(|threads| threads.running)
+            || waiting >= A_PART && waiting >= WAITING * running
     }
 
     fn fullest(&self) -> Option<&Program> {

@@ -272,6 +272,7 @@ fn a_busy_host_whose_command_gets_its_processor_is_not_the_limiter() {
     };
     assert_eq!(of(0.02, 0.27, 0.01), Limiter::Window);
     assert_eq!(of(0.2, 0.45, 0.01), Limiter::SenderCpu, "waits nearly as long as it runs");
+    assert_eq!(of(0.19, 0.4, 0.01), Limiter::Window);
     assert_eq!(of(0.02, 0.9, 0.01), Limiter::SenderCpu, "it could always run");
     assert_eq!(of(0.02, 0.27, 0.4), Limiter::SenderCpu, "the kernel's network work");
     let mut starved = HostLoad { idle: 0.0, ..host(0.06, 0.6) };
