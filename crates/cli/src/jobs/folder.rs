@@ -67,6 +67,12 @@ impl JobFolder {
 
     /// The record with this name, if it exists.
     pub fn record(&self, name: &str) -> Option<JobRecord> {
+        let record = self.read(name)?;
+        // The process may have written its result and ended after the file was read: now the file doesn't change any more.
+        if record.state == JobState::Died { self.read(name) } else { Some(record) }
+    }
+
+    fn read(&self, name: &str) -> Option<JobRecord> {
         let mut bytes = Vec::new();
         let file = open_file(&self.0, &format!("{name}{RECORD}"), OFlags::RDONLY).ok()?.0;
         file.take(LONGEST).read_to_end(&mut bytes).ok()?;
