@@ -56,8 +56,8 @@ pub struct Finished {
     pub shown: PathBuf,
     /// The sender's digest of the contents; only for files, and only if digests are sent.
     pub proof: Option<Proof>,
-    /// The path by which the user knows the file, if the user is told when it is in place.
-    pub told: Option<RelPath>,
+    /// The path by which the user knows the file, if the file is reported when it is in place.
+    pub reported: Option<RelPath>,
     /// The place and the mark of the entry for the journal's record, if the journal records it.
     pub journalled: Option<(RelPath, Mark)>,
 }
@@ -86,7 +86,7 @@ pub struct Committer<'a> {
     pub verifier: Option<&'a Verifier<'a>>,
     /// Called for each file that has got its name, if its digest is known.
     pub proven: &'a (dyn Fn(&Proof) + Sync),
-    /// Called for each file that has got its name, if the user is told.
+    /// Called for each file that has got its name, if changes are reported.
     pub moved: Option<&'a (dyn Fn(&RelPath) + Sync)>,
     /// Temporary names.
     pub names: &'a Names<'a>,
@@ -226,7 +226,7 @@ impl Committer<'_> {
 
     /// Renames an entry; true if it now has its name.
     pub(super) fn rename(&self, entry: Finished) -> bool {
-        let Finished { temporary, place, name, kind, shown, proof, told, .. } = entry;
+        let Finished { temporary, place, name, kind, shown, proof, reported, .. } = entry;
         let parent = temporary.parent().clone();
         if !temporary.is_in_place() && !self.keep_backup(&place, &parent, &name, &shown) {
             return false;
@@ -236,7 +236,7 @@ impl Committer<'_> {
         let has_it = self.named(renamed, &kind, (&parent, &name), shown);
         if has_it {
             proof.iter().for_each(|proof| (self.proven)(proof));
-            self.tell(told.as_ref());
+            self.report_moved(reported.as_ref());
             if let (Some(partial), Kind::File { .. }) = (&self.near.partial, &kind) {
                 partial.clear(parent.as_fd(), &name);
             }
@@ -244,9 +244,9 @@ impl Committer<'_> {
         has_it
     }
 
-    /// Tells the user that a file is in place.
-    pub(super) fn tell(&self, told: Option<&RelPath>) {
-        self.moved.into_iter().for_each(|moved| told.into_iter().for_each(moved));
+    /// Reports that a file is in place.
+    pub(super) fn report_moved(&self, reported: Option<&RelPath>) {
+        self.moved.into_iter().for_each(|moved| reported.into_iter().for_each(moved));
     }
 
     /// Keeps a backup of the entry that is replaced, if backups are requested; false, after reporting it, if that

@@ -65,13 +65,13 @@ impl<'a> Delayed<'a> {
     /// the file only when it has its name.
     pub fn add(&self, entry: Finished) -> Option<Done> {
         let partial = self.partial?;
-        let (shown, place, told) = (entry.shown.clone(), entry.place.clone(), entry.told.clone());
+        let (shown, place, reported) = (entry.shown.clone(), entry.place.clone(), entry.reported.clone());
         let noted = self.let_wait(partial, entry).and_then(|file| match &mut *lock(&self.waiting) {
             Some(waiting) => waiting.update(&place, self.committer.names, |_| file),
             None => Err(Errno::STALE),
         });
         if noted.is_ok() {
-            self.committer.tell(told.as_ref());
+            self.committer.report_moved(reported.as_ref());
         }
         if let Err(error) = noted {
             let message = format!(

@@ -240,7 +240,7 @@ mod tests {
             kind: Kind::File { size: contents.len() as u64 },
             shown: PathBuf::from("x"),
             proof: Some(Proof { digest: [0; 32], source: 0, path }),
-            told: None,
+            reported: None,
             journalled: None,
         }
     }

@@ -153,8 +153,8 @@ fn receive(
     let (names, writer) = (&names, &writer);
     let ground = Ground { landing, near, sources: &sources, terms, names, writer, past, journal };
     let moved = |path: &RelPath| reporter.moved(path);
-    let is_told = options.sync.as_ref().is_some_and(|sync| sync.itemize && !sync.dry_run);
-    let moved = (is_told && !session.is_agent()).then_some(&moved as _);
+    let is_reported = options.sync.as_ref().is_some_and(|sync| sync.itemize && !sync.dry_run);
+    let moved = (is_reported && !session.is_agent()).then_some(&moved as _);
     let reports = Reports { finished, counters: &counters, problem: &report, moved, skip: &skip };
     let shared = Reception::new(Settings::new(options, umask), ground, reports);
     past.iter().for_each(|past| note_still_opened(past, &shared));

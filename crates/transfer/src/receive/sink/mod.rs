@@ -260,10 +260,10 @@ impl<'a> ReceiveWorker<'a> {
         let journalled = is_done.then(|| (place.clone(), mark()));
         let proof = digest.map(|digest| Proof::of(entry, digest));
         let place = place.clone();
-        let is_told = self.shared.reports.moved.is_some() && matches!(kind, Kind::File { .. });
+        let is_reported = self.shared.reports.moved.is_some() && matches!(kind, Kind::File { .. });
         let into = self.shared.settings.into;
-        let told = is_told.then(|| reported_path(self.shared.ground.sources, entry, into));
-        self.whole.push(Finished { temporary, place, name, kind, shown, proof, told, journalled });
+        let reported = is_reported.then(|| reported_path(self.shared.ground.sources, entry, into));
+        self.whole.push(Finished { temporary, place, name, kind, shown, proof, reported, journalled });
         if self.whole.len() >= TOGETHER {
             self.hand_over();
         }

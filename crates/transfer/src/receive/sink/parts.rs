@@ -466,8 +466,8 @@ impl ReceiveWorker<'_> {
         let (kind, shown) = (entry.kind.clone(), self.shown(place));
         let proof = digest.map(|digest| Proof::of(entry, digest));
         let place = place.clone();
-        let (told, journalled) = (None, None);
-        self.whole.push(Finished { temporary, place, name, kind, shown, proof, told, journalled });
+        let (reported, journalled) = (None, None);
+        self.whole.push(Finished { temporary, place, name, kind, shown, proof, reported, journalled });
         self.hand_over();
     }
 

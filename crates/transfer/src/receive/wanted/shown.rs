@@ -106,8 +106,8 @@ impl Comparer<'_, '_> {
         let before = self.offered;
         self.offered = (before + more).min(2);
         let landing = self.shared.ground.landing;
-        let is_told = before < 2 && self.offered == 2 && !landing.has_slash;
-        if is_told && reports_made(landing, &self.rules.sync) {
+        let is_reported = before < 2 && self.offered == 2 && !landing.has_slash;
+        if is_reported && reports_made(landing, &self.rules.sync) {
             self.remover.changes.report(made_top());
         }
     }
