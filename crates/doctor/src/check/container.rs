@@ -59,7 +59,10 @@ fn is_tap(port: &Port) -> bool {
 }
 
 fn proxied(port: &Port) -> String {
-    format!("{} is a tap: a program of the host, such as pasta or slirp4netns, carries all its data on one thread", port.name)
+    format!(
+        "{} is a tap: a program of the host, such as pasta or slirp4netns, carries all its data on one thread",
+        port.name
+    )
 }
 
 fn reported(port: &Port) -> String {

@@ -12,10 +12,8 @@ pub(super) const CHECK: Check = Check {
     sources: &[FEDEX, IOV],
     run: CheckRun::Host(|host| {
         // A guest can't choose its port.
-        let is_given = |port: &Port| {
-            !host.is_physical()
-                && port.kind.get() == Some(PortKind::VirtualFunction)
-        };
+        let is_given =
+            |port: &Port| !host.is_physical() && port.kind.get() == Some(PortKind::VirtualFunction);
         host.hardware().filter(|port| !is_given(port)).filter_map(of).collect()
     }),
 };
