@@ -1,4 +1,4 @@
-//! Identifies a process of a host uniquely: by its process ID, its start time, and the ID of the host's boot.
+//! Identifies a process of a host uniquely, by its process ID, its start time, and the ID of the host's boot; parses the times of a thread.
 
 use std::fs;
 use std::io;
@@ -32,6 +32,15 @@ fn running_since(stat: &str) -> Option<u64> {
     (!matches!(state, "Z" | "X" | "x")).then_some(start)
 }
 
+/// Parses a thread's `schedstat` (the kernel's Documentation/scheduler/sched-stats.rst): the nanoseconds for which the thread was on
+/// a processor, and for which it was ready to run but had none. `None` if the first value is 0: the thread has never run, or the
+/// kernel doesn't count.
+pub fn parse_schedstat(text: &str) -> Option<(u64, u64)> {
+    let mut words = text.split_whitespace().map(|word| word.parse().ok());
+    let (cpu, waited) = (words.next()??, words.next()??);
+    (cpu > 0).then_some((cpu, waited))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -53,6 +62,14 @@ mod tests {
             "42 (x) S 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 x",
         ] {
             assert_eq!(running_since(bad), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn only_what_the_kernel_writes_to_schedstat_is_taken() {
+        assert_eq!(parse_schedstat("12 34 5\n"), Some((12, 34)));
+        for other in ["", "0 0 0", "12", "a b c"] {
+            assert_eq!(parse_schedstat(other), None, "{other}");
         }
     }
 }

@@ -24,7 +24,7 @@ struct WaitingReport {
     state: FileState,
 }
 
-/// What became of the file of a report.
+/// The state of a report's file.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum FileState {
     /// It isn't known yet.

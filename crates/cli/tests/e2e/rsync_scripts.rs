@@ -22,7 +22,7 @@ const TREE: &str = "mkdir -p 'src/my dir' src/sub/deep d7 e1 e2; echo 1 >'src/a 
     echo 4 >'src/my dir/f'; echo 5 >src/sub/in; echo 6 >src/sub/deep/er; echo 7 >'src/{x,y}'; echo 8 >'src/st*r'
     echo 9 >'src/b\\s'; ln -s one src/link; touch -d @1500000000 src/* src src/sub/*";
 
-/// What a far shell would make of paths, with `--old-args` and without.
+/// The paths that words of the far end mean, with `--old-args` and without.
 const WORDS: &[&str] = &[
     r"$R -ai --old-args src/one 'h:d\ 9/'",
     r"$R -ai --old-args src/one 'h:z 9'",

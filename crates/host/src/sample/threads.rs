@@ -5,6 +5,7 @@
 //! The threads of a process are one line in the text of the processes, `threads PID TID:CPU:WAIT ...`, with both times in
 //! nanoseconds. It is there at most twice a second.
 
+use linerate_sys::process::parse_schedstat;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
@@ -43,10 +44,8 @@ pub(super) fn report(proc: &Path, pid: u32, text: &mut Vec<u8>) {
     }
     let times = threads.iter().filter_map(|thread| {
         let line = fs::read_to_string(tasks.join(format!("{thread}/schedstat"))).ok()?;
-        let mut numbers = line.split_whitespace().map(|word| word.parse::<u64>().ok());
-        let (running, waiting) = (numbers.next()??, numbers.next()??);
-        // A kernel that doesn't count writes zeros.
-        (running > 0).then(|| format!(" {thread}:{running}:{waiting}"))
+        let (running, waiting) = parse_schedstat(&line)?;
+        Some(format!(" {thread}:{running}:{waiting}"))
     });
     let times: String = times.collect();
     if !times.is_empty() {
