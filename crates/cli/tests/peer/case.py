@@ -139,7 +139,8 @@ class Case:
         if self.mode.kind == "silence" and (outcome.interrupted or outcome.hung):
             yield f"it waits for more than {self.silence} s"
         if self.command.is_fan and not outcome.interrupted:
-            yield from self.ground.differences(self.items, self.command.keeps_times)
+            lacking = list(self.ground.differences(self.items, self.command.keeps_times))
+            yield from [f"exit {outcome.code}; {last_line(outcome.said)}", *lacking] if lacking else []
         yield from self.unasked(inside, outcome)
         yield from self.special()
 

@@ -26,8 +26,10 @@ from case import Case
 from commands import COMMANDS, EXTRAS
 from registry import MODES
 
-# Runs of modes that wait take no processor.
+# Runs of modes that wait take no processor, but for their logins; a command to several hosts logs in to all of them at the
+# same time, and each must answer within the timeout.
 WAITING = 12
+WAITING_FANS = 3
 
 
 def main():
@@ -101,11 +103,13 @@ class Driver:
     def table(self):
         """The fixed cases; those that only wait run beside one another."""
         cases = [case for mode in self.modes for case in self.cases_of(mode)]
-        slow = [case for case in cases if case.mode.kind == "silence"]
-        quick = [case for case in cases if case.mode.kind != "silence"]
-        with concurrent.futures.ThreadPoolExecutor(WAITING) as waiting, \
-                concurrent.futures.ThreadPoolExecutor(self.options.jobs) as working:
-            ends = [waiting.submit(self.judge, case) for case in slow] + [working.submit(self.judge, case) for case in quick]
+        pool = concurrent.futures.ThreadPoolExecutor
+        with pool(WAITING) as waiting, pool(WAITING_FANS) as fans, pool(self.options.jobs) as working:
+            def pool_of(case):
+                if case.mode.kind != "silence":
+                    return working
+                return fans if case.command.is_fan else waiting
+            ends = [pool_of(case).submit(self.judge, case) for case in cases]
         for end in ends:
             end.result()
 
