@@ -2,17 +2,9 @@
 //! (`F`), or for both.
 
 use linerate_wire::control::ModeRule;
-use rustix::fs::Mode;
 
 /// All mode bits that a rule may change.
 const BITS: u32 = 0o7777;
-
-/// The process's umask.
-pub fn umask() -> u32 {
-    let umask = rustix::process::umask(Mode::empty());
-    rustix::process::umask(umask);
-    umask.as_raw_mode()
-}
 
 /// Parses rules that are separated by commas. If a rule names no class of users, the bits in `umask` aren't
 /// changed.

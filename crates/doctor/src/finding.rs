@@ -62,7 +62,8 @@ pub struct Finding {
     pub check: &'static str,
     /// The user's name for the host; both names for a path.
     pub host: String,
-    /// The port, file system or tool concerned.
+    /// The part of the host that the finding is about: a port (perhaps with a feature or counter), a file system, a disk,
+    /// a route or a tool; `None` if it is the whole host or path.
     pub place: Option<String>,
     /// The severity of the finding.
     pub severity: Severity,
@@ -165,7 +166,7 @@ impl Finding {
         self
     }
 
-    /// The port, file system or tool concerned.
+    /// Sets the part of the host that the finding is about.
     pub fn at(mut self, place: impl Into<String>) -> Self {
         self.place = Some(place.into());
         self

@@ -187,10 +187,12 @@ impl<'a> Host<'a> {
     }
 
     /// The rate that one port needs, in bits a second: at most its own speed; the host's needed rate if the port has no
-    /// speed. `None` if its speed is unreadable: then a loss can't be computed.
+    /// speed, as those of guests. `None` if its speed is unreadable, or if it has hardware of its own and reports none, as Wi-Fi
+    /// and the USB ports of management controllers: then a loss can't be computed.
     pub fn rate_of(&self, port: &Port) -> Option<f64> {
         match (&port.speed_mbps, self.need) {
             (Fact::Unreadable(_), _) => None,
+            (Fact::NotApplicable, _) if port.kind.get() == Some(PortKind::Physical) => None,
             (Fact::NotApplicable, _) => Some(self.rate()),
             (Fact::Known(_), Need::OfPorts) if self.is_lent(port) => Some(self.rate()),
             (Fact::Known(_), Need::Target(rate)) if self.is_lent(port) => Some(rate),

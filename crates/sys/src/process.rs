@@ -1,7 +1,10 @@
-//! Identifies a process of a host uniquely, by its process ID, its start time, and the ID of the host's boot; parses the times of a thread.
+//! Identifies a process of a host uniquely, by its process ID, its start time, and the ID of the host's boot; parses the
+//! times of a thread; reads this process's umask.
 
 use std::fs;
 use std::io;
+
+use rustix::fs::{Mode, RawMode};
 
 /// The ID of the host's current boot (random(4)).
 ///
@@ -18,6 +21,23 @@ pub fn boot_id() -> io::Result<String> {
 pub fn start_of(pid: u32) -> io::Result<u64> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat"))?;
     running_since(&stat).ok_or_else(|| io::ErrorKind::NotFound.into())
+}
+
+/// This process's umask. It is read from procfs where the kernel shows it there (since Linux 4.7). Otherwise it is set to 0
+/// for a moment, in which another thread's new files would have all permission bits that it asks for.
+pub fn umask() -> Mode {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    parse_umask(&status).unwrap_or_else(|| {
+        let umask = rustix::process::umask(Mode::empty());
+        rustix::process::umask(umask);
+        umask
+    })
+}
+
+/// The umask in the text of `/proc/PID/status`.
+fn parse_umask(status: &str) -> Option<Mode> {
+    let octal = status.lines().find_map(|line| line.strip_prefix("Umask:"))?;
+    RawMode::from_str_radix(octal.trim(), 8).ok().map(Mode::from_raw_mode)
 }
 
 /// The start time in a line of `/proc/PID/stat`, unless the process has ended (state Z or X).
@@ -46,6 +66,15 @@ mod tests {
     use super::*;
 
     const STAT: &str = "42 (a) R (b) S 1 42 42 0 -1 4194560 100 0 0 0 1 2 0 0 20 0 1 0 98765 1000 10 0 0";
+
+    #[test]
+    fn the_umask_is_that_of_the_process() {
+        let umask = rustix::process::umask(Mode::from_raw_mode(0o027));
+        assert_eq!(super::umask(), Mode::from_raw_mode(0o027));
+        rustix::process::umask(umask);
+        assert_eq!(parse_umask("Name:\tx\nUmask:\t0077\n"), Some(Mode::from_raw_mode(0o077)));
+        assert_eq!(parse_umask("Name:\tx\n"), None, "before Linux 4.7");
+    }
 
     #[test]
     fn a_name_with_parentheses_does_not_shift_the_fields() {

@@ -82,6 +82,11 @@ fn make(
     }
     let before = match controls.read(&setting) {
         Ok(now) if setting.is_same(&now, &before) => now,
+        // An earlier step has brought it about: a bridge takes the least MTU of its ports. Undoing that step takes it back.
+        Ok(now) if step > 0 && setting.is_same(&now, &new) => {
+            journal.note(TreatmentEvent::Refused { step, why: format!("it is {now} already") })?;
+            return Ok(StepFate::Holds(now));
+        }
         Ok(now) => {
             return refused(journal, step, format!("it is {now} now, but was {before} in the plan"));
         }

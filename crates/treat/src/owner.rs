@@ -23,6 +23,17 @@ const SYSCTLS: [&str; 5] =
 const LAST: &str = "etc/sysctl.conf";
 /// systemd, which sets sysctls at the start of the host where it is.
 const SYSTEMD: [&str; 2] = ["usr/lib/systemd/systemd", "lib/systemd/systemd"];
+/// Units and scripts that set the governor at each start, if they are enabled: a link in one of [`ENABLED`] has this name.
+/// Ubuntu's `ondemand.service` (until 20.04) sets it after all other units (`/lib/systemd/set-cpufreq`).
+const GOVERNOR_UNITS: [&str; 5] =
+    ["ondemand.service", "cpupower.service", "cpufrequtils.service", "S01cpufrequtils", "S01ondemand"];
+/// The directories of such links: those of systemd, and those of System V's scripts.
+const ENABLED: [&str; 4] = [
+    "etc/systemd/system/multi-user.target.wants",
+    "lib/systemd/system/multi-user.target.wants",
+    "usr/lib/systemd/system/multi-user.target.wants",
+    "etc/rc2.d",
+];
 const PROFILE: &str = "etc/tuned/active_profile";
 /// tuned's own configuration. Unless `reapply_sysctl` is off there, tuned reads sysctl.d(5)'s files in /run and /etc after its
 /// profile, so these files win (`instance_apply` in tuned/plugins/plugin_sysctl.py).
@@ -43,6 +54,8 @@ pub struct Owners {
     tuned: BTreeMap<String, String>,
     /// True if tuned's sysctls win over files of sysctl.d(5).
     is_tuned_last: bool,
+    /// The unit that sets the governor, as its link.
+    governor_unit: Option<String>,
     /// The host's `/`.
     root: PathBuf,
 }
@@ -61,6 +74,7 @@ impl Owners {
     pub fn read(root: &Path) -> Self {
         let mut owners = Self { root: root.to_owned(), ..Self::default() };
         owners.is_tuned_last = is_tuned_last(&text_of(&root.join(TUNED)));
+        owners.governor_unit = governor_unit(root);
         let active = text_of(&root.join(PROFILE));
         let has_systemd = SYSTEMD.iter().any(|path| root.join(path).exists());
         let has_tuned = !active.trim().is_empty() && !owners.is_tuned_last;
@@ -119,8 +133,9 @@ impl Owners {
             }
             other => {
                 let file = self.port_file(other).map(|file| format!("{} sets it", file.file));
+                let unit = self.unit(other).map(|unit| format!("{unit} sets it at each start"));
                 let parts: Vec<String> =
-                    [tuned_option(other).and_then(tuned), file].into_iter().flatten().collect();
+                    [tuned_option(other).and_then(tuned), file, unit].into_iter().flatten().collect();
                 (!parts.is_empty()).then(|| parts.join(", "))
             }
         }
@@ -135,6 +150,11 @@ impl Owners {
             Setting::Sysctl { key } => (key.as_str(), !self.is_tuned_last),
             other => {
                 self.port_file(other).map_or(Ok(()), |file| file.allow())?;
+                if let Some(unit) = self.unit(other) {
+                    return Err(format!(
+                        "{unit} sets it at each start, perhaps after ours: disable it, or change it there"
+                    ));
+                }
                 match tuned_option(other) {
                     Some(option) => (option, false),
                     None => return Ok(()),
@@ -152,6 +172,11 @@ impl Owners {
         }
     }
 
+    /// The unit that sets the governor.
+    fn unit(&self, setting: &Setting) -> Option<&str> {
+        self.governor_unit.as_deref().filter(|_| *setting == Setting::Governor)
+    }
+
     /// The file that gives a port this setting. The records of programs are those of the first network namespace.
     fn port_file(&self, setting: &Setting) -> Option<PortFile> {
         let is_elsewhere = self.root == Path::new("/") && is_apart();
@@ -162,6 +187,14 @@ impl Owners {
         let is_ours = |one: &&Assignment| one.file.ends_with(&format!("/{OWN_SYSCTLS}"));
         self.sysctls.get(key).into_iter().flatten().filter(|one| !is_ours(one)).collect()
     }
+}
+
+/// The link of an enabled unit or script that sets the governor.
+fn governor_unit(root: &Path) -> Option<String> {
+    let links =
+        ENABLED.iter().flat_map(|directory| GOVERNOR_UNITS.map(|name| Path::new(directory).join(name)));
+    let mut enabled = links.filter(|link| root.join(link).symlink_metadata().is_ok());
+    enabled.next().map(|link| format!("/{}", link.display()))
 }
 
 /// True if tuned's configuration says that its sysctls win over files of sysctl.d(5).
@@ -296,6 +329,22 @@ mod tests {
         fs::create_dir_all(root.join("etc/sysctl.d")).unwrap();
         std::os::unix::fs::symlink("../sysctl.conf", root.join("etc/sysctl.d/99-sysctl.conf")).unwrap();
         assert_eq!(of(), (Some("/etc/sysctl.d/99-sysctl.conf sets it to 3".into()), false));
+    }
+
+    /// Ubuntu 20.04's unit runs after all others.
+    #[test]
+    fn a_unit_owns_the_governor() {
+        let directory = tempfile::tempdir().unwrap();
+        let root = directory.path();
+        let of = || {
+            let owners = Owners::read(root);
+            (owners.of(&Setting::Governor), owners.allow(&Setting::Governor).is_ok())
+        };
+        assert_eq!(of(), (None, true));
+        let link = "etc/systemd/system/multi-user.target.wants/ondemand.service";
+        fs::create_dir_all(root.join(link).parent().unwrap()).unwrap();
+        std::os::unix::fs::symlink("/lib/systemd/system/ondemand.service", root.join(link)).unwrap();
+        assert_eq!(of(), (Some(format!("/{link} sets it at each start")), false));
     }
 
     #[test]

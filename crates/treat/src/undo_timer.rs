@@ -9,6 +9,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use linerate_sys::child::new_session;
+use rustix::mm::{MlockAllFlags, mlockall};
 use rustix::process::{PidfdFlags, Signal, getppid, pidfd_open, pidfd_send_signal};
 
 use crate::Controls;
@@ -76,6 +77,8 @@ pub fn run(shelf: &Shelf, id: &str, starter: i32, controls: &mut dyn Controls) -
     let mut journal = shelf.journal(id)?;
     let starter = parent(starter);
     leave_unit();
+    // The program may lie on a file system that needs the network; without the right to lock memory it may have to be read again.
+    let _ = mlockall(MlockAllFlags::CURRENT);
     journal.note(TreatmentEvent::Watching { pid: std::process::id() })?;
     while journal.is_open() && uptime() < journal.deadline() {
         sleep(CHECK_INTERVAL);

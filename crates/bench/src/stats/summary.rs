@@ -87,7 +87,7 @@ fn stream_percent(record: &Record, all: &[CaseSummary], case: &Case) -> Option<E
 fn summary(record: &Record, case: &Case, baseline: Option<&str>) -> CaseSummary {
     let base = baseline.and_then(|id| record.cases.iter().find(|base| base.id == id));
     let comparable = base.filter(|base| is_comparable(case, base));
-    let of = |metric: Metric| estimate(record, &case.id, |run| metric.shown(run, record.shared_processors));
+    let of = |metric: Metric| estimate(record, &case.id, |run| metric.shown(run, record.counts_cpu_once()));
     // For bytes and memory, the largest value counts instead of the median.
     let medians = Metric::all().filter(|metric| !matches!(metric, Metric::Bytes | Metric::PeakRss));
     let ratio =

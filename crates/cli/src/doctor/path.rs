@@ -37,8 +37,10 @@ pub fn examine(from: &OsStr, to: &OsStr, need: Need, places: &Places<'_>) -> Res
     // This host measures if it is an end of the path, else the first end.
     let is_here = from == HERE || to == HERE;
     if !is_here {
-        let ends = (host(from, places)?, host(to, places)?);
+        let before = (host(from, places)?, host(to, places)?);
+        let begun = Instant::now();
         let (measured, routes) = measure_there(from, to, login);
+        let ends = counted(before, begun, &measured, || Ok((host(from, places)?, host(to, places)?)))?;
         return Ok(report(over(ends, routes), need, measured));
     }
     let other = if to == HERE { from } else { to };
@@ -51,18 +53,29 @@ pub fn examine(from: &OsStr, to: &OsStr, need: Need, places: &Places<'_>) -> Res
     let far = host(other, places)?;
     let begun = Instant::now();
     let measured = measure(other, seen, login);
+    let again = || Ok((host(OsStr::new(HERE), places)?, host(other, places)?));
+    let ends = counted((near, far), begun, &measured, again)?;
+    Ok(report(routed(ends, seen.address), need, measured))
+}
+
+/// Both ends, asked `again` after a measurement, with the losses that they counted since `begun`: earlier ones don't concern this
+/// path. If no rate was measured, the ends as they were `before`.
+fn counted(
+    before: NamedEnds,
+    begun: Instant,
+    measured: &PathMeasurements,
+    again: impl FnOnce() -> Result<NamedEnds, Failure>,
+) -> Result<NamedEnds, Failure> {
     if measured.rate.is_none() {
-        return Ok(report(routed((near, far), seen.address), need, measured));
+        return Ok(before);
     }
-    // Earlier losses don't concern this path.
-    let now = (host(OsStr::new(HERE), places)?, host(other, places)?);
+    let now = again()?;
     let seconds = begun.elapsed().as_secs_f64();
-    let since = |now: NamedHost, before: &NamedHost| NamedHost {
+    let since = |now: NamedHost, before: NamedHost| NamedHost {
         facts: now.facts.since(&before.facts, seconds),
         ..now
     };
-    let ends = (since(now.0, &near), since(now.1, &far));
-    Ok(report(routed(ends, seen.address), need, measured))
+    Ok((since(now.0, before.0), since(now.1, before.1)))
 }
 
 /// This host with its route to the other one; the other host knows its own route back to the login. If ssh doesn't connect
@@ -210,6 +223,26 @@ mod tests {
         assert_eq!(window(&PathMeasurements { sent: None, ..own }, 1_380_992), None, "ssh's");
         assert_eq!(window(&PathMeasurements { streams: Some(0), ..own }, 7), None);
         assert_eq!(window(&own, 0), None, "an older kernel");
+    }
+
+    #[test]
+    fn only_losses_during_the_measurement_count() {
+        let ends = |lost: u64| {
+            let of = |name: &str| {
+                let mut host = host(Fact::Known(10_000));
+                host.facts.tcp.counters = Fact::Known([("RetransSegs".to_owned(), lost)].into());
+                NamedHost { name: name.into(), ..host }
+            };
+            (of("one"), of("two"))
+        };
+        let lost = |rate| {
+            let measured = PathMeasurements { rate, ..PathMeasurements::default() };
+            let (from, to) =
+                counted(ends(700), Instant::now(), &measured, || Ok(ends(705))).unwrap_or_else(|_| panic!());
+            [from, to].map(|end| end.facts.tcp.counters.known().map(|counters| counters["RetransSegs"]))
+        };
+        assert_eq!(lost(Some(9e9)), [Some(5), Some(5)]);
+        assert_eq!(lost(None), [Some(700), Some(700)], "nothing was measured");
     }
 
     #[test]

@@ -37,7 +37,7 @@ const FOR_NOW: &str =
 /// Arguments of `linerate fleet run`.
 #[derive(Debug, Args)]
 pub struct RunArgs {
-    /// The shard, from 0; without it, all unclaimed shards
+    /// The shard (the first is 0); without it, all unclaimed shards
     ///
     /// Unclaimed shards are moved one after the other, until none is left.
     #[arg(long, value_name = "K")]

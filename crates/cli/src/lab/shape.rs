@@ -56,7 +56,7 @@ pub struct LabShape {
     loss: Option<Loss>,
     /// Size of the queue before a link with delay or loss
     ///
-    /// The default is the data that the link carries in one round trip, or in 20ms.
+    /// The default is the data that the link carries in one round trip, or in 20ms if the round trip is shorter.
     #[arg(long, value_name = "SIZE", value_parser = units::parse_size, conflicts_with_all = ["guests", "queues"])]
     queue: Option<u64>,
     /// Seed for the choice of lost segments [default: 0]

@@ -113,7 +113,7 @@ struct Length {
     #[arg(long, value_name = "SECONDS", default_value = "10", value_parser = parse_seconds)]
     seconds: Duration,
     // The option keeps its documented name, which tool files use, too.
-    /// Run for a ramp of SECONDS before counting
+    /// Run for SECONDS before the measurement begins
     #[arg(long = "warm-up", value_name = "SECONDS", default_value = "1", value_parser = parse_seconds)]
     ramp: Duration,
 }

@@ -119,7 +119,7 @@ pub struct BulkArgs {
     #[arg(long, value_name = "SIZE", value_parser = parse_size, conflicts_with_all = ["seconds", "ramp"])]
     bytes: Option<u64>,
     // The option keeps its documented name, which tool files use, too.
-    /// Send for a ramp of SECONDS before counting
+    /// Send for SECONDS before the measurement begins
     #[arg(long = "warm-up", value_name = "SECONDS", default_value = "0", value_parser = parse_seconds)]
     ramp: Duration,
     /// Let the servers send

@@ -82,7 +82,7 @@ pub struct MeasureArgs {
     /// Show live values on standard error
     #[arg(long)]
     follow: bool,
-    /// Sample this host too; may be repeated
+    /// Also sample HOST; may be repeated
     #[arg(long = "host", value_name = "[USER@]HOST")]
     hosts: Vec<OsString>,
     /// Follow the processes of programs with this name; may be repeated

@@ -31,7 +31,7 @@ use linerate_transfer::bounds::trust_all_links;
 use linerate_transfer::filter::attributes::AttributeRules;
 use linerate_transfer::filter::{FilterError, Reading, Rules, Side};
 use linerate_transfer::routes::Interfaces;
-use linerate_transfer::sender::{NONE_FOUND, NONE_IS_THERE, Selection};
+use linerate_transfer::sender::{ALL_LEFT_OUT, NONE_FOUND, NONE_IS_THERE, Selection};
 use linerate_transfer::{NO_BACKUP_DIR, NO_TEMP_DIR};
 use linerate_wire::control::{Keep, Options, Sync};
 use linerate_wire::filter::Rule;
@@ -173,7 +173,8 @@ fn as_rsyncs(
         return Ok(Code::Done);
     }
     // Only directories were found, and without -r they aren't copied.
-    if message == NONE_FOUND && printer.skipped_all() {
+    let are_skipped = message == NONE_FOUND && printer.skipped_all();
+    if are_skipped || message == ALL_LEFT_OUT {
         printer.end(&Sums::default());
         return Ok(Code::Done);
     }

@@ -3,6 +3,7 @@
 mod rows;
 
 use linerate_remote::agent_command::AgentCommand;
+use linerate_sys::process::umask;
 use linerate_wire::control::{Appending, MAX_OTHER_TREES, OtherTrees, OtherUse};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -209,7 +210,7 @@ pub const OPTIONS: &[RsyncOption] = &[
     switch(&["relative"], Some('R'), |line| line.relative = Some(true), |line| line.relative = Some(false)),
     switch(&["implied-dirs", "i-d"], None, |line| line.no_implied = false, |line| line.no_implied = true),
     value(&["chmod"], None, |line, value| {
-        line.modes.extend(modes::parse(text(value)?, modes::umask())?);
+        line.modes.extend(modes::parse(text(value)?, umask().as_raw_mode())?);
         Ok(())
     }),
     flag(&["ignore-times"], Some('I'), |line| line.sync.ignore_times = true),

@@ -2,6 +2,7 @@
 //! sources.
 
 use clap::Args;
+use linerate_sys::process::umask;
 use linerate_wire::control::{Backup, MAX_OTHER_TREES, ModeRule, OtherTrees, OtherUse};
 use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -82,10 +83,9 @@ impl Keeping {
     /// # Errors
     /// A message that names the first invalid part.
     pub fn modes(&self) -> Result<Vec<ModeRule>, String> {
-        let parts = self
-            .chmod
-            .iter()
-            .map(|text| modes::parse(text, modes::umask()).map_err(|why| format!("--chmod {text}: {why}")));
+        let parts = self.chmod.iter().map(|text| {
+            modes::parse(text, umask().as_raw_mode()).map_err(|why| format!("--chmod {text}: {why}"))
+        });
         Ok(parts.collect::<Result<Vec<_>, _>>()?.concat())
     }
 }

@@ -61,6 +61,19 @@ fn the_first_of_several_sources_gives_a_directory_its_metadata() {
     }
 }
 
+#[test]
+fn sources_that_the_rules_leave_out_are_no_fault() {
+    let Some(case) = case().filter(|_| has("rsync")) else { return };
+    make_two(&case.near);
+    make_two(&case.far);
+    for line in ["-ai --exclude=* a DST", "-av --exclude=* a c DST"] {
+        assert_alike(&case, line, |_| ());
+    }
+    for line in ["-ai --exclude=* a FAR/to", "-ai --exclude=* FAR/a back"] {
+        assert_eq!(over_ssh(&case, line).exits(0).out, "", "{line}");
+    }
+}
+
 /// Runs both programs as an ordinary user.
 fn as_nobody(case: &Case, line: &str) -> [Run; 2] {
     let programs = [args![case.bed.program(), "rsync"], args!["rsync"]];

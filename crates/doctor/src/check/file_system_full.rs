@@ -44,7 +44,7 @@ fn of(host: &Host<'_>, fs: &FileSystem) -> Option<Finding> {
         _ => Severity::Note,
     };
     let finding =
-        Finding::new(severity, format!("{} is full after {seconds:.0} s at {}", fs.path, gbit(host.rate())))
+        Finding::new(severity, format!("{} would be full after {seconds:.0} s of writing at {}", fs.path, gbit(host.rate())))
             .at(&fs.path)
             .evidence(format!("{} of {} are free ({})", bytes(free), bytes(total), percent(free / total)))
             .fix(format!(

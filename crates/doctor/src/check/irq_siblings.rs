@@ -7,9 +7,6 @@ use super::{Check, CheckRun, processors};
 use crate::source::{ESNET_NIC, SCALING};
 use crate::{Finding, Host};
 
-/// The most interrupts that a fix lists.
-const NAMED: usize = 64;
-
 pub(super) const CHECK: Check = Check {
     name: "irq-smt-siblings",
     about: "queues served by both threads of a core, while other cores serve none",
@@ -24,14 +21,15 @@ fn run(host: &Host<'_>) -> Vec<Finding> {
 fn of(host: &Host<'_>, port: &Port) -> Option<Finding> {
     let (cpu, irqs) = (&host.facts.cpu, port.interrupts.known()?);
     let threads = serving(irqs)?;
-    let free = processors::housekeepers(host)?;
+    // A core of another node is worse than a second thread.
+    let free = processors::near(port, &processors::housekeepers(host)?);
     let (used, all) = (cpu.cores_of(&threads)?, cpu.cores_of(&free)?);
     if used as usize >= threads.len() || used >= all {
         return None;
     }
     let title = format!("{} threads of only {used} cores serve {}", threads.len(), port.name);
     let finding = processors::short_of(port, used, host.rate_of(port)?, &title)?
-        .evidence(format!("processors {threads:?} are threads of {used} cores; {all} cores could serve them"))
+        .evidence(format!("processors {threads:?} are threads of {used} cores; {all} cores near it could serve them"))
         .evidence("a core's second thread brings no benefit for interrupts (scaling.rst)");
     Some(spread(finding, irqs, cpu.siblings.known()?, &free))
 }
@@ -48,12 +46,11 @@ fn serving(irqs: &[Irq]) -> Option<Vec<u32>> {
     Some(cpus.into_iter().collect())
 }
 
-/// A fix that binds the interrupts to the first thread of each core that isn't isolated, in turn.
+/// A fix that binds the interrupts to the first of these threads in each core, in turn.
 fn spread(finding: Finding, irqs: &[Irq], cores: &[Vec<u32>], free: &[u32]) -> Finding {
-    let firsts = cores.iter().filter_map(|threads| threads.iter().find(|cpu| free.contains(cpu)));
-    let some = irqs.iter().filter(|irq| irq.name.known().is_some()).take(NAMED);
-    let new = some.zip(firsts.cycle()).filter_map(|(irq, cpu)| processors::bind(irq, &[*cpu]));
-    finding.remedied_or(new, "bind each interrupt to another core").conflict(
+    let firsts: Vec<u32> =
+        cores.iter().filter_map(|threads| threads.iter().find(|cpu| free.contains(cpu))).copied().collect();
+    finding.remedied_or(processors::spread(irqs, &firsts), "bind each interrupt to another core").conflict(
         "drivers create a queue for each thread; with more queues than cores, some share a core in any case; \
          interrupts that the kernel manages refuse another processor (EIO)",
     )
@@ -90,6 +87,14 @@ mod tests {
             facts.cpu.nohz_full = Fact::Known(all.iter().filter(|cpu| !own.contains(cpu)).copied().collect());
         });
         assert!(found(&CHECK, &alone).is_empty());
+        // The other cores are those of another node.
+        let far = changed("smt-siblings", |facts| {
+            let port = crate::testing::port_of(facts, "ens1f0np0");
+            let own = serving(port.interrupts.known().unwrap()).unwrap();
+            let Fact::Known(pci) = &mut port.pci else { panic!("no slot") };
+            pci.local_cpus = Fact::Known(own);
+        });
+        assert!(found(&CHECK, &far).is_empty());
         let unknown = changed("smt-siblings", |facts| facts.cpu.siblings = Fact::default());
         assert!(found(&CHECK, &unknown).is_empty());
     }

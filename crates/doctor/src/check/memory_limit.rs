@@ -12,7 +12,7 @@ const PAUSE: f64 = 1.0;
 
 pub(super) const CHECK: Check = Check {
     name: "memory-limit",
-    about: "a control group with memory for less than a second of data that waits for the disk",
+    about: "a control group whose memory limit holds less than one second of unwritten data",
     sources: &[CGROUPS, VM_SYSCTL],
     run: CheckRun::HostOne(of),
 };

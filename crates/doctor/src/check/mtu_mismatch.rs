@@ -2,7 +2,7 @@
 
 use linerate_host::facts::{Facts, Port};
 
-use super::{Check, CheckRun};
+use super::{Check, CheckRun, overlay};
 use crate::along::leads_in;
 use crate::formula::goodput::Segments;
 use crate::same_cause::once_at_each;
@@ -102,15 +102,17 @@ fn matched(finding: Finding, facts: &Facts, upper: &Port, lower: &Port) -> Findi
     finding.fix(joined(fix)).undo(joined(undo))
 }
 
-/// Containers behind a bridge send smaller packets than the host's port allows.
+/// Containers behind a bridge send smaller packets than every port of the host allows. On a host with a tunnel the packets
+/// may be smaller on purpose, since the tunnel's headers need room.
 fn small(host: &Host<'_>, bridge: &Port) -> Option<Finding> {
     let members = bridge.bridge_ports.known()?;
     let is_veth =
         |name: &String| host.facts.port(name).is_some_and(|p| p.driver.known().is_some_and(|d| d == "veth"));
+    // It isn't known through which port the containers' packets leave.
     let outside =
-        host.devices().filter(|port| !members.contains(&port.name)).max_by_key(|port| port.mtu.get())?;
+        host.devices().filter(|port| !members.contains(&port.name)).min_by_key(|port| port.mtu.get())?;
     let (own, outer) = (bridge.mtu.get()?, outside.mtu.get()?);
-    if own >= outer || !members.iter().any(is_veth) {
+    if own >= outer || !members.iter().any(is_veth) || host.linked().any(overlay::is_tunnel) {
         return None;
     }
     let need = host.rate_of(outside)?;
@@ -134,10 +136,32 @@ mod tests {
     use super::*;
     use crate::testing::{changed, edited, fixture, found, lines, port_of};
     use linerate_host::Fact;
+    use linerate_host::facts::{PortKind, PortLayer};
 
     #[test]
     fn containers_with_small_packets_are_found() {
         assert_eq!(lines(&found(&CHECK, &fixture("veth-host"))), ["mtu-mismatch docker0 minor 9.41 Gbit/s"]);
+    }
+
+    /// The headers of a tunnel need room, and with ports of two sizes it isn't known which one the containers use.
+    #[test]
+    fn small_packets_for_a_tunnel_or_a_second_port_are_right() {
+        let beside = |change: fn(&mut Port)| {
+            changed("veth-host", |facts| {
+                let Fact::Known(ports) = &mut facts.ports else { panic!("no ports") };
+                let mut port = ports.iter().find(|port| port.kind.get() == Some(PortKind::Physical)).expect("a card").clone();
+                port.name = "other0".into();
+                change(&mut port);
+                ports.push(port);
+            })
+        };
+        let tunnel = beside(|port| {
+            port.kind = Fact::Known(PortKind::Software);
+            port.layer = Fact::Known(PortLayer { kind: Some("vxlan".into()), ..PortLayer::default() });
+        });
+        assert!(found(&CHECK, &tunnel).is_empty());
+        assert!(found(&CHECK, &beside(|port| port.mtu = Fact::Known(1500))).is_empty());
+        assert_eq!(found(&CHECK, &beside(|_| ())).len(), 1);
     }
 
     #[test]

@@ -97,6 +97,12 @@ fn costs(kind: &str, mtu: u32, header: u32, is_over_a_port: bool) -> (String, St
     (format!("{} of the rate is payload", percent(share)), size(kind, mtu, header))
 }
 
+/// True for a port that wraps each packet into another one.
+pub(super) fn is_tunnel(port: &Port) -> bool {
+    let kind = port.layer.known().and_then(|layer| layer.kind.as_deref());
+    kind.is_some_and(|kind| TUNNELS.iter().any(|(name, _)| *name == kind))
+}
+
 /// True if the port cuts each packet of a tunnel in software.
 fn is_cut(kind: &str, below: &Port) -> bool {
     below.offload("tx-udp_tnl-segmentation").get() == Some(false) && ["vxlan", "geneve"].contains(&kind)

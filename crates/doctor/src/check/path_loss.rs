@@ -55,7 +55,7 @@ fn of(path: &Path<'_>) -> Option<Finding> {
         .evidence("this is the rate in the long run: a connection's first seconds may be faster")
         .fix(
             "find where segments are lost: see drops-by-cause of both hosts, then the switches; \
-            pacing helps against bursts, on a port without classes of somebody's own: tc qdisc replace dev PORT root fq",
+            pacing helps against bursts, if nobody has set up traffic classes on the port (tc class show dev PORT): tc qdisc replace dev PORT root fq",
         )
         .undo("tc qdisc del dev PORT root")
         .conflict("BBR keeps its rate at losses of a few percent, but takes it from other flows on the path");
@@ -81,7 +81,7 @@ fn dropped(path: &Path<'_>, loss: f64) -> Finding {
     finding
         .fix(
             "ask the owner of the path about policers (a provider's contract, an instance's allowance), and see rate-limit and \
-             drops-by-cause of both ends; if a policer allows a rate R, on a port without classes of somebody's own: tc qdisc replace dev PORT root fq maxrate R at the sender",
+             drops-by-cause of both ends; if a policer allows a rate R, and nobody has set up traffic classes on the port (tc class show dev PORT): tc qdisc replace dev PORT root fq maxrate R at the sender",
         )
         .conflict("with a --rate-limit below the policer's rate nothing is dropped, and often more data arrives")
 }

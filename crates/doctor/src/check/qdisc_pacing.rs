@@ -46,7 +46,7 @@ fn of(host: &Host<'_>, port: &Port) -> Option<Finding> {
 
 fn words(finding: Finding, root: &str) -> Finding {
     finding.fix(format!(
-        "give fq to the leaves of the classes, in the place that sets {root}: pacing belongs on the leaves of somebody's own classes; \
+        "give fq to the leaves of the classes, in the place that sets {root}: pacing belongs on the leaves of the classes that somebody has set up; \
          another root discipline would delete the classes"
     ))
 }

@@ -23,11 +23,7 @@ pub(super) const CHECK: Check = Check {
 
 fn run(host: &Host<'_>) -> Vec<Finding> {
     let on_ports = host.linked().flat_map(|port| {
-        let disciplines = port.qdiscs.known().into_iter().flatten();
-        let all = disciplines
-            .filter_map(|qdisc| shaped(host, port, qdisc))
-            .chain(policed(host, port))
-            .chain(queues(host, port));
+        let all = shapers(host, port).into_iter().chain(policed(host, port)).chain(queues(host, port));
         all.map(|finding| if is_anothers(host, port) { finding.at_most(Severity::Note) } else { finding })
     });
     on_ports.chain(filtered(host)).collect()
@@ -46,16 +42,52 @@ fn is_anothers(host: &Host<'_>, port: &Port) -> bool {
     leads_away && (is_member || host.devices().next().is_some()) || is_tap && is_member
 }
 
-fn shaped(host: &Host<'_>, port: &Port, qdisc: &Qdisc) -> Option<Finding> {
-    let need = host.need_of(port);
-    let rate = match (qdisc.rate, qdisc.each) {
-        (Some(rate), _) => rate as f64,
-        (None, Some(each)) => return paced(host, port, qdisc, each as f64),
-        (None, None) => return None,
-    };
-    if rate >= need {
-        return None;
+/// Disciplines that have another one for each transmit queue. Each packet takes one of the queues, so their limits add up.
+const BY_QUEUE: [&str; 2] = ["mq", "mqprio"];
+
+/// Disciplines that only hold filters.
+const FILTERING: [&str; 2] = ["ingress", "clsact"];
+
+/// The limits of the port's disciplines. Only the root's limit, or those below `mq` together, apply to all packets.
+fn shapers(host: &Host<'_>, port: &Port) -> Vec<Finding> {
+    let all: Vec<&Qdisc> = port.qdiscs.known().into_iter().flatten().collect();
+    let (roots, leaves): (Vec<&Qdisc>, Vec<&Qdisc>) = all.iter().copied().partition(|qdisc| qdisc.root);
+    let whole = roots.iter().filter_map(|qdisc| shaped(host, port, qdisc, qdisc.rate?));
+    let part = of_leaves(host, port, &roots, &leaves);
+    let paced = all.iter().filter(|qdisc| qdisc.each.is_some()).min_by_key(|qdisc| qdisc.each);
+    let paced = paced.and_then(|qdisc| paced_by(host, port, qdisc, qdisc.each? as f64));
+    whole.chain(part).chain(paced).collect()
+}
+
+/// The limits below a root discipline, each of which applies to a part of the packets.
+fn of_leaves(host: &Host<'_>, port: &Port, roots: &[&Qdisc], leaves: &[&Qdisc]) -> Option<Finding> {
+    let least = leaves.iter().filter(|qdisc| qdisc.rate.is_some()).min_by_key(|qdisc| qdisc.rate)?;
+    let is_by_queue = roots.iter().any(|root| BY_QUEUE.contains(&root.kind.as_str()));
+    let sending = leaves.iter().filter(|qdisc| !FILTERING.contains(&qdisc.kind.as_str()));
+    let together = sending.map(|qdisc| qdisc.rate).try_fold(0_u64, |sum, rate| Some(sum.saturating_add(rate?)));
+    if let Some(together) = together.filter(|_| is_by_queue) {
+        return shaped(host, port, least, together);
     }
+    let need = host.need_of(port);
+    let rate = least.rate.map(|rate| rate as f64).filter(|rate| *rate < need)?;
+    let title =
+        format!("{} sends a part of its packets at {} at most ({})", port.name, gbit(rate), least.kind);
+    let finding = Finding::new(Severity::Note, title)
+        .only(Way::Sends)
+        .at(&port.name)
+        .evidence(format!("qdisc {} below the root has this limit", least.kind))
+        .evidence("the doctor doesn't check whether a transfer's packets belong to that part");
+    Some(set_on_purpose(finding, &shown(port), "give the transfer's packets another class"))
+}
+
+/// The commands that show the disciplines and classes of a port.
+fn shown(port: &Port) -> String {
+    format!("tc qdisc show dev {0}; tc class show dev {0}", shell::word(&port.name))
+}
+
+fn shaped(host: &Host<'_>, port: &Port, qdisc: &Qdisc, rate: u64) -> Option<Finding> {
+    let need = host.need_of(port);
+    let rate = Some(rate as f64).filter(|rate| *rate < need)?;
     let detour = redirected(host, port);
     let title = match detour {
         Some((name, way)) => format!(
@@ -80,16 +112,12 @@ fn shaped(host: &Host<'_>, port: &Port, qdisc: &Qdisc) -> Option<Finding> {
         gbit(rate),
         qdisc.overlimits
     ));
-    Some(set_on_purpose(
-        finding,
-        &format!("tc qdisc show dev {0}; tc class show dev {0}", shell::word(&port.name)),
-        "raise or remove it",
-    ))
+    Some(set_on_purpose(finding, &shown(port), "raise or remove it"))
 }
 
 /// A limit of each connection, if the connections of a usual transfer don't reach the need together: else it is pacing, as
 /// ESnet advises it.
-fn paced(host: &Host<'_>, port: &Port, qdisc: &Qdisc, each: f64) -> Option<Finding> {
+fn paced_by(host: &Host<'_>, port: &Port, qdisc: &Qdisc, each: f64) -> Option<Finding> {
     let (need, together) = (host.need_of(port), each * processors::STREAMS);
     if together >= need {
         return None;
@@ -220,6 +248,22 @@ mod tests {
         assert!(named[0].title.contains("tbf"), "{named:?}");
         assert!(with(Qdisc { rate: Some(12_000_000_000), ..tbf }).is_empty(), "above the need");
         assert!(found(&CHECK, &fixture("stock-10g")).is_empty());
+    }
+
+    /// A class of `prio` is for the packets that a filter sends there; the queues of `mq` together carry all packets.
+    #[test]
+    fn a_limit_below_the_root_is_for_a_part_of_the_packets() {
+        let with = |root: &str, rates: &[Option<u64>]| {
+            let leaf = |rate: &Option<u64>| Qdisc { kind: "tbf".into(), rate: *rate, ..Qdisc::default() };
+            let root = Qdisc { kind: root.into(), root: true, ..Qdisc::default() };
+            let all: Vec<Qdisc> = [root].into_iter().chain(rates.iter().map(leaf)).collect();
+            let port = edited("stock-10g", "eno1", |port| port.qdiscs = Fact::Known(all));
+            lines(&found(&CHECK, &port))
+        };
+        assert_eq!(with("prio", &[None, None, Some(20_000)]), ["rate-limit eno1 note -"]);
+        assert_eq!(with("mq", &[Some(1_000_000_000); 4]), ["rate-limit eno1 critical 4.00 Gbit/s"]);
+        assert!(with("mq", &[Some(3_000_000_000); 4]).is_empty(), "together they reach the need");
+        assert_eq!(with("mq", &[None, Some(1_000_000_000)]), ["rate-limit eno1 note -"]);
     }
 
     /// ESnet's guide: on a host of 10 Gbit/s that uses four streams, `fq maxrate 2gbit`.

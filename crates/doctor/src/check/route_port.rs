@@ -6,7 +6,7 @@ use crate::{Citation, Finding, Host, Path, Severity};
 
 pub(super) const CHECK: Check = Check {
     name: "route-port",
-    about: "a path that takes slower ports than both of its ends have",
+    about: "a path over slow ports, although both ends have faster ones",
     sources: &[
         Citation {
             name: "ip-route(8): get",

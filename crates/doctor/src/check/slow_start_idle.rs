@@ -1,7 +1,7 @@
 //! Connections that restart with a small window after each pause.
 
 use super::{Check, CheckRun};
-use crate::formula::{flow, trip};
+use crate::formula::flow;
 use crate::source::{IP_SYSCTL, RED_HAT};
 use crate::{Finding, Host, Severity};
 
@@ -21,7 +21,9 @@ fn of(host: &Host<'_>) -> Option<Finding> {
     if sets_its_rate || !host.facts.tcp.slow_start_after_idle.get()? {
         return None;
     }
-    let segments = flow::in_flight(host.rate(), trip::REGION) / 1448.0;
+    // Over a path that isn't known, the kernel's default isn't a fault.
+    let rtt = host.rtt?;
+    let segments = flow::in_flight(host.rate(), rtt) / 1448.0;
     let trips = (segments / FIRST).log2().ceil().max(0.0);
     if trips < 1.0 {
         return None;
@@ -29,8 +31,8 @@ fn of(host: &Host<'_>) -> Option<Finding> {
     let finding = Finding::new(Severity::Note, "connections restart slowly after each pause")
         .evidence("tcp_slow_start_after_idle is 1, the kernel's default")
         .evidence(format!(
-            "growing from 10 segments to {segments:.0} takes {trips:.0} round trips; if each takes 10 ms, this is {:.0} ms",
-            trips * trip::REGION * 1e3
+            "growing from 10 segments to {segments:.0} takes {trips:.0} round trips, together {:.0} ms",
+            trips * rtt * 1e3
         ))
         .fix("sysctl -w net.ipv4.tcp_slow_start_after_idle=0")
         .undo("sysctl -w net.ipv4.tcp_slow_start_after_idle=1")
@@ -41,15 +43,20 @@ fn of(host: &Host<'_>) -> Option<Finding> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{changed, fixture, found, lines};
+    use crate::Need;
+    use crate::testing::fixture;
     use linerate_host::Fact;
 
     #[test]
-    fn the_kernels_default_is_noted() {
-        let cubic = Fact::Known("cubic".into());
-        let host = changed("firecracker", |facts| facts.tcp.congestion_control = cubic);
-        assert_eq!(lines(&found(&CHECK, &host)), ["slow-start-idle - note -"]);
-        assert!(found(&CHECK, &fixture("firecracker")).is_empty(), "bbr");
-        assert!(found(&CHECK, &fixture("stock-10g")).is_empty());
+    fn the_kernels_default_is_noted_on_a_path() {
+        let noted = |control: &str, rtt| {
+            let mut facts = fixture("firecracker");
+            facts.tcp.congestion_control = Fact::Known(control.into());
+            of(&Host { rtt, ..Host::alone("h", &facts, Need::OfPorts) }).map(|finding| finding.severity)
+        };
+        assert_eq!(noted("cubic", Some(0.02)), Some(Severity::Note));
+        assert_eq!(noted("cubic", Some(1e-6)), None, "the first flight fills the path");
+        assert_eq!(noted("cubic", None), None);
+        assert_eq!(noted("bbr", Some(0.02)), None);
     }
 }

@@ -11,7 +11,7 @@ const NEARLY: f64 = 0.9;
 
 pub(super) const CHECK: Check = Check {
     name: "tcp-memory",
-    about: "a memory limit of all connections together that is below the maximum of eight",
+    about: "a memory limit for all TCP connections that is too small for eight connections with full buffers",
     sources: &[IP_SYSCTL, ESNET],
     run: CheckRun::HostOne(of),
 };

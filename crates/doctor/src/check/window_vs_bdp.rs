@@ -71,7 +71,7 @@ fn announced(path: &Path<'_>) -> String {
             )
         }
         None if buffer::is_learned(path.to.facts) => format!(
-            "no window of {to} was measured: half of its buffer is assumed, since Linux 6.6 and later measure the share by themselves"
+            "no window of {to} was measured: half of its buffer is assumed, because kernels from Linux 6.6 on measure the share themselves"
         ),
         None => {
             format!("no window of {to} was measured: it was computed from tcp_rmem and tcp_adv_win_scale")
@@ -171,7 +171,7 @@ mod tests {
         assert!(at(Some(262_144), "window").0.ends_with("104 Mbit/s"), "less than half is learned as well");
         let (unknown, because) = at(None, "network");
         assert_eq!(unknown, "window-vs-bdp - critical 208 Mbit/s");
-        assert!(because.contains("Linux 6.6 and later measure"), "{because}");
+        assert!(because.contains("kernels from Linux 6.6 on measure"), "{because}");
     }
 
     #[test]

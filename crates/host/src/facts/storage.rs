@@ -130,6 +130,9 @@ const WAITING: [&str; 14] = [
     "virtiofs",
 ];
 
+/// Those of these file systems whose server is the host of this guest.
+const OF_HOSTS: [&str; 2] = ["9p", "virtiofs"];
+
 impl Storage {
     /// Reads the facts about the file systems of these paths on this host.
     pub fn here(paths: &[PathBuf]) -> Self {
@@ -174,6 +177,12 @@ impl FileSystem {
     pub fn waits(&self) -> bool {
         let waits = |kind: &String| kind.starts_with("fuse") || WAITING.contains(&kind.as_str());
         self.kind.known().is_some_and(waits)
+    }
+
+    /// True if the kernel reaches the file system over a network.
+    pub fn is_over_network(&self) -> bool {
+        let is = |kind: &String| WAITING.contains(&kind.as_str()) && !OF_HOSTS.contains(&kind.as_str());
+        self.kind.known().is_some_and(is)
     }
 
     /// True if the file system is on a rotating disk. False if the host is, or may be, a guest, since

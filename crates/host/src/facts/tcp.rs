@@ -12,7 +12,7 @@ use crate::root::Root;
 const IPV4: &str = "proc/sys/net/ipv4";
 const CORE: &str = "proc/sys/net/core";
 /// The kernel's counters that show lost segments and full buffers.
-const COUNTERS: [&str; 18] = [
+const COUNTERS: [&str; 20] = [
     "OutSegs",
     "InSegs",
     "RetransSegs",
@@ -21,6 +21,8 @@ const COUNTERS: [&str; 18] = [
     "TCPLostRetransmit",
     "TCPFastRetrans",
     "TCPSlowStartRetrans",
+    "TCPHystartTrainDetect",
+    "TCPHystartTrainCwnd",
     "TCPSpuriousRTOs",
     "TCPRcvQDrop",
     "TCPBacklogDrop",

@@ -13,6 +13,9 @@ const FEATURES: u32 = 0x3a;
 const RX_RINGS: u32 = 0x2d;
 const INDIRECTION: u32 = 0x38;
 const LINK: u32 = 0x4c;
+const PERMANENT_ADDRESS: u32 = 0x20;
+/// MAX_ADDR_LEN: the most bytes of an address.
+const MOST_ADDRESS: u32 = 32;
 /// ETH_SS_FEATURES: the set of strings that names features.
 pub(super) const FEATURE_NAMES: u32 = 4;
 /// The most slots of an indirection table that are read. The largest drivers have a few thousand.
@@ -130,6 +133,18 @@ impl Ethtool {
         self.ask(interface)?;
         let text = |i: usize| name(&self.buffer[4 + i * NAME..4 + (i + 1) * NAME]);
         Ok(Driver { name: text(0), version: text(1), firmware: text(2), bus: text(3) })
+    }
+
+    /// The bytes of an interface's permanent address; zeros if it has none, as virtual interfaces.
+    ///
+    /// # Errors
+    /// `ENODEV` if there is no such interface.
+    pub fn permanent_address(&mut self, interface: &str) -> io::Result<Vec<u8>> {
+        self.clear();
+        self.put([PERMANENT_ADDRESS, MOST_ADDRESS, 0]);
+        self.ask(interface)?;
+        let size = self.word(4).min(MOST_ADDRESS) as usize;
+        Ok(self.buffer[8..8 + size].to_vec())
     }
 
     /// An interface's features, in the kernel's order.

@@ -1,5 +1,6 @@
 //! Determines where the sources land, and creates the directories for them.
 
+use linerate_sys::process::umask;
 use linerate_wire::control::{Change, Options, Problem, ProblemKind, Source, Sync};
 use linerate_wire::path::{RelPath, printable};
 use std::borrow::Cow;
@@ -10,7 +11,7 @@ use crate::receive::reception::Settings;
 use crate::receive::resume;
 use crate::tree::bounds::Named;
 use crate::tree::charsets::NameConversion;
-use crate::tree::landing::{Landing, umask};
+use crate::tree::landing::Landing;
 
 /// Determines where the sources land. Also returns how many directories were created for the destination if that was
 /// requested, or would be created in a dry run.

@@ -2,6 +2,7 @@
 //! storage.
 
 use crossbeam_channel::{Receiver, Sender as CrossbeamSender, TrySendError, bounded};
+use linerate_sys::process::umask;
 use linerate_wire::control::{MAX_OPEN_OFFERS, Message, Options, Problem, ProblemKind, Source, Totals};
 use linerate_wire::path::RelPath;
 use rustix::fs::Mode;
@@ -33,7 +34,6 @@ use crate::tree::bounds::Named;
 use crate::tree::digest::ledger::{Known, Reported};
 use crate::tree::filter::Side;
 use crate::tree::filter::attributes::AttributeRules;
-use crate::tree::landing::umask;
 use crate::tree::metadata::write::MetadataWriter;
 use crate::tree::temporary::Names;
 use crate::tree::ways::ImpliedWays;

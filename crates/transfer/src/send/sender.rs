@@ -49,6 +49,8 @@ pub use crate::tree::source_root::{Finding, SourceRoot};
 const QUEUE: usize = 32;
 /// The error message that no source can be copied.
 pub const NONE_FOUND: &str = "none of the sources can be copied";
+/// The message of a copy whose filter rules leave out all sources.
+pub const ALL_LEFT_OUT: &str = "the rules leave out all sources";
 /// The message that all sources are missing, in a case in which that isn't an error.
 pub const NONE_IS_THERE: &str = "none of the sources exists";
 
@@ -120,7 +122,7 @@ pub fn not_left_out(
         });
     }
     if sources.is_empty() {
-        return Err(TransferError::NoSource("the rules leave out all sources".into()));
+        return Err(TransferError::NoSource(ALL_LEFT_OUT.into()));
     }
     Ok(sources)
 }

@@ -367,12 +367,5 @@ fn open(held: Held, path: &Path) -> Result<Root, TransferError> {
     Root::at(held, path).map_err(|error| refused("opened", path, error))
 }
 
-/// Reads the process's umask without changing it.
-pub fn umask() -> Mode {
-    let mask = rustix::process::umask(Mode::empty());
-    rustix::process::umask(mask);
-    mask
-}
-
 #[cfg(test)]
 mod tests;

@@ -256,6 +256,21 @@ fn what_a_step_changes_by_the_way_comes_back_too() {
     assert_eq!(host.values, before);
 }
 
+/// A bridge takes the MTU of its only port.
+#[test]
+fn what_an_earlier_step_brought_about_holds() {
+    let (_directory, shelf) = shelf();
+    let mut host = Pretended::of(&steps());
+    let [channels, rps] = [2, 3].map(|step| steps()[step].setting.clone());
+    host.reset.push((channels, rps, "f".into()));
+    let before = host.values.clone();
+    let (mut journal, fates) = applied(&shelf, &mut host);
+    assert_eq!((&fates[3], journal.before(3)), (&StepFate::Holds("f".into()), None));
+    let ends = undo(&mut journal, &mut host, UndoneBy::User).unwrap();
+    assert!(ends.iter().all(|(_, end)| *end == WayBack::Restored), "{ends:?}");
+    assert_eq!(host.values, before);
+}
+
 #[test]
 fn what_stays_changed_by_the_way_is_said() {
     let (_directory, shelf) = shelf();

@@ -6,12 +6,13 @@ use std::fs;
 use std::io;
 
 use linerate_host::netlink::{attributes, number};
+use linerate_sys::ethtool::Ethtool;
 
 use super::queueing::{failed, links};
 use crate::port::PortIdentity;
 
 const PORTS: &str = "/sys/class/net";
-/// IFLA_ADDRESS, IFLA_IFNAME and IFLA_PERM_ADDRESS (since Linux 5.6).
+/// IFLA_ADDRESS, IFLA_IFNAME and IFLA_PERM_ADDRESS, which kernels before Linux 5.6 don't send.
 const ADDRESS: u16 = 1;
 const NAME: u16 = 3;
 const PERMANENT: u16 = 54;
@@ -40,7 +41,16 @@ pub fn ports() -> Result<Vec<PortIdentity>, String> {
         all.push(PortIdentity { name: name(inside), index: number(inside, 4, 4).unwrap_or(0) as u32, mac });
     };
     links(&mut each).map_err(failed)?;
+    let mut ethtool = Ethtool::open().map_err(failed)?;
+    for port in all.iter_mut().filter(|port| port.mac.is_none()) {
+        port.mac = ethtool.permanent_address(&port.name).ok().and_then(|address| permanent(&address));
+    }
     Ok(all)
+}
+
+/// A permanent address as text; none if all its bytes are zero.
+fn permanent(address: &[u8]) -> Option<String> {
+    address.iter().any(|byte| *byte != 0).then(|| hexadecimal(address))
 }
 
 fn of_kernel() -> io::Result<BTreeSet<Seen>> {
@@ -90,6 +100,10 @@ mod tests {
         assert!(of_kernel().unwrap().iter().any(|(_, name, _)| name == "lo"));
         check().unwrap();
         let ports = ports().unwrap();
+        let mut ethtool = Ethtool::open().unwrap();
+        for port in &ports {
+            assert_eq!(permanent(&ethtool.permanent_address(&port.name).unwrap()), port.mac, "{port:?}");
+        }
         assert_eq!(ports.len(), of_kernel().unwrap().len());
         assert!(ports.iter().any(|port| (port.name.as_str(), port.index) == ("lo", 1) && port.mac.is_none()));
     }

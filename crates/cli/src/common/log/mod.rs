@@ -43,7 +43,8 @@ static CURRENT: OnceLock<RunLog> = OnceLock::new();
 pub struct LogArgs {
     /// Append the run's events to FILE, a line each
     ///
-    /// Each line has its time and the process: the start, each problem with its path, notes, and the end with exit code, files, bytes, seconds and rate.
+    /// The events are the start, each problem with its path, notes, and the end with exit code, files, bytes, seconds and
+    /// rate. Each line begins with the time and the process number.
     /// -q and --json don't change the log.
     #[arg(long, value_name = "FILE", value_parser = named_file())]
     pub log_file: Option<PathBuf>,

@@ -1,6 +1,7 @@
 //! Treatments of this host.
 
 use linerate_doctor::{Finding, examine_host, ordered};
+use linerate_host::facts::Storage;
 use linerate_treat::course::{self, StepFate, UndoneBy, WayBack};
 use linerate_treat::journal::{PlannedStep, Shelf, TreatmentJournal, TreatmentStanding, UnreadJournal};
 use linerate_treat::persist::System;
@@ -126,6 +127,7 @@ fn applied_steps(
     within: u64,
 ) -> Result<(TreatmentJournal, Vec<StepFate>), Failure> {
     let shelf = Shelf::open(&wanted.state).map_err(Failure::failed)?;
+    is_local(shelf.path())?;
     let _lock = shelf.lock(LOCK_TIMEOUT).map_err(|why| Failure(why, Code::Busy))?;
     let (journals, unread) = shelf.all();
     if let Some(open) = journals.iter().find(|journal| journal.is_open() && is_here(journal)) {
@@ -182,6 +184,19 @@ fn what_to_do(unread: &UnreadJournal) -> String {
             "{why}; the changes of {id} can't be undone any more: check the settings, or restart the host; then remove {place}"
         ),
     }
+}
+
+/// Refuses a directory for journals that can't be read while the network is down, since a change may cut the network.
+fn is_local(state: &Path) -> Result<(), Failure> {
+    let found = Storage::here(&[state.to_owned()]);
+    let over_network = found.file_systems.known().into_iter().flatten().find(|fs| fs.is_over_network());
+    let Some(file_system) = over_network else { return Ok(()) };
+    let kind = file_system.kind.known().map_or("", String::as_str);
+    Err(Failure::failed(format!(
+        "{} is on a network file system ({kind}): if a change cuts the network, the undo timer can't read the journal there; \
+         choose a directory of this host with --state",
+        state.display()
+    )))
 }
 
 fn undo_timer_command(shelf: &Shelf, id: &str) -> Command {
