@@ -13,7 +13,7 @@ const GROUP: u32 = 5;
 /// Measures two equal cases in enough blocks for this number of comparisons, and counts the wrong verdicts.
 pub fn run(repository: &Path, comparisons: u32) -> anyhow::Result<()> {
     let out = repository.join(format!("target/aa/{}", std::process::id()));
-    // Each group of blocks is compared with the next, so one more group is needed.
+    // Each group of blocks is compared with the next one, so N comparisons need N + 1 groups.
     let blocks = GROUP * (comparisons + 1);
     let mut bench = linerate(&["bench", "xtask/aa.toml", "--blocks", &blocks.to_string(), "--out"]);
     call(bench.arg(&out))?;

@@ -5,8 +5,8 @@ use std::process::Command;
 
 use crate::{USAGE, cargo};
 
-/// The commands in a piece of shell or inline code, each split into words. A line that ends with a backslash
-/// and the next line are one command.
+/// The commands in a piece of shell or inline code, each split into words. A line that ends with a backslash forms one
+/// command with the next line.
 pub fn words(shell: &str) -> Vec<Vec<String>> {
     let joined = shell.replace("\\\n", " ");
     joined.lines().filter_map(shlex::split).filter(|words| !words.is_empty()).collect()
@@ -94,8 +94,7 @@ fn has_command(help: &str, word: &str) -> bool {
         || word == "agent"
 }
 
-/// The options in a word: one long option, or the letters of short options as far as they differ from a
-/// value.
+/// The options in a word: one long option, or the letters of short options, as far as they can't be a value.
 fn options(word: &str) -> Vec<String> {
     if word.starts_with("--") {
         return vec![word.split('=').next().unwrap_or(word).to_owned()];

@@ -104,7 +104,7 @@ fn same(one: &Path, other: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The number of different bytes. If one input is longer, its additional bytes count as different.
+/// The number of different bytes. If one input is longer, the additional bytes count as different.
 fn different(one: &[u8], other: &[u8]) -> usize {
     let unequal = one.iter().zip(other).filter(|(one, other)| one != other).count();
     unequal + one.len().abs_diff(other.len())
@@ -119,8 +119,8 @@ pub fn build(repository: &Path) -> anyhow::Result<Built> {
     build_in(repository, &target_directory(repository), &Machine::here())
 }
 
-/// Prints the environment of the static build as shell commands. With it, `cargo run --release` runs the binary that [`run`]
-/// has built, and builds nothing.
+/// Prints the environment of the static build as shell commands. With it, `cargo run --release` runs the binary that
+/// [`run`] has built, and builds nothing.
 ///
 /// # Errors
 /// If cargo's directory can't be determined.
@@ -198,8 +198,8 @@ fn version(repository: &Path) -> anyhow::Result<String> {
     })
 }
 
-/// Directories of this machine, and the names that replace them in the binary. If several match, the
-/// compilers use the last.
+/// Directories of this machine, and the names that replace them in the binary. If several directories match a path, the
+/// compilers use the last one.
 fn directories(repository: &Path, target: &Path) -> anyhow::Result<[(PathBuf, &'static str); 3]> {
     let home = std::env::home_dir().context("building: HOME is needed to find cargo's sources")?;
     let cargo = std::env::var_os("CARGO_HOME").map_or_else(|| home.join(".cargo"), Into::into);

@@ -78,7 +78,7 @@ fn pages_of_crates(repository: &Path) -> anyhow::Result<Vec<PathBuf>> {
     pages.filter(|page| page.as_ref().is_ok_and(|page| page.exists()) || page.is_err()).collect()
 }
 
-/// The source files of the crates and of this program, from the top directory on.
+/// The source files of the crates, of this program and of the fuzz targets, as paths from the top directory on.
 fn sources(repository: &Path) -> anyhow::Result<Vec<PathBuf>> {
     let mut files = Vec::new();
     let mut directories = vec![repository.join(CRATES), repository.join("xtask"), repository.join("fuzz")];
@@ -95,7 +95,8 @@ fn sources(repository: &Path) -> anyhow::Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-/// True if `name` means this source file: the documentation leaves out folders, such as `crates` and `src`.
+/// True if `name` means this source file. The documentation leaves out some folders of a path, such as `crates` and
+/// `src`.
 fn is_named(file: &Path, name: &str) -> bool {
     let mut rest = file.iter().rev();
     let mut parts = Path::new(name).iter().rev();
@@ -160,8 +161,8 @@ fn dead_link(path: &Path, link: &str, pages: &BTreeMap<PathBuf, Page>) -> Option
     Some(format!("no heading #{heading} in {}", target.display()))
 }
 
-/// The error in `link` on a crate's page, if any. The registry shows that page without the other files of
-/// this repository.
+/// The error in `link` on a crate's page, if any. The registry shows the crate's page without the other files of this
+/// repository.
 fn unpublished_link(link: &str) -> Option<String> {
     (!link.contains("://"))
         .then(|| format!("{link} leads nowhere in the crates' registry: write a whole address"))

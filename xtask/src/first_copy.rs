@@ -20,7 +20,8 @@ const LINK: &str = "100mbit";
 /// The greatest number of seconds by which a first copy may take longer than a command run by ssh.
 const MOST_SECONDS: f64 = 1.0;
 
-/// The measured commands: the description, the installation that is used, and whether the host is new to it.
+/// The measured commands, each with a description, the installation that it uses (with or without the agent; empty for
+/// ssh), and whether the far host is new to linerate.
 const RUNS: [(&str, &str, bool); 4] = [
     ("ssh, a command", "", false),
     ("copy to a new host, with the agent", "with", true),
@@ -111,7 +112,7 @@ impl Newcomers {
 
     /// The seconds and the sent bytes of each try of each command.
     fn measure(&self, tries: usize) -> anyhow::Result<Vec<Vec<(f64, u64)>>> {
-        // After this copy, the last command's host isn't new any more.
+        // After this copy, the host of the last measured command isn't new any more.
         self.once(1, 0)?;
         let mut measured = vec![Vec::new(); RUNS.len()];
         for number in 1..=tries {

@@ -20,7 +20,8 @@ use crate::{call, cargo, show};
 /// The crates whose tests use no system interfaces that qemu-user lacks (TCP_INFO, requests of ethtool,
 /// netlink).
 const CRATES: &[&str] = &["quantity", "wire", "doctor", "transfer"];
-/// Tests that take minutes under qemu-user, measure time, or need openat2(2), which qemu-user lacks.
+/// Tests that aren't run, because they take minutes under qemu-user, measure time, or need openat2(2), which qemu-user
+/// lacks.
 const NOT_BY_QEMU: &[&str] = &[
     "large_files_that_have_their_names",
     "links_to_directories_count_as_those",

@@ -7,7 +7,7 @@ use std::process::Command;
 
 use crate::{built_release, call, repository};
 
-/// The arguments.
+/// The arguments of the command.
 #[derive(Debug, PartialEq)]
 struct HostileOptions {
     seconds: u64,

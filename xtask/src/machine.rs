@@ -61,7 +61,7 @@ impl Machine {
         }
     }
 
-    /// The version of the C library with which programs for this kind of machine are linked here, if it is
+    /// The version of the C library with which this machine links programs for this kind of machine, if the library is
     /// glibc.
     pub fn c_library(&self) -> Option<String> {
         let mut macros = Command::new(self.linker());
@@ -71,7 +71,8 @@ impl Machine {
         Some(format!("{}.{}", value("__GLIBC__ ")?, value("__GLIBC_MINOR__ ")?))
     }
 
-    /// The version of GCC whose runtime is linked into programs for this kind of machine here, if it is GCC.
+    /// The version of the GCC whose runtime this machine links into programs for this kind of machine, if the C
+    /// compiler is GCC.
     pub fn gcc(&self) -> Option<String> {
         let version = Command::new(self.linker()).arg("-dumpfullversion").output().ok()?;
         let version = String::from_utf8(version.stdout).ok()?.trim().to_owned();
@@ -92,8 +93,8 @@ impl Machine {
         format!("{}-linux-gnu-gcc", self.name())
     }
 
-    /// Builds for this kind of machine with cargo, linked statically, with additional options for rustc and
-    /// the C compiler.
+    /// Builds statically linked programs for this kind of machine with cargo, with additional options for rustc and the
+    /// C compiler.
     ///
     /// # Errors
     /// If no compiler here has Rust's standard library for that machine.
@@ -106,7 +107,7 @@ impl Machine {
         let triple = self.triple();
         let variable = triple.replace('-', "_");
         rust.insert(0, "-Ctarget-feature=+crt-static".into());
-        // With an explicit target, cargo uses the flags only for the program, not for build scripts.
+        // If the target is named explicitly, cargo uses the flags only for the program, not for build scripts.
         cargo.args(["--target", &triple]).env("CARGO_ENCODED_RUSTFLAGS", rust.join("\x1f"));
         cargo.env(format!("CFLAGS_{variable}"), c_options);
         if self.is_here() {

@@ -31,52 +31,62 @@ use std::process::{Command, ExitCode};
 
 const USAGE: &str = "\
 cargo xtask COMMAND
-  setup          install what the tests need: Debian's packages, as root; otherwise print which are missing
-  test [ARGS]    setup, then cargo test --workspace --no-fail-fast [ARGS]; the few that fail are run once more, alone, and named
-  docs           check the documentation: links, headings, and that every command and option it shows exists
-  rooms          print which folders of a crate know which; fail if a folder uses one that it may not use,
-                 or a file of Rust has more than 500 lines
-  names          check that each type's name has one meaning, and list those defined more than once
+  setup          as root, install the Debian packages that the tests need; otherwise print which are missing
+  test [ARGS]    setup, then cargo test --workspace --no-fail-fast [ARGS]; if only a few tests fail, run each of them
+                 once more, alone, and print their names
+  docs           check that the links, headings, commands, options and source files that the documentation names exist
+  rooms          print which modules of a crate use which; fail if a module uses one that it may not use, or if a Rust
+                 file has more than 500 lines
+  names          check that the name of each type has one meaning, and list the names that are defined more than once
   aa [N]         measure two equal cases, as root, and count how many of N comparisons (default 200) call them different
   fuzz TARGET [--seconds N]
-                 feed a decoder with what a fuzzer makes up, for ten minutes by default
-  chaos [OPTIONS]  hit transfers of every kind onto every file system, as root, run them again, compare: --kills N, --seed S,
-                 --program FILE; --round N repeats one
+                 run a fuzz target, for ten minutes by default
+  chaos [OPTIONS]  disturb transfers of every kind onto every file system, as root, run them again, and compare the
+                 trees: --kills N, --seed S, --program FILE; --round N repeats one round
   race [CASE...] [--blocks N] [--program FILE]
-                 time linerate beside cp, rsync and its own options in shuffled blocks, as root, and print the ratios
-  resent [OPTIONS]  kill transfers at random moments, run them again, and count the bytes that are sent again: --kills N,
-                 --size 2GB, --seed S, --dir DIR, --program FILE
+                 compare the times of linerate, of cp and rsync, and of linerate with other options, in shuffled blocks,
+                 as root, and print the ratios
+  resent [OPTIONS]  kill transfers at random moments, run them again, and count the bytes that are sent again:
+                 --kills N, --size 2GB, --seed S, --dir DIR, --program FILE
   limits [--tries N] [--only KIND,KIND] [--program FILE]
-                 make each limit of a transfer on purpose, as root, and count how often it is named right
+                 create each limit of a transfer on purpose, as root, and count how often linerate names the limit
+                 correctly
   grid [--program FILE] [--congestion NAME,NAME] [--rtt MS,MS]
-                 compare the rates that the doctor predicts from windows with those of iperf3, as root, over buffers, round
-                 trips and congestion controls; fail if less than 95 % are within 15 %
-  hostile [OPTIONS]  run the program against a hostile far end, with modes, commands and options at random,
-                 each followed by honest runs of the same command: --seconds N, --seed S, --program FILE, --mode NAME; --all for the whole table
+                 compare the rates that the doctor predicts from TCP windows with those that iperf3 reaches, as root,
+                 for several buffers, round trips and congestion controls; fail unless at least 95 % of the predictions
+                 differ by at most 15 %
+  hostile [OPTIONS]  run the program against a hostile far end, with modes, commands and options at random, each
+                 followed by runs of the same command with an honest far end: --seconds N, --seed S, --program FILE,
+                 --mode NAME; --all runs every mode with each of its commands
   rsync-suite [--program FILE] [--only NAME,NAME] [--may-lack]
-                 run rsync's own test suite, fetched from Debian, with linerate in rsync's place, and compare with the list
-                 of its cases in crates/cli/tests/suites; --may-lack: a suite that can't be fetched fails nothing
+                 run rsync's own test suite, fetched from Debian, with linerate in rsync's place, and compare the
+                 results with the list in crates/cli/tests/suites; --may-lack: succeed if the suite can't be fetched
   scp-suite [--program FILE] [--only NAME,NAME] [--may-lack]
-                 the same with OpenSSH's tests of scp
+                 run OpenSSH's own tests of scp with linerate in scp's place, and compare the results with their list
   man DIR        write the manual pages of all commands into DIR
   site [--out DIR] [--program FILE]
-                 make a site of the documentation and of the program's manual pages, with mdBook, and look up every link in it
-  dist [--twice]  build the static binaries dist/linerate and dist/linerate-agent, the part that is brought to other hosts, and
-                 check that they are static; --twice: build the same commit again at another path, and fail where a byte differs
+                 make a site of the documentation and of the program's manual pages, with mdBook, and check every link
+                 in the site
+  dist [--twice]  build the static binaries dist/linerate and dist/linerate-agent (the part that is copied to other
+                 hosts), and check that they are static; --twice: build the same commit again at another path, and fail
+                 if a byte differs
   dist --environment
-                 print the environment of that build as shell commands, with which cargo run --release runs the same binary
+                 print the environment of this build as shell commands; with it, cargo run --release runs the same
+                 binary
   dist [--twice] --for MACHINE
-                 build them for another kind of machine (aarch64, riscv64, x86_64) as dist/linerate-MACHINE and
+                 build the binaries for another kind of machine (aarch64, riscv64, x86_64) as dist/linerate-MACHINE and
                  dist/linerate-agent-MACHINE
   first-copy [--program FILE] [--agent FILE] [--tries N]
-                 copy to hosts that have no linerate yet, as root, over a link of 100 Mbit/s; fail where more than 5 MB are sent,
-                 a copy is done more than a second later than a command by ssh, or the documentation states other sizes
-  foreign MACHINE  build linerate and tests for another kind of machine, run the tests by qemu-user, and copy to and from an
-                 end of that kind, as root
+                 copy to hosts that have no linerate yet, as root, over a link of 100 Mbit/s; fail if a copy sends more
+                 than 5 MB or takes over a second longer than a command run by ssh, or if the documentation states other
+                 sizes
+  foreign MACHINE  build linerate and its tests for another kind of machine, run the tests by qemu-user, and copy a tree
+                 to a host of that kind and back, as root
   release --out DIR [--program [MACHINE=]FILE]... [--agent [MACHINE=]FILE]... [--sign KEY] [--maintainer 'NAME <ADDRESS>']
-                 pack the static binaries for each MACHINE, this one by default: tar.zst, deb, rpm, list of parts (SPDX),
-                 SHA-256 sums; with several machines, also all of them as linerate-agents; --sign: the sums by a key of ssh's
-  ci             everything that a change must pass: .ci/run
+                 pack the static binaries for each MACHINE, by default for this one, as tar.zst, deb and rpm, and write
+                 the list of parts (SPDX) and the SHA-256 sums; for several machines, also pack all binaries as
+                 linerate-agents; --sign: sign the sums with an ssh key
+  ci             run all checks that a change must pass: .ci/run
 ";
 
 fn main() -> ExitCode {

@@ -1,6 +1,6 @@
-//! `cargo xtask names` checks that the name of a type has one meaning. It fails if a crate defines a name
-//! twice, or if more than [`MOST_SHARING_PERCENT`] percent of all definitions share their name with another one. `names.txt`
-//! lists names that have the same meaning everywhere.
+//! `cargo xtask names` checks that the name of a type has one meaning. The check fails if a crate defines a name twice,
+//! or if more than [`MOST_SHARING_PERCENT`] percent of all definitions share their name with another definition.
+//! `names.txt` lists names that have the same meaning everywhere; the check ignores them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -29,7 +29,7 @@ struct CodeToken<'a> {
     line: usize,
 }
 
-/// Prints each shared name with its places, and the share of such definitions.
+/// Prints each shared name with the places of its definitions, and the share of definitions whose name is shared.
 ///
 /// # Errors
 /// If a name is defined twice in a crate, too many definitions share a name, or `names.txt` is wrong.
@@ -63,7 +63,7 @@ fn is_twice(places: &[&Definition]) -> bool {
     crates.len() < places.len()
 }
 
-/// The names in `names.txt`.
+/// The names that `names.txt` lists.
 fn meanings(text: &str) -> anyhow::Result<BTreeSet<String>> {
     let mut names = BTreeSet::new();
     for line in text.lines().filter(|line| !line.is_empty() && !line.starts_with('#')) {
@@ -130,7 +130,8 @@ fn has_sources(directory: &Path) -> bool {
     !is_cargos && !name.as_encoded_bytes().starts_with(b".")
 }
 
-/// The file and the directory of a module that `file` declares. `name` may be a file name from `#[path]`.
+/// The possible paths of a module that `file` declares: a file and a directory. `name` may be a file name from
+/// `#[path]`.
 fn module(file: &Path, name: &str) -> [PathBuf; 2] {
     let is_root = ["mod.rs", "lib.rs", "main.rs"].iter().any(|root| file.ends_with(root));
     let directory = if is_root { file.with_file_name("") } else { file.with_extension("") };

@@ -1,5 +1,5 @@
-//! Checks which modules of a crate use which. The compiler enforces the dependencies between crates, and this
-//! check those inside a crate.
+//! Checks which modules of a crate use which other modules. The compiler enforces the dependencies between crates; this
+//! check enforces those inside a crate.
 
 use anyhow::{Context, bail};
 use std::collections::{BTreeMap, BTreeSet};

@@ -53,7 +53,8 @@ pub fn run() -> anyhow::Result<()> {
     }
     let names = missing.join(" ");
     if !is_root() || !is_there("apt-get") {
-        // A test whose program is missing prints this and passes, so that the other tests can still be run.
+        // A test whose program is missing prints that it is skipped, and passes, so that the other tests can still be
+        // run.
         eprintln!("xtask: some tests will be skipped; for all of them, as root: apt-get install {names}");
         return Ok(());
     }
@@ -72,8 +73,7 @@ fn install(packages: &[&str]) -> anyhow::Result<()> {
     let apt =
         |words: &[&str]| call(Command::new("apt-get").args(words).env("DEBIAN_FRONTEND", "noninteractive"));
     let words = [&["install", "-y", "--no-install-recommends"], packages].concat();
-    // The package lists of a fresh image are empty. The first try uses the existing lists, which usually
-    // suffice.
+    // The first try uses the existing package lists, which usually suffice. In a fresh image they are empty.
     if apt(&words).is_ok() {
         return Ok(());
     }

@@ -5,16 +5,16 @@ use linerate_remote::packed;
 use std::fs;
 use std::path::Path;
 
-/// The share by which a size may differ from the stated size. A smaller difference doesn't matter to readers,
+/// The greatest share by which a size may differ from the stated size. A smaller difference doesn't matter to readers,
 /// and shouldn't make the check fail.
 const MARGIN: f64 = 0.05;
 
-/// Items whose size the documentation states.
+/// An item whose size the documentation states.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Sized {
     Program,
     Agent,
-    /// The parts of the program that the agent doesn't have.
+    /// The parts of the program that the agent lacks.
     AtHome,
     /// The compressed agent that is sent to far hosts.
     Brought,
@@ -26,7 +26,7 @@ const STATED: [(&str, &str, Sized); 7] = [
     ("README.md", "So does the agent, ", Sized::Brought),
     ("docs/architecture.md", "and clap: together these take ", Sized::AtHome),
     ("docs/architecture.md", "| in all | ", Sized::Agent),
-    ("docs/guide/copying.md", "there and says so: ", Sized::Brought),
+    ("docs/guide/copying.md", "there and prints that ", Sized::Brought),
     ("docs/guide/installing.md", "On x86-64 it has ", Sized::Agent),
     ("docs/guide/installing.md", "the whole program has ", Sized::Program),
 ];

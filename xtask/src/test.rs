@@ -1,5 +1,5 @@
-//! Runs the tests of the workspace. Failed tests are run a second time without others, because on a busy
-//! machine a test may fail only by a timeout.
+//! Runs the tests of the workspace. Failed tests are run a second time, each by itself, because on a busy machine a
+//! timeout alone can make a test fail.
 
 use anyhow::{Context, bail};
 use std::io::{BufRead, BufReader, Read, Write};
@@ -31,7 +31,7 @@ const TIMED: &str = "timed_";
 pub fn run(arguments: &[String]) -> anyhow::Result<()> {
     setup::run()?;
     let processors = thread::available_parallelism().map_or(1, usize::from);
-    // Most of the slow tests wait for a link or a timeout, so more threads than processors are useful.
+    // Most slow tests wait for a link or a timeout, so more threads than processors are useful.
     let sharing = 2 * processors;
     // With this option, all programs are run, so that all failed tests are known.
     let all = ["--workspace", "--no-fail-fast"];
@@ -43,7 +43,7 @@ pub fn run(arguments: &[String]) -> anyhow::Result<()> {
     shared.and(timed)
 }
 
-/// Runs the tests that the arguments of cargo select, `threads` at the same time unless the environment sets a
+/// Runs the tests that the arguments of cargo select: `threads` at the same time, unless RUST_TEST_THREADS sets another
 /// number.
 fn run_part<'a>(arguments: impl Iterator<Item = &'a str>, threads: usize) -> anyhow::Result<()> {
     let mut tests = cargo_test();
@@ -75,8 +75,8 @@ fn run_again(failed: &[Failed]) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The cargo command that runs tests, with default signal handlers. A shell ignores some signals for commands
-/// in the background, and the tests' children would inherit this.
+/// The cargo command that runs tests, with default signal handlers. A shell makes its commands in the background ignore
+/// some signals, and the tests' children would inherit this.
 fn cargo_test() -> Command {
     let mut env = Command::new("env");
     env.arg("--default-signal=INT,QUIT,HUP").arg(cargo().get_program()).arg("test");

@@ -1,5 +1,6 @@
-//! The agent: the far end of all commands, on its standard input and output. The program `linerate-agent`
-//! contains only the agent, so that few bytes have to be copied to a host; `linerate agent` does the same.
+//! The agent: the far end of all commands. It communicates on its standard input and output. The program
+//! `linerate-agent` contains only the agent, so that few bytes have to be copied to a host; `linerate agent` also runs
+//! the agent.
 
 use linerate_host::facts::usual_paths;
 use linerate_host::sample::{Recorder, SamplerOptions};
@@ -14,23 +15,23 @@ use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// The program's version. For a released binary, it includes the commit from which the binary was built,
-/// which `cargo xtask dist` passes in.
+/// The program's version. In a released binary, the version includes the commit from which `cargo xtask dist` built the
+/// binary.
 pub const VERSION: &str = match option_env!("LINERATE_BUILD_VERSION") {
     Some(version) => version,
     None => env!("CARGO_PKG_VERSION"),
 };
 
-/// Serves one client, within the limits of its permit; `host` answers questions about this host. Failures are
-/// reported to the client over the control channel.
+/// Serves one client within the limits of `permit`; `host` answers questions about this host. The client gets failures
+/// over the control channel.
 ///
 /// # Errors
-/// The reason why the client's job ended early; `None` if the client had gone before the agent was ready.
+/// The reason why the client's job ended early; `None` if the client was gone before the agent was ready.
 pub fn serve_client(
     host: &dyn HostObserver,
     permit: Result<Permit, TransferError>,
 ) -> Result<(), Option<TransferError>> {
-    // The line begins with a newline, because output of the shell's start-up files may lack one.
+    // A newline comes before the line, because output of the shell's start-up files may end without a newline.
     let mut output = io::stdout();
     output
         .write_all(format!("\n{AGENT_LINE}\n").as_bytes())
@@ -41,14 +42,14 @@ pub fn serve_client(
     linerate_sys::limits::keep_freed_memory();
     serve(io::stdin(), output, host, permit).map_err(|error| {
         if let TransferError::Version(why) = &error {
-            // The client reports the reason too, unless it only notices that the agent has gone.
+            // The client reports the reason too, unless it only notices that the agent is gone.
             let _ = writeln!(io::stderr(), "linerate agent: {why}");
         }
         Some(error)
     })
 }
 
-/// Provides facts, processor times and samples of this host, but no detached jobs.
+/// Answers questions about this host: with facts, processor times and samples, but not about detached jobs.
 pub struct LocalHost;
 
 impl HostObserver for LocalHost {

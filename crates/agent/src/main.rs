@@ -1,4 +1,5 @@
-//! `linerate-agent agent`: the part of linerate that is copied to far hosts.
+//! The program `linerate-agent`: the agent, which is the part of linerate that is copied to far hosts. It is started as
+//! `linerate-agent agent`.
 
 use linerate_agent::{LocalHost, VERSION, serve_client};
 use linerate_transfer::permit::Permit;
@@ -20,8 +21,8 @@ fn main() -> ExitCode {
     }
     match serve_client(&LocalHost, Ok(Permit::all())) {
         Ok(()) => ExitCode::SUCCESS,
-        // The reason isn't printed here, since this end's standard error is the client's terminal, and the
-        // client prints it.
+        // The reason isn't printed here, because this end's standard error is the client's terminal, where the client
+        // prints the reason.
         Err(_) => ExitCode::FAILURE,
     }
 }

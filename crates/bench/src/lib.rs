@@ -1,4 +1,4 @@
-//! Runs studies. The data passes through these stages: study file, cases, runs, samples, results store,
+//! Runs studies. The data passes through these stages in order: study file, cases, runs, samples, results store,
 //! statistics.
 
 pub mod compare;

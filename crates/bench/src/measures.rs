@@ -32,16 +32,15 @@ impl Measures {
         self.window.as_ref().map_or(&self.cpu_b, |window| &window.cpu_b)
     }
 
-    /// The length of the time in which the bytes were counted, divided by the length of the window whose CPU
-    /// is known. The ratio is above 1 if the receiver counts until all data has arrived, which is slightly
-    /// longer than the window.
+    /// The length of the time in which the bytes were counted, divided by the length of the window whose CPU is known.
+    /// The ratio is above 1 if the receiver counts until all data has arrived, slightly after the end of the window.
     pub(crate) fn seconds_of_bytes_by_cpu(&self) -> f64 {
         let window = self.window.map(|window| window.end - window.begin).filter(|seconds| *seconds > 0.0);
         self.payload_seconds.zip(window).map_or(1.0, |(bytes, cpu)| bytes / cpu)
     }
 
-    /// The payload bytes in the direction that had more of them. A link carries both directions at the same
-    /// time, so they aren't added.
+    /// The payload bytes in the direction that had more of them. A link carries both directions at the same time, so
+    /// the bytes of the two directions aren't added.
     pub fn one_way_bytes(&self) -> u64 {
         let back = self.bytes_back.unwrap_or(0).min(self.bytes);
         back.max(self.bytes - back)

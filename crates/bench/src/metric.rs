@@ -27,14 +27,14 @@ pub enum Metric {
     Found,
     /// The wall-clock time of the whole command in seconds.
     Seconds,
-    /// The busy share, in percent, of the processors of host a, which sends files or makes requests. If both
-    /// ends share the processors, it includes the work of both ends.
+    /// The busy share, in percent, of the processors of host a, which sends files or makes requests. If both ends share
+    /// the processors, the busy share includes the work of both ends.
     BusyPercent,
     /// The busy share, in percent, of the processors of host b, which receives files or answers requests.
     FarBusyPercent,
     /// The processor seconds of both ends per 10^9 payload bytes.
     CpuPerGb,
-    /// The peak resident memory in bytes, of the end at which it is larger.
+    /// The peak resident memory, in bytes, at the end where it is larger.
     PeakRss,
     /// The number of payload bytes.
     Bytes,
@@ -145,9 +145,9 @@ impl Metric {
         named.map(|about| (about.quantity, about.metric)).collect()
     }
 
-    /// The value of this metric for a run, even if the run moved few bytes. `counted_once` states that host
-    /// a's processor time includes the work of both ends ([`crate::record::Record::counts_cpu_once`]). `None`
-    /// if the run has no such value.
+    /// The value of this metric for a run, even if the run moved few bytes. `counted_once` is true if host a's
+    /// processor time includes the work of both ends ([`crate::record::Record::counts_cpu_once`]). `None` if the run
+    /// has no such value.
     pub fn of(self, run: &Measures, counted_once: bool) -> Option<f64> {
         let latency = |of: fn(&Latency) -> f64| run.latency.as_ref().map(of);
         let value = match self {
@@ -218,8 +218,8 @@ pub(crate) mod quantity {
 }
 
 impl Cpu {
-    /// The busy share of all processors, in percent; `None` if no time was counted, since that means that the
-    /// share is unknown, and not that it is 0.
+    /// The busy share of all processors, in percent; `None` if no time was counted, because the share is then unknown,
+    /// not 0.
     pub fn busy_percent(&self) -> Option<f64> {
         let all = self.busy() + self.steal + self.idle + self.iowait;
         // The division comes first, so that a share of 1 is exactly 100.

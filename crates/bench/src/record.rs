@@ -1,5 +1,5 @@
-//! The result types of a study. They contain the values that its runs recorded, and no values that are
-//! computed from these.
+//! The types of a study's results. They contain the values that the study's runs recorded, but no values that are
+//! computed from those.
 //!
 //! The types are stored as JSON (see `docs/formats.md`), so fields may be added but never renamed.
 
@@ -98,7 +98,7 @@ pub struct Figure {
     pub kind: FigureKind,
     /// The figure's title, which is printed above it.
     pub title: String,
-    /// The quantity on its axis.
+    /// The quantity that the figure shows on its axis.
     #[serde(default, with = "crate::metric::quantity")]
     pub quantity: Metric,
     /// The factor along the x axis of a scaling figure; a key of [`Case::factors`].
@@ -107,7 +107,7 @@ pub struct Figure {
     /// The factor whose levels are the curves or columns of the figure; a key of [`Case::factors`].
     #[serde(default)]
     pub series: Option<String>,
-    /// The IDs of the cases in the figure. If the list is empty, all cases that have the quantity are in it.
+    /// The IDs of the cases in the figure. If the list is empty, the figure shows all cases that have the quantity.
     #[serde(default)]
     pub cases: Vec<String>,
 }
@@ -128,7 +128,7 @@ pub enum FigureKind {
     ResponseTimes,
     /// Interrupts of each processor, as a heat map.
     Interrupts,
-    /// A ladder: each rung adds a stage to the one before, and shows that stage's cost.
+    /// A ladder: each rung adds a stage to the rung before, and shows that stage's cost.
     Ladder,
 }
 
@@ -139,7 +139,7 @@ pub struct Capacity {
     pub link: String,
     /// The part that was tested: "path", or "generator".
     pub part: String,
-    /// The name of the tool that was tested alone, if the part is a generator.
+    /// The name of the generator, a tool that was tested alone; `None` if the part isn't a generator.
     #[serde(default)]
     pub tool: Option<String>,
     /// The payload rate in Gbit/s.
@@ -168,9 +168,8 @@ pub struct Link {
     pub mtu: u32,
     /// A description of the link, such as "veth with tbf".
     pub kind: String,
-    /// Bytes that the rate counts for each packet in addition to the packet's layer-3 length: 38 on physical
-    /// Ethernet (preamble 8, header 14, checksum 4, gap 12), 14 with a shaper in the kernel, which counts
-    /// frames without the other parts.
+    /// Bytes that the rate counts for each packet in addition to the packet's layer-3 length: 38 on physical Ethernet
+    /// (preamble 8, header 14, checksum 4, gap 12), 14 with a shaper in the kernel, which counts only the header.
     #[serde(default = "ethernet_overhead")]
     pub frame_overhead_bytes: u32,
     /// The bytes that may pass at once before the rate limit applies; 0 on a physical link.
@@ -204,7 +203,7 @@ pub struct Dataset {
     pub origin: String,
 }
 
-/// A case: one bar of a figure.
+/// A case: a tool with its parameters, on a link. In a figure, a case is one bar.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Case {
     /// The case's ID, which is unique in the study.
@@ -218,7 +217,7 @@ pub struct Case {
     pub tool: String,
     /// The version that the tool printed, if its tool file has a command for that.
     pub version: Option<String>,
-    /// The number of parallel streams or copies; `None` if the tool chooses it.
+    /// The number of parallel streams or copies; `None` if the tool chooses the number.
     pub streams: Option<u32>,
     /// The cipher that encrypts the payload on the wire, such as "aes128-gcm"; `None` if the payload isn't
     /// encrypted.
@@ -264,9 +263,10 @@ pub enum Outcome {
         /// The reason for the failure.
         reason: String,
     },
-    /// The run wasn't possible, since the tool isn't installed or the path isn't the case's link.
+    /// The run wasn't possible, for example because the tool isn't installed, or because the path isn't the case's
+    /// link.
     Unavailable {
-        /// The missing program and the package to install, or how the path differs from the link.
+        /// The reason with advice: for example, the missing program and the package to install.
         reason: String,
     },
 }
@@ -291,12 +291,12 @@ pub struct Measures {
     /// The processor time of the receiving host during the whole command. Equal to `cpu_a` if both ends share
     /// the processors.
     pub cpu_b: Cpu,
-    /// The part of the run in which the tool counted, if there was a ramp before it, with the processor time
-    /// of that part.
+    /// The part of the run in which the tool counted bytes, and the processor time of that part; `None` if the tool
+    /// reports no such part, or if its processor time is unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub window: Option<CountedWindow>,
-    /// The peak resident memory of the tool's process in bytes, at the end at which it is larger, if the tool
-    /// reports it.
+    /// The peak resident memory, in bytes, of the tool's process at the end where it is larger; `None` if the tool
+    /// doesn't report it.
     pub peak_rss_bytes: Option<u64>,
     /// The limiter that the tool reported; `None` if it reported none.
     pub limiter: Option<String>,
@@ -343,8 +343,8 @@ pub struct Measures {
     /// results.
     #[serde(default)]
     pub recordings: Vec<String>,
-    /// The part of the test bed whose limit the run reached to within 10 %. Such a run doesn't measure the
-    /// tool.
+    /// The part of the test bed that limited the run: the run reached at least 90 % of the highest rate of this part.
+    /// Such a run doesn't measure the tool.
     #[serde(default)]
     pub limited_by_bed: Option<String>,
     /// Further values that the tool reports and that its tool file names, such as "retransmits: 12".
@@ -355,9 +355,9 @@ pub struct Measures {
 /// The part of a run in which its tool counted bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct CountedWindow {
-    /// The beginning of this part, in seconds since the sending host's sampler began.
+    /// The beginning of this part, in seconds since the start of the sending host's sampler.
     pub begin: f64,
-    /// The end of this part, in the same unit.
+    /// The end of this part, in seconds since the start of the sending host's sampler.
     pub end: f64,
     /// The processor time of the sending host during this part.
     pub cpu_a: Cpu,
@@ -430,9 +430,9 @@ pub struct Series {
     pub host: String,
     /// A name for the values, such as "cpu busy" or "veth0 in".
     pub name: String,
-    /// The unit of the values: "percent", "Gbit/s", "1/s".
+    /// The unit of the values: "percent", "Gbit/s", "1/s" or "GB".
     pub unit: String,
-    /// The points: seconds since the run began, and the value for the interval that ended then.
+    /// The points: each has the seconds since the run began, and the value for the interval that ended at this time.
     pub points: Vec<(f64, f64)>,
 }
 
@@ -454,17 +454,17 @@ pub struct Cpu {
     pub processors: u32,
     /// Seconds in user mode, including niced processes.
     pub user: f64,
-    /// Seconds in the kernel.
+    /// Seconds in kernel mode, without interrupts.
     pub system: f64,
-    /// Seconds in hard interrupts.
+    /// Seconds in which processors handled hard interrupts.
     pub irq: f64,
-    /// Seconds in soft interrupts.
+    /// Seconds in which processors handled soft interrupts.
     pub softirq: f64,
     /// Seconds that the hypervisor gave to other guests.
     pub steal: f64,
-    /// Idle seconds.
+    /// Seconds in which processors were idle without outstanding I/O.
     pub idle: f64,
-    /// Idle seconds with I/O outstanding.
+    /// Seconds in which processors were idle with outstanding I/O.
     pub iowait: f64,
 }
 

@@ -1,9 +1,10 @@
 //! The results store has a directory for each invocation of a study. Each run is written to this directory as
 //! soon as the run has ended.
 //!
-//! `study.toml` is a copy of the study file, `invocation.json` holds the arguments, `record.json` the
-//! [`Record`] without its runs, `runs.jsonl` one [`Run`] in each line, `warmups.jsonl` the untimed runs, and
-//! `raw/` the compressed output of each run's commands.
+//! In the directory, `study.toml` is a copy of the study file, and `invocation.json` holds the arguments. `record.json`
+//! holds the [`Record`] without its runs, and `runs.jsonl` one [`Run`] in each line. `warmups.jsonl` holds the untimed
+//! runs, and `disturbed.jsonl` the disturbed runs that were repeated. `raw/` holds the compressed output of each run's
+//! commands, and `samples/` the compressed recordings of the samplers.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Write};
@@ -58,7 +59,7 @@ pub struct Resumed {
     pub record: Record,
     /// The number of untimed runs that are already stored.
     pub warmups: usize,
-    /// The number of stored runs that were disturbed and repeated.
+    /// The number of disturbed runs that are stored and were replaced by other runs.
     pub disturbed: usize,
 }
 
@@ -142,9 +143,9 @@ impl Store {
     /// Opens the results of an interrupted study again. Removes a partial last line, which a crash may leave.
     ///
     /// # Errors
-    /// The errors of [`load`]; also if another process is still writing to the directory.
+    /// The errors of [`load`], and an error if another process is still writing to the directory.
     pub fn resume(dir: &Path) -> Result<Resumed, StoreError> {
-        // The results are read first, since opening the files for appending would create missing ones.
+        // The results are read first, because opening the files for appending would create missing files.
         load(dir)?;
         let store = Store {
             runs: append_to(&dir.join("runs.jsonl"))?,
@@ -158,7 +159,7 @@ impl Store {
         Ok(Resumed { record: load(dir)?.record, warmups, disturbed, store })
     }
 
-    /// Locks the directory, as long as this store exists, so that no other process writes to it.
+    /// Locks the directory for as long as this store exists, so that no other process writes to the directory.
     fn claim(&self) -> Result<(), StoreError> {
         match self.runs.try_lock() {
             Ok(()) => Ok(()),
@@ -261,7 +262,7 @@ impl Store {
     }
 }
 
-/// Reads results: a directory of results, or a file with a whole record including its runs.
+/// Reads results from a directory of results, or from a file that contains a whole record with its runs.
 ///
 /// # Errors
 /// If a file can't be read, is damaged, or was written by a newer program.

@@ -1,4 +1,4 @@
-//! `linerate agent`: the far end, on its standard input and output.
+//! `linerate agent`: the far end. It talks to the client over its standard input and output.
 
 use clap::Args;
 use linerate_agent::{LocalHost, serve_client};
@@ -17,17 +17,17 @@ const MEANINGS: [Meaning; 6] = [(Code::Done, "served"), FAILED, USAGE, FAR_END, 
 const EXAMPLES: &str = "\
 Examples:
   restrict,command=\"linerate agent --below /srv/backup --write-only --no-delete\" ssh-ed25519 AAAA...
-      in ~/.ssh/authorized_keys: a login with this key can only add files below /srv/backup
+      in ~/.ssh/authorized_keys: a login with this key can only write files below /srv/backup
 ";
 
 /// Arguments of `linerate agent`.
 #[derive(Debug, Args)]
 #[command(before_long_help = EXAMPLES, after_long_help = table(&MEANINGS))]
 pub struct AgentArgs {
-    /// Print the identification that both ends must share, and exit
+    /// Print the version identification, which must be equal at both ends
     #[arg(long)]
     id: bool,
-    /// Serve a job that continues without its client; started by an agent
+    /// Run a job that continues without its client; started by an agent
     #[arg(long, hide = true, conflicts_with_all = ["id", "below"])]
     background: bool,
     /// Serve only paths below DIR: for command="..." in authorized_keys
@@ -57,7 +57,7 @@ impl AgentArgs {
 /// Serves one client. Failures are reported to the client over the control channel.
 ///
 /// # Errors
-/// None: the client prints the failure, since this end's standard error is the client's terminal.
+/// None: the client prints the failure. If this end printed it too, it would appear twice on the client's terminal.
 pub fn run(args: AgentArgs) -> Result<Code, Failure> {
     if args.id {
         output!("{}", linerate_wire::identity::IDENTITY);
@@ -73,7 +73,8 @@ pub fn run(args: AgentArgs) -> Result<Code, Failure> {
     })
 }
 
-/// Provides everything that an agent can do. Detached jobs need the whole program; any agent can do the rest.
+/// Provides everything that an agent can do. Only this part needs the whole program, for detached jobs; the
+/// separate agent program does the rest in the same way.
 struct HostWithJobs;
 
 impl HostObserver for HostWithJobs {
@@ -107,7 +108,7 @@ impl HostObserver for HostWithJobs {
     }
 }
 
-/// The records of all jobs of this account, each as JSON.
+/// These job records, each as JSON.
 fn reported(records: Vec<crate::jobs::JobRecord>) -> Vec<Vec<u8>> {
     records.iter().map(crate::jobs::JobRecord::json).collect()
 }

@@ -42,29 +42,26 @@ pub struct BenchArgs {
 
 const EXAMPLES: &str = "\
 Examples:
-  linerate bench                          the built-in study: linerate, scp and rsync
-  linerate bench --quick --tree /srv/www  one block, over a tree of your own
-  linerate bench gate                     the bounds that linerate must meet
+  linerate bench                          compares linerate, scp and rsync (the study quick)
+  linerate bench --quick --tree /srv/www  runs one block, with a tree of your own
+  linerate bench gate                     checks the bounds that linerate must meet
   linerate bench mine.toml --tools ./tools
-  linerate bench --check mine.toml        the errors in a study file
-  linerate bench list                     the built-in studies, by paper and figure
+  linerate bench --check mine.toml        prints the errors in a study file
+  linerate bench list                     prints the built-in studies, by paper and figure
   linerate bench report results/quick-2026-05-01T10-00-00Z
   linerate bench --resume results/quick-2026-05-01T10-00-00Z
 ";
 
 const EXPLANATION: &str = "\
 A study runs on two hosts made of network namespaces, joined by a link with a rate.
-Each result is stored below --out at once, so Ctrl-C loses none. docs/formats.md describes
-study files, tool files and results.";
+Each result is stored below --out at once, so Ctrl-C loses no result. docs/formats.md
+describes study files, tool files and results.";
 
 const MEANINGS: [Meaning; 4] = [
-    (
-        Code::Done,
-        "done; if the study has bounds, all bounds that can be judged hold (this takes five blocks)",
-    ),
+    (Code::Done, "done; if the study has bounds, all that can be judged hold (judging needs five blocks)"),
     (
         Code::Failed,
-        "the study failed, a bound was not shown to hold, nothing was measured, or the output was lost",
+        "the study failed, a bound was not shown to hold, no run succeeded, or the output was lost",
     ),
     USAGE,
     INTERRUPTED,
@@ -86,10 +83,10 @@ enum BenchAction {
 struct ListArgs {
     /// Print one JSON object on standard output
     ///
-    /// The object names the rows of docs/papers.md that each study runs.
+    /// For each study, the object names the rows of docs/papers.md (experiments) that the study repeats.
     #[arg(long)]
     json: bool,
-    /// A directory of further tool files; may be repeated
+    /// Also read the tool files in DIR; may be repeated
     #[arg(long, value_name = "DIR")]
     tools: Vec<PathBuf>,
 }
@@ -113,7 +110,7 @@ struct StudyArgs {
     blocks: Option<u32>,
     /// Use the study's quick settings, for a first look
     ///
-    /// Runs one block, unless --blocks is given.
+    /// The study runs one block, unless you give --blocks.
     #[arg(long)]
     quick: bool,
     /// Number of bytes of generated data [default: the study's]
@@ -124,7 +121,7 @@ struct StudyArgs {
     /// The tree is never changed.
     #[arg(long, value_name = "PATH", conflicts_with = "size")]
     tree: Option<PathBuf>,
-    /// A directory of further tool files; may be repeated
+    /// Also read the tool files in DIR; may be repeated
     #[arg(long, value_name = "DIR")]
     tools: Vec<PathBuf>,
     /// Directory for results
@@ -138,29 +135,29 @@ struct StudyArgs {
     json: bool,
     /// Install missing tools from the distribution first, as root
     ///
-    /// With --hosts, installs them on those hosts, as root or by sudo without a password.
+    /// With --hosts, the tools are installed on those hosts, as root or by sudo without a password.
     #[arg(long)]
     install: bool,
     /// The same as `linerate bench list`
     #[arg(long, conflicts_with_all = ["study", "blocks", "quick", "size", "tree", "out", "seed", "install", "check", "dry_run", "hosts", "rsh", "address_b", "resume"])]
     list: bool,
-    /// Check the study and exit
+    /// Check the study; run nothing
     ///
     /// The exit code is 2 if the study has an error.
     #[arg(long, conflicts_with_all = ["dry_run", "install", "json"])]
     check: bool,
-    /// Print what would run, and about how long it would take
+    /// Print the runs that would be made, and about how long they take
     #[arg(long, conflicts_with = "json")]
     dry_run: bool,
     /// Use two hosts instead of a lab
     ///
-    /// Host a sends, host b receives; each is ssh:HOST, local, or netns:FILE. Other hosts, such as switch=ssh:HOST, are only
-    /// sampled.
+    /// Host a sends, and host b receives. PLACE is ssh:HOST, local, or netns:FILE. Further hosts, such as
+    /// switch=ssh:HOST, are only sampled.
     #[arg(long, value_name = "a=PLACE,b=PLACE")]
     hosts: Option<String>,
     /// Remote shell for these hosts instead of ssh
     ///
-    /// CMD is split into words as by a shell.
+    /// linerate splits CMD into words as a shell does.
     #[arg(long, value_name = "CMD", requires = "hosts", conflicts_with = "resume")]
     rsh: Option<String>,
     /// b's address on the measured path, or one per port [default: ssh's]
@@ -168,7 +165,7 @@ struct StudyArgs {
     address_b: Option<String>,
     /// Make the runs that are missing in DIR
     ///
-    /// DIR holds the results of a study that was interrupted.
+    /// DIR must hold the results of an interrupted study.
     #[arg(long, value_name = "DIR", conflicts_with_all = ["study", "blocks", "quick", "size", "tree", "tools", "seed", "hosts", "out"])]
     resume: Option<PathBuf>,
 }
@@ -176,7 +173,7 @@ struct StudyArgs {
 /// Carries out `linerate bench`.
 ///
 /// # Errors
-/// If the study can't be run. Runs that fail are only rows of the table.
+/// If the study can't be run. A run that fails isn't an error, but a row of the table.
 pub fn run(args: BenchArgs) -> Result<Code, Failure> {
     match args.action {
         Some(BenchAction::Report(report)) => report_again(&report),
@@ -209,7 +206,7 @@ fn run_study(args: &StudyArgs) -> Result<Code, Failure> {
         provide_packages(args, &study, &tools)?;
         linerate_lab::ensure_privileges().map_err(anyhow::Error::from)?;
     }
-    // If a killed study has left changed settings, they are restored before this study reads them.
+    // If a killed study has left changed settings, these are restored now, before this study reads the settings.
     linerate_lab::sweep_and_report().map_err(anyhow::Error::from)?;
     let stop = stop_on_signals()?;
     let (record, dir) = measure(args, &study, &tools, blocks, &stop)?;
@@ -259,8 +256,8 @@ fn measure(
     Ok((runner.run(&mut watch)?, dir))
 }
 
-/// Prints a progress line on standard error. On a terminal, each line replaces a temporary one before it;
-/// elsewhere, only lasting lines are written.
+/// Prints a progress line on standard error. On a terminal, a line replaces the temporary line before it. Elsewhere,
+/// temporary lines aren't printed.
 fn report(line: &Line) {
     let mut err = std::io::stderr().lock();
     // If progress can't be written, the study continues.

@@ -29,7 +29,7 @@ Examples:
       lists the remains of interrupted transfers below /data: journals, with
       which the same command would continue, and files with temporary names
   linerate clean host:/data
-      removes them, except for those of running transfers
+      removes these remains, except those of running transfers
   linerate clean --jobs host
       removes the records of ended detached jobs (linerate status host)
 ";
@@ -48,7 +48,7 @@ const MEANINGS: [Meaning; 7] = [
 #[derive(Debug, Args)]
 #[command(before_long_help = EXAMPLES, after_long_help = table(&MEANINGS))]
 pub struct CleanArgs {
-    /// List the files to remove; remove nothing
+    /// List the files that would be removed; remove nothing
     #[arg(short = 'n', long)]
     dry_run: bool,
     /// Print only errors
@@ -62,7 +62,7 @@ pub struct CleanArgs {
     /// Remove the records of detached jobs that have ended; DST is a host
     #[arg(long, conflicts_with_all = ["dry_run", "json", "quiet"])]
     jobs: bool,
-    /// The directory to search
+    /// The directory that is searched with everything below it
     #[arg(
         help = "Directory: PATH or [USER@]HOST:PATH",
         value_name = "DST",

@@ -14,7 +14,7 @@ use crate::common::failure::Failure;
 use crate::exit::{Code, Meaning, USAGE, table};
 use crate::print::json;
 
-/// The version of both JSON objects.
+/// The version of the JSON objects [`ComparisonLine`] and [`EqualLine`].
 const SCHEMA: u32 = 1;
 
 const EXAMPLES: &str = "\
@@ -33,14 +33,14 @@ const MEANINGS: [Meaning; 3] = [
 #[derive(Debug, Args)]
 #[command(before_long_help = EXAMPLES, after_long_help = table(&MEANINGS))]
 pub struct CompareArgs {
-    /// Results: a directory of `linerate bench`, or a file with a record
+    /// Results: a directory of `linerate bench`, or a file record.json
     base: PathBuf,
     /// Results of the same study, to compare with BASE
     #[arg(required_unless_present = "equal")]
     new: Option<PathBuf>,
     /// Exit with 1 if a case is worse by more than PERCENT, or newly fails
     ///
-    /// Only significant differences count.
+    /// Only statistically significant differences count.
     #[arg(long, value_name = "PERCENT", value_parser = percent)]
     fail_on: Option<f64>,
     /// Print one JSON object on standard output
@@ -48,7 +48,7 @@ pub struct CompareArgs {
     json: bool,
     /// Count how often equal cases are called different
     ///
-    /// BASE has the results of a study with two equal cases.
+    /// BASE must be the results of a study with two equal cases.
     #[arg(long, conflicts_with_all = ["new", "fail_on"])]
     equal: bool,
 }

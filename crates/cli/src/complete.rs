@@ -1,5 +1,5 @@
-//! `linerate complete`: prints paths of a far host for a shell that completes a word. It is called by the
-//! scripts that `linerate completions` prints.
+//! `linerate complete`: prints paths of a far host for a shell that completes a word. The scripts that
+//! `linerate completions` prints call it.
 
 use std::ffi::{OsStr, OsString};
 use std::io::{Read, Write};
@@ -23,16 +23,16 @@ use crate::exit::{Code, Meaning, USAGE, table};
 
 const MEANINGS: [Meaning; 2] = [(Code::Done, "the matching paths were printed, if there are any"), USAGE];
 
-/// The options with which ssh asks no questions and soon gives up, since a user is waiting for the shell.
+/// The options with which ssh asks no questions and soon gives up, because a user is waiting for the shell.
 const AT_ONCE: [&str; 2] = ["BatchMode=yes", "ConnectTimeout=5"];
 
-/// The time limit of the whole command, since a user is waiting for the shell.
+/// The time limit of the whole command, because a user is waiting for the shell.
 const COMMAND_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The most bytes of a far host's list that are read.
+/// The largest number of bytes of a far host's list that are read.
 const MOST_BYTES: usize = 1 << 20;
 
-/// The most names that are printed.
+/// The largest number of names that are printed.
 const MOST_NAMES: usize = 10_000;
 
 /// Arguments of `linerate complete`.
@@ -42,7 +42,7 @@ pub struct CompleteArgs {
     /// The beginning of a word: HOST:PATH
     #[arg(value_name = "WORD", allow_hyphen_values = true)]
     word: OsString,
-    /// The words, or the line as one word, before WORD, with ssh's options
+    /// The words before WORD, or the line before WORD as one word
     #[arg(value_name = "BEFORE", allow_hyphen_values = true, trailing_var_arg = true)]
     before: Vec<OsString>,
 }
@@ -51,7 +51,7 @@ pub struct CompleteArgs {
 /// in a slash.
 ///
 /// # Errors
-/// None: for a host that can't be reached without a question, nothing is printed.
+/// None: if ssh can't log in to the host without a question, nothing is printed.
 pub fn run(args: &CompleteArgs) -> Result<Code, Failure> {
     let Spec::Remote(host, path) = Spec::parse(&args.word) else { return Ok(Code::Done) };
     let cut = path.iter().rposition(|byte| *byte == b'/').map_or(0, |at| at + 1);
@@ -76,7 +76,7 @@ fn list(host: &OsStr, directory: &[u8], before: &[OsString]) -> Option<Vec<u8>> 
         login.option.extend(AT_ONCE.map(OsString::from));
     }
     let far = login.far_end(host, true).ok()?;
-    // A login begins in the home directory, so the prefix isn't needed.
+    // A login begins in the home directory, so the prefix `~/` isn't needed.
     let directory = directory.strip_prefix(b"~/").unwrap_or(directory);
     let mut argv: Vec<OsString> = ["ls", "-1ap", "--"].map(OsString::from).to_vec();
     argv.push(OsString::from_vec(if directory.is_empty() { b".".to_vec() } else { directory.to_vec() }));
@@ -87,11 +87,11 @@ fn list(host: &OsStr, directory: &[u8], before: &[OsString]) -> Option<Vec<u8>> 
 /// Runs a command that can't ask questions, and returns the complete lines in its first [`MOST_BYTES`];
 /// `None` if the command takes longer than [`COMMAND_TIMEOUT`].
 fn printed(mut command: Command) -> Option<Vec<u8>> {
-    // An ssh that is started for a jump host doesn't get BatchMode, but without a terminal and a display it
-    // can't ask questions either.
+    // The ssh that ssh starts for a jump host doesn't get BatchMode. But without a terminal and a program for
+    // questions (SSH_ASKPASS) it can't ask questions either.
     new_session(&mut command);
     command.env_remove("SSH_ASKPASS").env("SSH_ASKPASS_REQUIRE", "never");
-    // Ctrl-C only reaches this process, so the command must end with it.
+    // Ctrl-C reaches only this process, so the command must end when this process ends.
     die_with_parent(&mut command, Signal::TERM);
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
     let mut child = command.spawn().ok()?;
@@ -99,13 +99,13 @@ fn printed(mut command: Command) -> Option<Vec<u8>> {
     let (sender, read) = mpsc::channel();
     thread::spawn(move || sender.send(all_of(output)));
     let read = read.recv_timeout(COMMAND_TIMEOUT).ok().flatten();
-    // A command that has printed everything ends by itself. A process that it leaves behind may be meant to
-    // continue, as with ssh's ControlPersist.
+    // A command that has printed everything ends by itself. It isn't killed then, because a process that it leaves
+    // behind may be meant to continue, as with ssh's ControlPersist.
     if read.as_ref().is_none_or(|bytes| bytes.len() == MOST_BYTES) {
         kill(&mut child);
     }
     let mut bytes = read?;
-    // An incomplete last name is ignored.
+    // The last name is ignored if it is incomplete.
     bytes.truncate(bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1));
     Some(bytes)
 }
@@ -122,16 +122,16 @@ fn kill(child: &mut Child) {
     let _ = child.wait();
 }
 
-/// The words before the one to complete. A single word is a whole line as the user typed it, which is
-/// necessary because bash splits and joins words by its own rules. `None` if the line's quotes don't match.
+/// The words before the one to complete. If `before` is a single word, this word is the whole line as the user
+/// typed it; bash needs this, because it splits and joins words by its own rules. `None` if the line's quotes don't
+/// match.
 fn words_of(before: &[OsString]) -> Option<Vec<OsString>> {
     let [line] = before else { return Some(before.to_vec()) };
     let words = shlex::bytes::split(line.as_bytes())?;
     Some(words.into_iter().map(OsString::from_vec).collect())
 }
 
-/// True if the command that these words call reads the configuration files. Commands with a plan of a fleet
-/// don't.
+/// True if the command that these words call reads the configuration files.
 fn reads_configuration(before: &[OsString]) -> bool {
     fn has_option(command: &clap::Command) -> bool {
         command.get_arguments().any(|arg| arg.get_id() == "no_config")
@@ -169,13 +169,14 @@ fn login_of(before: &[OsString]) -> LoginOptions {
     login
 }
 
-/// The path, with a leading `~` expanded. ssh leaves that to the shell, which hasn't processed the line yet.
+/// The path, with a leading `~` expanded. ssh relies on the shell for this, but the shell hasn't processed the line
+/// yet.
 fn expanded(path: OsString) -> OsString {
     path.into_string().map_or_else(|path| path, |path| at_home(path).into())
 }
 
-/// The one-letter options of a command that take a value. The options -P, -i and -S differ between rsync and
-/// scp, and only scp has -S PROGRAM.
+/// The one-letter options of a command that take a value. The letters P, i and S mean different options to rsync and
+/// scp: only with scp they take a value.
 fn with_value(command: Option<&str>) -> &'static [u8] {
     match command {
         Some("rsync") => b"eBMTf",
@@ -219,8 +220,8 @@ impl<'a> OptionWord<'a> {
     }
 }
 
-/// The listed names that begin with `beginning`. Hidden names are included only if it begins with a dot.
-/// Names that could change the terminal's state or deceive the user aren't offered.
+/// The listed names that begin with `beginning`. Hidden names are included only if `beginning` begins with a dot.
+/// Names that could change the terminal's state or deceive the user aren't included.
 fn offered<'a>(listed: &'a [u8], beginning: &'a [u8]) -> impl Iterator<Item = &'a [u8]> {
     listed.split(|byte| *byte == b'\n').filter(move |name| {
         let is_itself = matches!(*name, b"" | b"./" | b"../");

@@ -1,25 +1,25 @@
-//! The completion scripts for shells: those that clap generates, extended by the kinds of options' values and
-//! by the paths of far hosts.
+//! The completion scripts for shells. clap generates them, and this module adds the kinds of the options' values and
+//! the paths of far hosts.
 
 use clap::builder::PossibleValuesParser;
 use clap::{Arg, ValueEnum, ValueHint};
 use clap_complete::Shell;
 
-/// The first line of zsh's completion function.
+/// The first line of the completion function in zsh's script.
 const ZSH_BEGINS: &str = "\n_linerate() {\n";
 
-/// The line of clap's bash function that offers files, without escapes; and the line that replaces it: if a
-/// function offers no names, readline offers file names itself.
+/// The line of clap's bash function that offers files, but doesn't escape their names; and the line that replaces it.
+/// The new line offers no names, so readline offers file names itself.
 const BASH_FILES: (&str, &str) = ("COMPREPLY=($(compgen -f \"${cur}\"))", "COMPREPLY=()");
 
 /// The function that clap's zsh function calls for a word that may be a path, and the function that replaces
 /// it.
 const ZSH_PATHS: (&str, &str) = (":_default'", ":_linerate_near'");
 
-/// The words that options accept in addition to numbers.
+/// Options that accept numbers, and the words that they accept in addition.
 const WORDS: [(&str, &[&str]); 2] = [("compress", &["auto", "off"]), ("streams", &["auto"])];
 
-/// Parts of value names. If a value's name contains one of them, the value is a path.
+/// Parts of value names. If a value's name contains one of these parts, the value is a path.
 const PATHS: [&str; 13] = [
     "FILE", "DIR", "PATH", "SRC", "DST", "PLAN", "BASE", "NEW", "STUDY", "PATTERN", "CMD", "COMMAND",
     "ARGUMENT",

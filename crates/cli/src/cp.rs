@@ -20,28 +20,31 @@ use crate::sync::selecting::Filtering;
 const EXAMPLES: &str = "\
 Examples:
   linerate cp -r tree host:/data/
-      makes /data/tree. A slash at the end of DST means: into this directory,
-      which is created if it is missing. Without this slash, as with scp: into
-      /data if that is a directory, otherwise the tree becomes /data. A slash
-      at the end of SRC changes nothing (write 'tree/.' for rsync's 'tree/')
+      makes /data/tree. A slash at the end of DST means 'into this directory',
+      which is created if it is missing. Without the slash, cp does as scp
+      does: if /data is a directory, it makes /data/tree; otherwise it copies
+      the tree as /data. A slash at the end of SRC changes nothing (write
+      'tree/.' for rsync's 'tree/')
   linerate cp a b user@host:
-      two files into the login directory
+      copies two files into the login directory
   linerate cp -rp host:/data/tree .
-      pull, with modes and times kept
+      copies from the far host, and keeps modes and times
   linerate cp -a tree host:/data/
-      all metadata of each entry, as rsync -aHAXS keeps it
+      keeps all metadata of each entry, as rsync -aHAXS does
   linerate cp -a tree /mnt/copy/
-      within this host, without a login
+      copies within this host, without a login
   linerate cp -a tree --to h1:/data/ --to h2:/data/
-      to several hosts at once; the tree is read once
+      copies to several hosts at once, and reads the tree once
   linerate cp 'host:logs/*.gz' .
-      patterns are expanded at the far end
+      copies the files that match the pattern, which the far end expands
   linerate cp -e 'ssh -p 2222' x host:/tmp/
-      any remote shell that is called as CMD HOST COMMAND and passes COMMAND,
-      one argument, to a shell on HOST
+      logs in by this command. It can be any remote shell that linerate can
+      call as CMD HOST COMMAND and that passes COMMAND, one argument, to a
+      shell on HOST
 ";
 
-/// The sources and the destination are one list of arguments for clap, so the synopsis is written by hand.
+/// The synopsis. It is written by hand, because clap has only one list of arguments for the sources and the
+/// destination.
 const LINES: &str = "linerate cp [OPTIONS] SRC... DST\n       linerate cp [OPTIONS] SRC... --to HOST:PATH...";
 
 const MEANINGS: [Meaning; 8] =
@@ -56,7 +59,8 @@ pub struct CpArgs {
     recursive: bool,
     /// Keep modes, and times to the nanosecond
     ///
-    /// Without this option, files get the time of the copy, and modes that the umask allows.
+    /// Without this option, files get the time of the copy, and lose the permission bits that the receiver's umask
+    /// removes.
     #[arg(short = 'p', long)]
     preserve: bool,
     #[command(flatten)]
@@ -69,7 +73,7 @@ pub struct CpArgs {
     leave: LeaveArgs,
     #[command(flatten)]
     fan: FanArgs,
-    /// List the entries to copy; copy nothing
+    /// List the entries that would be copied; copy nothing
     #[arg(short = 'n', long)]
     dry_run: bool,
     #[command(flatten)]

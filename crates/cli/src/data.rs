@@ -1,4 +1,4 @@
-//! `linerate data`: handles a study's files and commands on a far host. It is started by `linerate bench`.
+//! `linerate data`: handles a study's files and commands on a far host. `linerate bench` starts it.
 
 use std::ffi::OsString;
 use std::io::Write;
@@ -21,7 +21,7 @@ pub struct DataArgs {
 
 #[derive(Debug, Subcommand)]
 enum DataAction {
-    /// Make, slice, clear, count or hash files: a task as JSON on stdin, its answer as JSON on stdout
+    /// Make, slice, clear, count or hash files: read a JSON task from stdin, print a JSON answer
     Task,
     /// Run a command that ends with the connection
     Hold {

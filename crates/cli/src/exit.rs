@@ -31,7 +31,7 @@ pub enum Code {
     Done,
     /// The command failed as a whole, or its output could not be written.
     Failed,
-    /// The command failed as a whole, since another run of it holds what it needs. It may succeed later.
+    /// The command failed as a whole, because another run holds something that it needs. It may succeed later.
     Busy,
     /// The arguments are invalid.
     Usage,
@@ -43,8 +43,8 @@ pub enum Code {
     Changed,
     /// The far end could not be started, or was lost.
     FarEnd,
-    /// The remote shell ended by itself with this exit code. The exit code of the command is that of
-    /// `FarEnd`; `linerate rsync` returns the shell's own code if that is higher.
+    /// The remote shell ended by itself with this exit code. The command ends with the exit code of `FarEnd`;
+    /// `linerate rsync` ends with the shell's own code if that is higher.
     Shell(u8),
     /// A finding of the doctor has at least the severity that the user stated.
     Found,
@@ -54,7 +54,7 @@ pub enum Code {
     NotDeleted,
     /// The user's command can't be run; shells use this code too.
     NotRun,
-    /// The user's command doesn't exist; this is a shell's code.
+    /// The user's command doesn't exist; shells use this code too.
     NotFound,
     /// The user interrupted the command with Ctrl-C.
     Interrupted,
@@ -86,7 +86,8 @@ impl Code {
     pub fn severity(self) -> u8 {
         match self.number() {
             0 => 0,
-            // The order is: the copied entries can be used; a rerun may help; only the user can help.
+            // The order is: results whose copied entries can be used; failures that a rerun may repair; failures
+            // that only the user can repair.
             4 => 1,
             25 => 2,
             3 => 3,
@@ -98,8 +99,8 @@ impl Code {
         }
     }
 
-    /// The result of a transfer that succeeded as a whole although some entries failed, changed or weren't
-    /// deleted.
+    /// The result of a transfer that succeeded as a whole. The arguments are the numbers of entries that failed,
+    /// that changed, and that weren't deleted.
     pub fn of_problems(failed: u64, changed: u64, not_deleted: u64) -> Self {
         match (failed, changed, not_deleted) {
             (0, 0, 0) => Self::Done,

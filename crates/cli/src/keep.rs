@@ -53,14 +53,14 @@ const PARTS: [KeepPart; 11] = [
     KeepPart {
         name: "owner",
         without: "no-owner",
-        help: "Keep owners, by name if both hosts know it; only root can",
+        help: "Keep owners (only as root), by name if both hosts know the name",
         compared: Some("Owners, equal by name or by number"),
         set: |keep, on| keep.owner = on,
     },
     KeepPart {
         name: "group",
         without: "no-group",
-        help: "Keep groups, by name as well; without root, only the user's groups",
+        help: "Keep groups, by name if possible; without root, only the user's groups",
         compared: Some("Groups, equal by name or by number"),
         set: |keep, on| keep.group = on,
     },
@@ -81,7 +81,7 @@ const PARTS: [KeepPart; 11] = [
     KeepPart {
         name: "devices",
         without: "no-devices",
-        help: "Copy device nodes; only root can",
+        help: "Copy device nodes (only as root)",
         compared: None,
         set: |keep, on| keep.devices = on,
     },
@@ -96,7 +96,7 @@ const PARTS: [KeepPart; 11] = [
         name: "xattrs",
         without: "no-xattrs",
         help: "Keep extended attributes; without root, only those in 'user.'",
-        compared: Some("Extended attributes; those outside 'user.' if both ends are root"),
+        compared: Some("Extended attributes; those outside 'user.' only if both ends are root"),
         set: |keep, on| keep.xattrs = on,
     },
     KeepPart {
@@ -149,7 +149,7 @@ pub struct AspectArgs(pub KeepArgs);
 
 impl Args for KeepArgs {
     fn augment_args(command: Command) -> Command {
-        let heading = "Metadata to keep (each has a --no- form, which turns it off)";
+        let heading = "Metadata to keep (each option has a --no- form, which turns it off)";
         let everything = "Everything: -r and all below except --numeric-ids, like rsync's -aHAXS";
         let links = flag("links", heading).hide(true).help("Symbolic links are always copied as links");
         add(command.arg(links), heading, everything, |part| Some(part.help))
@@ -162,7 +162,7 @@ impl Args for KeepArgs {
 
 impl Args for AspectArgs {
     fn augment_args(command: Command) -> Command {
-        let heading = "Metadata to compare, in addition to kinds and contents (each has a --no- form)";
+        let heading = "Metadata to compare, in addition to kinds and contents (each option has a --no- form)";
         add(command, heading, "Everything: all below except --numeric-ids", |part| part.compared)
     }
 

@@ -18,7 +18,7 @@ Examples:
   linerate man cp | man -l -
       shows the manual page of linerate cp
   linerate man --out /usr/local/share/man/man1
-      writes the pages of all commands: then man linerate-cp finds them
+      writes the pages of all commands. 'man linerate-cp' then shows a page
 ";
 
 const COMPLETIONS_EXAMPLES: &str = "\
@@ -30,18 +30,18 @@ Examples:
 
 const MEANINGS: [Meaning; 3] = [(Code::Done, "everything was printed, or written"), FAILED, USAGE];
 
-/// A command that linerate itself starts, but that administrators use too. So it has a manual page, although
-/// the help doesn't list it.
+/// A command that linerate itself starts, but that administrators use too. So this command has a manual page,
+/// although the help doesn't list it.
 const ADMINISTERED: &str = "agent";
 
 /// Arguments of `linerate man`.
 #[derive(Debug, Args)]
 #[command(before_long_help = MAN_EXAMPLES, after_long_help = table(&MEANINGS))]
 pub struct ManArgs {
-    /// Write the pages of all commands into DIR, which is created
+    /// Write the pages of all commands into DIR, creating DIR if needed
     #[arg(long, value_name = "DIR", value_parser = named_file(), conflicts_with = "command")]
     out: Option<PathBuf>,
-    /// The command's words; without them, linerate's own page
+    /// The command, such as lab run; without it, linerate itself
     #[arg(value_name = "COMMAND")]
     command: Vec<String>,
 }
@@ -70,7 +70,7 @@ pub fn man(args: &ManArgs, whole: &clap::Command) -> Result<Code, Failure> {
 /// Prints the completion script for a shell.
 ///
 /// # Errors
-/// None: if standard output can't be written, `main` notices that.
+/// None: if standard output can't be written, `main` reports a failure.
 pub fn completions(args: &CompletionsArgs, whole: &clap::Command) -> Result<Code, Failure> {
     output!("{}", script(args.shell, without_hidden(whole)).trim_end());
     Ok(Code::Done)
@@ -150,14 +150,16 @@ fn page(command: &clap::Command) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// The command with the usage line of its help, which clap would replace in the synopsis by another one.
+/// The command, with the usage line of its help set explicitly. Otherwise clap would write another usage line into the
+/// synopsis.
 fn with_usage(command: &clap::Command) -> clap::Command {
     let usage = command.clone().render_usage().to_string();
     let usage = usage.strip_prefix("Usage: ").unwrap_or(&usage).to_owned();
     command.clone().override_usage(usage)
 }
 
-/// A section of a manual page whose lines aren't filled.
+/// Adds a section to a manual page. The section has the lines of `text` as they are, not joined into paragraphs, and
+/// without the heading `first`.
 fn literal(page: &mut Roff, heading: &str, text: Option<&clap::builder::StyledStr>, first: &str) {
     let text = text.map(ToString::to_string).unwrap_or_default();
     let text = text.strip_prefix(first).unwrap_or(&text);

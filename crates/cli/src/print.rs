@@ -22,8 +22,8 @@ macro_rules! message {
 }
 
 /// Makes a text safe for a terminal and for a line of JSON: characters that move the cursor, change the
-/// direction of text or hide it are escaped as in JSON. Foreign names are already escaped where they are
-/// printed; this catches those that were forgotten.
+/// direction of text or hide it are escaped as in JSON. Names from outside this program are already escaped where they
+/// are printed; this function also escapes those that were forgotten.
 pub fn fit(text: &str) -> Cow<'_, str> {
     let is_unfit = |c: char| !matches!(c, '\n' | '\t') && is_unprintable(c);
     if !text.contains(is_unfit) {
@@ -69,7 +69,7 @@ pub enum LineWeight {
 
 /// From now on, lines for standard error are passed to `taker`; lines that it doesn't accept are printed.
 pub fn aside_to(taker: LineTaker) {
-    // Only the first call has an effect, since a process needs only one such function.
+    // Only the first call has an effect, because a process needs only one such function.
     let _ = TAKER.set(taker);
 }
 

@@ -29,10 +29,10 @@ Examples:
   linerate stream host      measures the path and the cipher for three seconds
   linerate stream --no-encrypt --streams 8 host
   linerate stream --bytes 10GB --json host
-  linerate stream --read /srv/www host      measures the same, with the cost of reading files
+  linerate stream --read /srv/www host      also measures the cost of reading files
 ";
 
-/// The duration of the measurement that `linerate doctor` makes.
+/// The duration of the measurement that [`probe`] makes for `linerate doctor`.
 const PROBE: Duration = Duration::from_secs(2);
 
 const MEANINGS: [Meaning; 6] = [(Code::Done, "measured"), FAILED, USAGE, FAR_END, VERSION, INTERRUPTED];
@@ -44,7 +44,7 @@ pub struct StreamArgs {
     /// Number of data streams: 1 to 64, or auto
     #[arg(long, value_name = "N", default_value = "auto", value_parser = parse_streams)]
     streams: std::option::Option<u32>,
-    /// Send SIZE bytes
+    /// Send this amount of data: 10GB
     #[arg(long, value_name = "SIZE", value_parser = parse_size, conflicts_with = "seconds")]
     bytes: Option<u64>,
     /// Send for SECONDS
@@ -52,13 +52,13 @@ pub struct StreamArgs {
     seconds: Duration,
     /// Send the files below PATH instead of bytes from memory
     ///
-    /// The files are read repeatedly; the far end discards the data.
+    /// The files are read again and again until the end of the measurement. The far end discards the data.
     #[arg(long, value_name = "PATH")]
     read: Option<PathBuf>,
     /// Send in clear, with a checksum on each frame
     #[arg(long)]
     no_encrypt: bool,
-    /// TCP ports for the data, at the end that listens
+    /// Use only these TCP ports for the data, at the end that listens
     #[arg(long, value_name = "FIRST-LAST", value_parser = parse_ports)]
     port_range: Option<(u16, u16)>,
     /// Print the result as a JSON line on standard output
@@ -94,8 +94,8 @@ fn measure(args: &StreamArgs, output: &Arc<Output>) -> Result<Code, Failure> {
 }
 
 /// Makes the measurement for `linerate doctor`: a transfer of two seconds from memory to memory, with the
-/// default options. The second result is the size in bytes of the largest TCP window that the far end
-/// announced, summed over streams; 0 if it is unknown.
+/// default options. The second result is the sum over all streams of the largest TCP window that the far end
+/// announced to each stream, in bytes; 0 if the windows are unknown.
 ///
 /// # Errors
 /// If the far end can't be started or is lost.
@@ -108,7 +108,7 @@ pub fn probe(host: &OsStr, login: &LoginOptions) -> Result<(Summary, u64), Failu
     Ok((summary, meters.local.windows()))
 }
 
-/// The state of one measurement.
+/// One measurement: what is sent, and until when.
 struct Sending<'a> {
     options: &'a Options,
     until: Until,
@@ -133,7 +133,7 @@ impl Sending<'_> {
             Ok((sent, seconds, CountedTime::ending_now(seconds), session.wait_for_report()?))
         })?;
         let (turned_away, cipher) = (far.session.strangers(), far.session.cipher());
-        // The remote shell's processor time can be read only after it has ended.
+        // The processor time of the remote shell can be read only after the shell has ended.
         drop(far);
         Ok(Summary {
             landed: Totals { bytes, ..Totals::default() },

@@ -33,20 +33,22 @@ use crate::units::{show_bytes, show_counted};
 const EXAMPLES: &str = "\
 Examples:
   linerate verify tree host:/data/tree
-      after 'linerate cp -r tree host:/data/': compares the contents of both
-      trees, by BLAKE3 hashes that both ends compute at the same time
+      compares the contents of both trees after
+      'linerate cp -r tree host:/data/', by BLAKE3 hashes that both ends
+      compute at the same time
   linerate verify -p host:/data/tree tree
-      also modes and times of modification
+      also compares modes and times of modification
   linerate verify -a --json tree host:/data/tree
-      also owners, extended attributes, ACLs and hard links; as JSON lines
+      also compares owners, extended attributes, ACLs and hard links, and
+      prints JSON lines
   linerate verify hostA:/data/tree hostB:/data/tree
-      both on far hosts: each computes the hashes of its own tree
+      compares trees on two far hosts; each host hashes its own tree
 ";
 
 const USER_ONLY: &str =
     "only extended attributes in 'user.' were compared, because the others need root at both ends";
 
-/// The exit codes of a comparison; `same` is the sentence for success.
+/// The exit codes of a comparison; `same` is the meaning of code 0.
 pub const fn meanings(same: &'static str) -> [Meaning; 8] {
     [
         (Code::Done, same),
@@ -138,7 +140,7 @@ impl VerifyArgs {
         };
         let compared = match ComparedTrees::find(&self.source, &self.destination) {
             ComparedTrees::Near { near, host, far, near_is_source } => {
-                // This comes before any login, so that a wrong name is reported immediately.
+                // The tree on this host is opened before any login, so that a wrong name is reported immediately.
                 let near = open(&Bounds::here(), near.as_bytes())?;
                 self.with_near(output, &near, (host.as_deref(), far, near_is_source), near_end)?
             }
@@ -169,7 +171,7 @@ impl VerifyArgs {
         Ok(far.work(|session| compare(session, near, near_is_source, keep, show))?)
     }
 
-    /// Compares the digests that two agents send.
+    /// Compares the digests that the agents on two far hosts send.
     fn both_far(
         &self,
         output: &Arc<Output>,
@@ -265,7 +267,7 @@ impl ComparedTrees {
     }
 }
 
-/// Reports the problems of one of two far hosts.
+/// Reports the problems of one of two far hosts, with the host's name before each path.
 struct FarReporter {
     host: String,
     output: Arc<Output>,

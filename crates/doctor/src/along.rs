@@ -1,18 +1,21 @@
-//! The ports that a path takes: those of its route, and those below them.
+//! The ports that a path takes: the ports of its route, and the ports below these.
 
 use linerate_host::facts::{BesidePort, Port, PortKind, TakenRoute};
 use linerate_host::{Fact, Facts};
 
 use crate::subject::{is_line, is_up};
 
-/// Drivers of ports that lead to guests and containers. A bridge has them in addition to the port that leads out of the host.
+/// Drivers of ports that lead to guests and containers. A bridge has such ports in addition to the port that leads out
+/// of the host.
 const INWARDS: [&str; 3] = ["veth", "tun", "netkit"];
 
-/// FIB_MULTIPATH_HASH_FIELD_SRC_PORT and _DST_PORT.
+/// The bits of the multipath hash's fields that stand for the connections' ports: FIB_MULTIPATH_HASH_FIELD_SRC_PORT and
+/// _DST_PORT.
 const HASHED_PORTS: u32 = 0x10 | 0x20;
 
 /// The facts of a path's end without the ports that its route doesn't take. All ports stay if the route isn't known, or
-/// if the ports below it aren't: below a tunnel or a virtual switch, any port may carry the packets.
+/// if it isn't known which ports are below the route's ports: below a tunnel or a virtual switch, any port may carry
+/// the packets.
 pub fn along_route(mut facts: Facts) -> Facts {
     let taken = taken(&facts);
     if let Fact::Known(route) = &mut facts.route {
@@ -39,7 +42,8 @@ struct TakenPorts {
     beside: Option<BesidePort>,
 }
 
-/// `None` if any port may carry the packets. Packets may arrive over other ports than those over which they leave.
+/// The ports that the route takes; `None` if any port may carry the packets. Packets may arrive over other ports than
+/// those over which they leave.
 fn taken(facts: &Facts) -> Option<TakenPorts> {
     let (all, route) = (facts.ports.known()?, facts.route.known()?);
     let out = with_lower(used(route, facts), all)?;
@@ -52,8 +56,8 @@ fn taken(facts: &Facts) -> Option<TakenPorts> {
     Some(TakenPorts { names, arrives_mbps, beside })
 }
 
-/// True for a port of the kind ifb: a filter sends it packets that another port received, so that they pass a queueing discipline.
-/// That other port may be any, unless a filter is known.
+/// True for a port of the kind ifb: a filter sends it packets that another port received, so that they pass a queueing
+/// discipline. If no such filter is known, the other port may be any port.
 fn is_detour(port: &Port) -> bool {
     is_of(port, "ifb")
 }
@@ -86,13 +90,13 @@ fn with_lower<'a>(names: &[String], all: &'a [Port]) -> Option<Vec<&'a Port>> {
     found.iter().any(|port| is_end(port)).then_some(found)
 }
 
-/// All next hops, unless the kernel sends all packets between two hosts over the same one.
+/// The ports of all next hops, unless the kernel sends all packets between two hosts over the same next hop.
 fn used<'a>(route: &'a TakenRoute, facts: &Facts) -> &'a [String] {
     if is_one_hop(route, facts) || route.ways.len() < 2 { &route.ports } else { &route.ways }
 }
 
-/// True if all connections between two hosts take the same one of a route's next hops: over IPv4, if the policy ignores the connections'
-/// ports. Without a setting the kernel chooses by the two addresses.
+/// True if all connections between two hosts take the same one of a route's next hops. Over IPv4 they do so if the
+/// policy ignores the connections' ports. Without a setting the kernel chooses by the two addresses.
 pub(crate) fn is_one_hop(route: &TakenRoute, facts: &Facts) -> bool {
     let is_one = match facts.tcp.multipath_hash.get().unwrap_or(0) {
         0 | 2 => true,
@@ -102,7 +106,8 @@ pub(crate) fn is_one_hop(route: &TakenRoute, facts: &Facts) -> bool {
     is_one && !route.is_v6
 }
 
-/// True if `other` carries packets of `port`, because `port` is on top of it, has it as a member, or redirects packets to it.
+/// True if `other` carries packets of `port`, because `port` is on top of it, has it as a member, or redirects packets
+/// to it.
 fn is_below(other: &Port, port: &Port) -> bool {
     let layer = port.layer.known();
     let stands = port.vlan.known().is_some_and(|vlan| vlan.lower == other.name)
@@ -122,7 +127,8 @@ pub(crate) fn leads_in(port: &Port) -> bool {
     port.driver.known().is_some_and(|driver| INWARDS.contains(&driver.as_str()))
 }
 
-/// A device, or a port whose other end is in another namespace: below it nothing can be seen from here.
+/// True for a device, and for a port whose other end is in another namespace: below such a port nothing can be seen
+/// from here.
 fn is_end(port: &Port) -> bool {
     port.kind.get().is_some_and(|kind| kind != PortKind::Software)
         || port.layer.known().is_some_and(|layer| layer.is_elsewhere)
@@ -169,7 +175,8 @@ mod tests {
         assert_eq!(names(&bond), ["bond0", "eth0", "eth1"]);
     }
 
-    /// The default route leaves by the slow port, and the login came to the address of the fast one; or the other way.
+    /// The default route leaves by the slow port, and the login came to the address of the fast port; or the other way
+    /// round.
     #[test]
     fn packets_may_arrive_by_another_port_than_they_leave() {
         let by = |out: &str, into: &[&str]| {
@@ -243,7 +250,7 @@ mod tests {
         let of_v4 = |policy, fields| hops(policy, fields, false);
         assert_eq!([of_v4(None, None), of_v4(Some(0), None), of_v4(Some(2), None)], [1; 3]);
         assert_eq!([of_v4(Some(1), None), hops(Some(0), None, true)], [2; 2]);
-        // The default is both addresses and the protocol.
+        // By default the fields are both addresses and the protocol.
         assert_eq!(
             [Some(7), Some(0x10), Some(0x37), None].map(|fields| of_v4(Some(3), fields)),
             [1, 2, 2, 2]

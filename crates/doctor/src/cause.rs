@@ -1,5 +1,5 @@
-//! The cause of a path's measured rate: the limiter that the measurement itself found at an end, or findings whose ceilings are near
-//! that rate.
+//! The cause of a path's measured rate: the limiter that the measurement itself found at an end, or the findings whose
+//! ceilings are near the rate.
 
 use crate::finding::Way;
 use crate::limiter::Limiter;
@@ -9,10 +9,11 @@ use crate::{Finding, Path, Severity};
 pub(crate) const RATE: &str = "path-rate";
 const UNEXPLAINED: &str = "none of the other findings explains the rate, and the ends can't see the devices between them. Ask the owners of \
     the path about shapers, policers and full lines; linerate stream --streams 8 shows whether more streams help";
-/// A ceiling explains a rate if it isn't above it by more than this factor. A short measurement counts as all of a ceiling from 0.9
-/// of it on (`path-rate`), and ceilings are themselves good to about a tenth: 1 / 0.9 / 0.9.
+/// A ceiling explains a measured rate only if it is at most the rate times this factor. A short measurement counts as
+/// all of a ceiling from 0.9 of the ceiling on (`path-rate`), and ceilings are exact to about a tenth: 1 / 0.9 / 0.9.
 const MOST_CEILING_RATIO: f64 = 1.25;
-/// A rate that is above a ceiling by more than this factor refutes it. The ceiling of a core is the lower end of a band of 1 to 2.
+/// A measured rate that is above a ceiling times this factor refutes the ceiling. The factor is 2 because the ceiling
+/// of a core is the lower end of a band of 1 to 2.
 const REFUTED: f64 = 2.0;
 /// Checks of storage, through which the data of a measurement from memory to memory doesn't pass.
 const STORAGE: [&str; 10] = [
@@ -53,8 +54,8 @@ const PROCESSORS: [&str; 17] = [
     "pressure-cpu",
 ];
 
-/// Adds the cause of the rate to the finding about a path's rate, or the statement that no finding explains it. Findings
-/// that limit only the other direction get a remark.
+/// Adds the cause of the rate to the finding about a path's rate, or the statement that no finding explains the rate.
+/// Findings that limit only the other direction get a remark.
 pub(crate) fn explained(mut findings: Vec<Finding>, path: &Path<'_>) -> Vec<Finding> {
     for finding in findings.iter_mut().filter(|finding| is_against(finding, path)) {
         let (from, to) = (path.from.name, path.to.name);
@@ -70,7 +71,7 @@ pub(crate) fn explained(mut findings: Vec<Finding>, path: &Path<'_>) -> Vec<Find
     findings
 }
 
-/// True if the finding limits only what travels against the measured direction.
+/// True if the finding limits only packets that travel against the measured direction.
 pub(crate) fn is_against(finding: &Finding, path: &Path<'_>) -> bool {
     let measured = if finding.host == path.from.name { Way::Sends } else { Way::Receives };
     finding.way.is_some_and(|way| way != measured)
@@ -117,7 +118,7 @@ impl Measured<'_> {
         format!("{end}'s processors limited the rate, not the path: {help}")
     }
 
-    /// The findings that say that linerate may use fewer processors than there are.
+    /// The titles of the findings that linerate may use fewer processors than there are.
     fn withheld(&self, is_wanted: impl Fn(&Finding) -> bool) -> Option<String> {
         let all = self.findings.iter().filter(|it| WITHHELD.contains(&it.check) && is_wanted(it));
         let titles: Vec<String> =
@@ -125,7 +126,7 @@ impl Measured<'_> {
         (!titles.is_empty()).then(|| titles.join("; "))
     }
 
-    /// The findings on an end that explain why its processors are slow.
+    /// A text with the names of the findings on an end that explain why its processors are slow.
     fn slow(&self, end: &str) -> Option<String> {
         let is_felt = |finding: &Finding| match finding.ceiling {
             Some(_) => self.is_near(finding),
@@ -144,14 +145,14 @@ impl Measured<'_> {
         format!("{what} limited the rate: {help}")
     }
 
-    /// The findings whose ceilings are near the measured rate.
+    /// A text with the names of the findings whose ceilings are near the measured rate.
     fn near(&self) -> Option<String> {
         let names = self.names(|finding| self.is_near(finding));
         (!names.is_empty())
-            .then(|| format!("see {}: its limit is close to the measured rate", names.join(", ")))
+            .then(|| format!("see {}, whose limit is close to the measured rate", names.join(", ")))
     }
 
-    /// The finding that the sender's port had to wait during the measurement.
+    /// A text about the finding that the sender's port had to wait during the measurement.
     fn paused(&self) -> Option<String> {
         let is_counted = self.path.from.facts.counted_seconds.known().is_some();
         let names = self.names(|it| {
@@ -215,7 +216,7 @@ mod tests {
     fn a_paths_rate_points_at_what_explains_it() {
         let other = fixture("stock-10g");
         let of = |limit, rate| fix(&shaped(limit), &other, rate, None);
-        assert!(of(Some(1_000_000_000), 0.95e9).starts_with("see rate-limit:"));
+        assert!(of(Some(1_000_000_000), 0.95e9).starts_with("see rate-limit, whose"));
         assert!(of(None, 0.95e9).starts_with("none of the other findings explains the rate"));
         let far_above = of(Some(9_400_000_000), 6.42e9);
         assert!(!far_above.contains("rate-limit"), "{far_above}");
@@ -290,7 +291,7 @@ mod tests {
         assert!(segments.contains(&("b".to_owned(), true)) && segments.contains(&("a".to_owned(), false)));
     }
 
-    /// A shaper delays what its port sends: at the far end that is the way back.
+    /// A shaper delays only packets that its port sends. At the far end these travel against the measured direction.
     #[test]
     fn limits_of_the_other_direction_are_no_cause_and_say_so() {
         let host = fixture("stock-10g");

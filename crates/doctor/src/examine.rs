@@ -29,8 +29,8 @@ pub fn examine_path_and_ends(path: &Path<'_>) -> Vec<Finding> {
     ordered(explained(once_on_path(found, path), path))
 }
 
-/// The finding without the changes that its host can't make: sysctls that belong to a container's host, or that can only be
-/// set when the container is started.
+/// The finding without the changes that its host can't make: those of sysctls that belong to a container's host, or
+/// that can only be set when the container is started. Words in the fix take their place.
 fn possible(mut finding: Finding, hosts: &[Host<'_>]) -> Finding {
     let key = |remedy: &Remedy| match &remedy.setting {
         Setting::Sysctl { key } => Some(key.clone()),
@@ -58,7 +58,8 @@ fn possible(mut finding: Finding, hosts: &[Host<'_>]) -> Finding {
     Finding { fix: Some(joined(fix)), undo: Some(joined(undo)), remedies: free, ..finding }
 }
 
-/// True for a sysctl that each network namespace has for itself: no command on the host changes a container's.
+/// True for a sysctl of which each network namespace has its own value: no command on the host changes a container's
+/// value.
 fn is_of_namespace(key: &str) -> bool {
     let is_tcps = key.starts_with("net.ipv4.") && key != "net.ipv4.tcp_mem";
     is_tcps || key == "net.core.somaxconn"
@@ -86,7 +87,7 @@ fn joined(parts: [String; 3]) -> String {
     parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("; ")
 }
 
-/// The costliest first: by severity, by the lost share, then in the order of the checks.
+/// Orders findings, the costliest first: by severity, then by the lost share, then in the order of the checks.
 pub fn ordered(mut findings: Vec<Finding>) -> Vec<Finding> {
     let loss = |finding: &Finding| finding.loss.unwrap_or(0.0);
     findings.sort_by(|a, b| b.severity.cmp(&a.severity).then(loss(b).total_cmp(&loss(a))));

@@ -4,32 +4,32 @@ use crate::check::Check;
 
 /// The page: a table of shared formulas, and a section for each check.
 const PAGE: &str = include_str!("checks.md");
-/// The heading of the table.
+/// The heading of the table of shared formulas.
 const FORMULAS: &str = "| name | formula | source |";
 
-/// The text about a check. Commands and words of files are in backticks.
+/// The text about a check. Commands, and words from files, are in backticks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Explanation {
-    /// The facts that the check needs.
+    /// The facts that the check uses.
     pub looks_at: String,
     /// How the finding and its severity are decided.
     pub decision: Decision,
     /// The formulas that the decision names.
     pub formulas: Vec<SharedFormula>,
-    /// When a finding costs nothing.
+    /// When the finding may be a false alarm.
     pub wrong: String,
-    /// Causes that the check can't find.
+    /// What the check can't find.
     pub misses: String,
-    /// The commands that show the facts.
+    /// The commands that show the same facts.
     pub by_hand: String,
 }
 
 /// How a finding and its severity are decided.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Decision {
-    /// By a number that is computed.
+    /// By a number that the check computes.
     Formula(String),
-    /// By a state, or a comparison with a limit.
+    /// By a state, or by a comparison with a limit.
     Rule(String),
 }
 
@@ -40,7 +40,7 @@ pub struct SharedFormula {
     pub name: String,
     /// The formula, or a description in words.
     pub says: String,
-    /// Its source.
+    /// The formula's source.
     pub source: String,
 }
 
@@ -69,7 +69,7 @@ impl Decision {
         }
     }
 
-    /// The name of its part of the section.
+    /// The name of the section's part that has the text: `formula` or `rule`.
     pub fn name(&self) -> &'static str {
         match self {
             Self::Formula(_) => "formula",
@@ -86,7 +86,7 @@ impl Decision {
 }
 
 impl SharedFormula {
-    /// True if a text with markup names it in italics.
+    /// True if a text with markup names this formula in italics.
     fn is_named_in(&self, text: &str) -> bool {
         text.contains(&format!("*{}*", self.name))
     }
@@ -115,7 +115,7 @@ impl Section {
         Some(Self(after.split("\n#").next().unwrap_or(after)))
     }
 
-    /// The text of one item, in one line and with its markup.
+    /// The text of one part, in one line and with its markup.
     fn part(&self, name: &str) -> Option<String> {
         let (_, after) = self.0.split_once(&format!("\n- **{name}**: "))?;
         let item = after.split("\n- **").next().unwrap_or(after);

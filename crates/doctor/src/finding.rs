@@ -8,7 +8,8 @@ use serde::Serialize;
 use crate::formula::gbit;
 use crate::remedy::{Remedy, commands, undo_commands};
 
-/// Lost shares of the needed rate from which a finding is critical, major or minor; below these it is a note.
+/// The least lost shares of the needed rate of critical, major and minor findings. A finding with a smaller lost share
+/// is a note.
 const CRITICAL: f64 = 0.5;
 const MAJOR: f64 = 0.15;
 const MINOR: f64 = 0.01;
@@ -17,13 +18,14 @@ const MINOR: f64 = 0.01;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
-    /// A cost below 1 %, a cost only for some tools or paths, or a cost that can't be computed.
+    /// A cost below 1 % of the needed rate, or a fact that is only good to know.
     Note,
-    /// A cost from 1 % on, or a risk.
+    /// A cost of 1 % of the needed rate or more, a risk, or a cost that can't be computed or that only some tools or
+    /// paths have.
     Minor,
-    /// A cost from 15 % on.
+    /// A cost of 15 % of the needed rate or more.
     Major,
-    /// A cost from 50 % on.
+    /// A cost of 50 % of the needed rate or more.
     Critical,
 }
 
@@ -37,7 +39,7 @@ pub enum Way {
 }
 
 impl Way {
-    /// `sends` or `receives`.
+    /// The direction as a verb: `sends` or `receives`.
     pub(crate) fn verb(self) -> &'static str {
         match self {
             Self::Sends => "sends",
@@ -51,7 +53,7 @@ impl Way {
 pub struct Citation {
     /// Title and section of the document.
     pub name: &'static str,
-    /// Address.
+    /// The document's address: a URL, or a file of this repository.
     pub url: &'static str,
 }
 
@@ -62,8 +64,8 @@ pub struct Finding {
     pub check: &'static str,
     /// The user's name for the host; both names for a path.
     pub host: String,
-    /// The part of the host that the finding is about: a port (perhaps with a feature or counter), a file system, a disk,
-    /// a route or a tool; `None` if it is the whole host or path.
+    /// The part of the host that the finding is about: a port (perhaps with a feature or counter), a file system, a
+    /// disk, a route or a tool; `None` if it is the whole host or path.
     pub place: Option<String>,
     /// The severity of the finding.
     pub severity: Severity,
@@ -74,17 +76,19 @@ pub struct Finding {
     pub way: Option<Way>,
     /// The facts that show the finding, one a line.
     pub evidence: Vec<String>,
-    /// The remaining rate, in bits a second.
+    /// The highest rate that is possible as long as the finding isn't fixed, in bits a second; `None` if it can't be
+    /// computed.
     pub ceiling: Option<f64>,
-    /// Lost share of the needed rate, 0 to 1; unknown without a ceiling, or if only some tools or paths have that ceiling.
+    /// The lost share of the needed rate, 0 to 1; `None` without a ceiling, or if the ceiling holds only for some tools
+    /// or paths.
     pub loss: Option<f64>,
-    /// A command, or advice in words.
+    /// The fix: a command, or advice in words.
     pub fix: Option<String>,
     /// The command that undoes the fix.
     pub undo: Option<String>,
     /// The changes that a program can make, from which the commands of fix and undo are made.
     pub remedies: Vec<Remedy>,
-    /// Contradictions between guides, or the costs of the fix.
+    /// Contradictions between guides, or drawbacks of the fix.
     pub conflict: Option<String>,
     /// Documents behind the advice.
     pub sources: &'static [Citation],
@@ -137,7 +141,7 @@ impl Finding {
         Self { ceiling: Some(ceiling), loss: Some(loss), ..Self::new(Severity::of_loss(loss), title) }
     }
 
-    /// A finding whose cost can't be computed; its evidence says why.
+    /// A finding whose cost can't be computed. The evidence gives the reason.
     pub fn new(severity: Severity, title: impl Into<String>) -> Self {
         Self {
             check: "",
@@ -157,8 +161,8 @@ impl Finding {
         }
     }
 
-    /// Caps the severity, for findings that concern only some tools or paths. If the cap applies, the ceiling is that of these tools
-    /// or paths, and the lost share is unknown.
+    /// Caps the severity, for findings that concern only some tools or paths. If the cap applies, the ceiling is that
+    /// of these tools or paths, and the lost share is unknown.
     pub fn at_most(mut self, severity: Severity) -> Self {
         if self.severity > severity {
             (self.severity, self.loss) = (severity, None);
@@ -198,7 +202,7 @@ impl Finding {
         self
     }
 
-    /// Like the function above, but without such changes it sets these words as the fix.
+    /// Like [`Finding::remedied`], but if there are no such changes, it sets these words as the fix.
     pub fn remedied_or(self, remedies: impl IntoIterator<Item = Remedy>, words: &str) -> Self {
         let finding = self.remedied(remedies);
         if finding.remedies.is_empty() { finding.fix(words) } else { finding }
@@ -216,13 +220,14 @@ impl Finding {
         self
     }
 
-    /// Contradictions between guides, or the costs of the fix.
+    /// Sets the contradictions between guides, or the drawbacks of the fix.
     pub fn conflict(mut self, note: impl Into<String>) -> Self {
         self.conflict = Some(note.into());
         self
     }
 
-    /// True unless the fix proposes a present value: then the undo, or one of the undo's commands, would be the same.
+    /// True unless the fix proposes the present state: then the two values of a remedy are the same, or the fix
+    /// contains all commands of the undo.
     pub(crate) fn changes_something(&self) -> bool {
         let is_same = |remedy: &Remedy| remedy.setting.is_same(&remedy.now, &remedy.new);
         let commands = |text: &Option<String>| {
@@ -233,7 +238,7 @@ impl Finding {
         !self.remedies.iter().any(is_same) && (undo.is_empty() || !undo.iter().all(|part| fix.contains(part)))
     }
 
-    /// One line without words, as in tests/expected: `pcie-width eth2 major 6.6 Gbit/s`.
+    /// Check, place, severity and ceiling in one line, as in tests/expected: `pcie-width eth2 major 6.6 Gbit/s`.
     pub fn line(&self) -> String {
         let place = self.place.as_deref().unwrap_or("-");
         let ceiling = self.ceiling.map_or("-".into(), gbit);

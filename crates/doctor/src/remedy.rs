@@ -1,7 +1,7 @@
 //! Remedies: settings that a program can change and change back, in addition to the advice in words.
 //!
-//! A finding's commands are made from its remedies, so that they agree. Some advice never becomes a remedy: advice
-//! that lowers a number, takes a link down, is about swap, or needs a person.
+//! A finding's commands are made from its remedies, so that commands and remedies agree. Some advice never becomes a
+//! remedy: advice that lowers a number, takes a link down, is about swap, or needs a person.
 
 mod command;
 mod judged;
@@ -22,7 +22,7 @@ pub(crate) use judged::{RING_PART, RING_STEP};
 const LONGEST_PORT: usize = 15;
 /// The trees of sysctls that may be changed.
 const TREES: [&str; 2] = ["net.", "vm."];
-/// The directory of governors' numbers, and of policies that have their own.
+/// The directory of the governors' tunable numbers, and of the policies that have tunable numbers of their own.
 pub const TUNABLES: &str = "/sys/devices/system/cpu/cpufreq";
 
 /// One setting of a host.
@@ -31,34 +31,34 @@ pub const TUNABLES: &str = "/sys/devices/system/cpu/cpufreq";
 pub enum Setting {
     /// A sysctl, by its name with dots. Its values are words between single spaces.
     Sysctl {
-        /// `net.ipv4.tcp_rmem`.
+        /// The sysctl's name, like `net.ipv4.tcp_rmem`.
         key: String,
     },
     /// Descriptors in a port's rings.
     Ring {
         /// The port.
         port: String,
-        /// Which ring.
+        /// The direction of the ring's packets.
         way: RingWay,
     },
     /// The number of a port's queues.
     Channels {
         /// The port.
         port: String,
-        /// `combined`, `rx` or `tx`.
+        /// The kind of the queues: `combined`, `rx` or `tx`.
         queues: Queues,
     },
-    /// A port's interrupt coalescing: pairs of a name and a value, as ethtool -C takes them. The present value has all pairs of the
-    /// driver; a new value may have only some of them.
+    /// A port's interrupt coalescing: pairs of a name and a value, as ethtool -C takes them. The present value has all
+    /// pairs of the driver; a new value may have only some of them.
     Coalescing {
         /// The port.
         port: String,
     },
-    /// A feature of a port, `on` or `off`.
+    /// A feature of a port. Its values are `on` and `off`.
     Feature {
         /// The port.
         port: String,
-        /// The kernel's name for it: `rx-gro`.
+        /// The kernel's name of the feature, like `rx-gro`.
         feature: String,
     },
     /// A port's root queueing discipline, by its kind; `mq KIND` if several queues have the default discipline.
@@ -66,13 +66,14 @@ pub enum Setting {
         /// The port.
         port: String,
     },
-    /// The kind of the disciplines that the kernel has attached to a port by itself, and their quantum, which the kernel takes from the
-    /// port's MTU when it makes them: `fq_codel 1514`.
+    /// The kind of the disciplines that the kernel has attached to a port by itself, and their quantum, which the
+    /// kernel takes from the port's MTU when it makes them: `fq_codel 1514`.
     Quantum {
         /// The port.
         port: String,
     },
-    /// The receive queue of each slot of a port's RSS table: `equal 4` if they take turns, else numbers.
+    /// The receive queue of each slot of a port's RSS table: `equal 4` if four queues take turns, otherwise the queues'
+    /// numbers.
     Rss {
         /// The port.
         port: String,
@@ -91,18 +92,20 @@ pub enum Setting {
         /// The queue.
         queue: u32,
     },
-    /// The frequency governor of all processors; if they differ, each with its processors: `powersave 0-3 ondemand 4`.
+    /// The frequency governor of all processors; if the governors differ, each with its processors: `powersave 0-3
+    /// ondemand 4`.
     Governor,
-    /// Every processor's preference between energy and speed, in the governors' form. Some drivers forget it when the governor
-    /// changes.
+    /// Every processor's preference between energy and speed, in the governors' form. Some drivers forget it when the
+    /// governor changes.
     EnergyPreference,
     /// A tunable number of a governor. The kernel forgets the number when another governor replaces this one.
     Tunable {
-        /// `ondemand`.
+        /// The governor's name, like `ondemand`.
         governor: String,
-        /// The processors that share a frequency; `None` if the number belongs to all of them.
+        /// The number of the policy, which is a set of processors that share a frequency; `None` if the tunable belongs
+        /// to all policies.
         policy: Option<u32>,
-        /// `up_threshold`.
+        /// The tunable's name, like `up_threshold`.
         name: String,
     },
     /// The processors that may serve an interrupt: a list such as `0-3,8`.
@@ -115,14 +118,14 @@ pub enum Setting {
         /// The port.
         port: String,
     },
-    /// Whether a port is open: `up`. It is only restored, where a driver has closed the port.
+    /// Whether a port is open: `up`. This setting is only restored, if a driver has closed the port.
     Link {
         /// The port.
         port: String,
     },
 }
 
-/// A direction.
+/// The direction of a ring's packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum RingWay {
@@ -132,7 +135,7 @@ pub enum RingWay {
     Tx,
 }
 
-/// A kind of queues.
+/// A kind of queues, by the direction of their packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Queues {
@@ -158,8 +161,8 @@ pub struct Remedy {
 }
 
 impl Remedy {
-    /// A change of the host that a check examines; `None` if nothing would change, a number would fall, or checks may not
-    /// propose the value.
+    /// A change of a setting of the host that a check examines; `None` if nothing would change, a number would fall, or
+    /// checks may not propose the value.
     pub fn of(setting: Setting, now: impl fmt::Display, new: impl fmt::Display) -> Option<Self> {
         let (now, new) = (now.to_string(), new.to_string());
         let is_better = !setting.is_same(&now, &new) && !setting.lowers(&now, &new);
@@ -172,20 +175,20 @@ impl Remedy {
         })
     }
 
-    /// A change of a sysctl; `None` also if checks may not propose to change this sysctl.
+    /// Like [`Remedy::of`], for a sysctl; `None` also if checks may not propose to change this sysctl.
     pub fn sysctl(key: &str, now: impl fmt::Display, new: impl fmt::Display) -> Option<Self> {
         Self::of(Setting::Sysctl { key: key.into() }, now, new).filter(|remedy| remedy.setting.is_proposed())
     }
 
-    /// The same change of a named host, for a path.
+    /// The same change, of the host with this name: a path has two hosts.
     pub fn on(self, host: &str) -> Self {
         Self { host: host.into(), ..self }
     }
 }
 
 impl Setting {
-    /// True if the setting's names are valid in a kernel, and don't lead to other files. Settings from elsewhere must pass
-    /// this check.
+    /// True if the setting's names are valid in a kernel, and don't lead to other files. Settings from outside the
+    /// program must pass this check.
     pub fn is_sound(&self) -> bool {
         match self {
             Self::Sysctl { key } => is_key(key),
@@ -202,7 +205,8 @@ impl Setting {
         }
     }
 
-    /// True if a check may propose to change the setting. Numbers of governors and preferences are only restored.
+    /// True if a check may propose to change the setting. Other settings are only restored, such as the tunables of
+    /// governors.
     pub fn is_proposed(&self) -> bool {
         match self {
             Self::Sysctl { key } => proposed::SYSCTLS.contains(&key.as_str()),
@@ -262,13 +266,13 @@ impl Setting {
         self
     }
 
-    /// True if drivers may take the port out of service for a moment, or packets may be lost.
+    /// True if, during the change, drivers may take the port out of service for a moment, or packets may be lost.
     pub fn interrupts(&self) -> bool {
         self.may_close() || matches!(self, Self::Qdisc { .. })
     }
 
-    /// True if drivers may close the port for the change; some leave it closed if the change fails, as bnxt_open_nic() does without
-    /// memory.
+    /// True if drivers may close the port for the change; some leave it closed if the change fails, as bnxt_open_nic()
+    /// does without memory.
     pub fn may_close(&self) -> bool {
         matches!(self, Self::Ring { .. } | Self::Channels { .. } | Self::Feature { .. } | Self::Mtu { .. })
     }
@@ -300,8 +304,8 @@ impl Setting {
         }
     }
 
-    /// The part of `value` that `new` names: a port's coalescing has numbers that a command must leave out, because the driver refuses
-    /// every command that has them (ethnl_set_coalesce() in net/ethtool/coalesce.c).
+    /// The part of `value` that `new` names: a port's coalescing has numbers that a command must leave out, because the
+    /// driver refuses every command that has them (ethnl_set_coalesce() in net/ethtool/coalesce.c).
     pub fn named(&self, value: &str, new: &str) -> String {
         let Self::Coalescing { .. } = self else { return value.to_owned() };
         let is_named = |(name, _): &(&str, &str)| pairs(new).any(|(other, _)| other == *name);
@@ -310,7 +314,7 @@ impl Setting {
         named.join(" ")
     }
 
-    /// True if one of its numbers would fall, or a feature would be turned off.
+    /// True if one of the setting's numbers would fall, or a feature would be turned off.
     pub fn lowers(&self, now: &str, new: &str) -> bool {
         match self {
             Self::Sysctl { .. } | Self::Ring { .. } | Self::Channels { .. } | Self::Mtu { .. } => {
@@ -346,7 +350,7 @@ impl Setting {
     }
 }
 
-/// A name for people: `net.ipv4.tcp_rmem`, `eth0's rx ring`.
+/// A name for people: `net.ipv4.tcp_rmem`, `eth0's receive ring`.
 impl fmt::Display for Setting {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -381,9 +385,10 @@ impl fmt::Display for Setting {
     }
 }
 
-/// The file of a processor's frequency that holds its governor.
+/// The name of the file that holds a processor's governor, in the processor's directory `cpufreq`.
 pub const GOVERNOR: &str = "scaling_governor";
-/// The file of a processor's frequency that holds its preference between energy and speed.
+/// The name of the file that holds a processor's preference between energy and speed, in the processor's directory
+/// `cpufreq`.
 pub const PREFERENCE: &str = "energy_performance_preference";
 
 fn frequency_file(cpu: &str, name: &str) -> String {
@@ -394,7 +399,7 @@ fn is_key(key: &str) -> bool {
     let is_part = |part: &str| {
         !part.is_empty() && part.bytes().all(|b| b.is_ascii_alphanumeric() || b"_-@:".contains(&b))
     };
-    // As sysctl(8) has it, a slash stands for a dot in the name of a file.
+    // As in sysctl(8), a slash in a key stands for a dot in a file's name.
     let is_name = |name: &str| name.split('/').all(is_part);
     TREES.iter().any(|tree| key.starts_with(tree)) && key.split('.').all(is_name)
 }

@@ -1,5 +1,5 @@
-//! One cause, one finding: of two checks that find the same cause, one check reports it. The other check's finding becomes a
-//! sentence of that finding, or a note.
+//! One cause, one finding: of two checks that find the same cause, one check reports it. The other check's finding
+//! becomes a sentence of that finding, or a note.
 
 use crate::cause::{RATE, is_against, is_close};
 use crate::limiter::Limiter;
@@ -8,7 +8,7 @@ use crate::{Finding, Path, Severity};
 /// A check that may find effects of a cause that another check reports.
 struct Effect {
     check: &'static str,
-    /// The ending of the findings' places, if the rule applies only to some findings of the check.
+    /// The ending of the findings' places if the rule applies only to some findings of the check; otherwise empty.
     part: &'static str,
     /// The checks that report the cause.
     causes: &'static [&'static str],
@@ -25,10 +25,10 @@ enum At {
     Advice,
     /// On the same host.
     Host,
-    /// At an end of the path, in the measured direction.
+    /// At an end of the path, unless the cause limits only the other direction.
     End,
-    /// At an end in the measured direction, or between the ends; with a ceiling near the measured rate. A cause without a ceiling
-    /// explains only a loss.
+    /// At an end, unless the cause limits only the other direction, or between the ends; with a ceiling near the
+    /// measured rate. A cause without a ceiling explains only a loss.
     Limit,
     /// The cause is between the ends, and the effect was found at one end.
     Path,
@@ -37,24 +37,25 @@ enum At {
 /// The form in which the effect's finding is reported.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Becomes {
-    /// A sentence of the cause's finding, because its advice would be the same, or would undo the other.
+    /// A sentence of the cause's finding, because the effect's advice would be the same as the cause's, or would undo
+    /// it.
     Sentence,
     /// A note that names the cause, because the effect's finding reports a measurement or has advice of its own.
     Note,
 }
 
-/// The end of an effect's first line of evidence.
+/// The end of the first line of evidence of an effect that has become a note.
 const COUNTED: &str = "reports the cause, and is counted instead of this finding";
 
 use At::{Advice, End, Host, Limit, Place};
 use Becomes::{Note, Sentence};
 
-/// Findings that one queue or one processor has too much work.
+/// Checks that find that one queue or one processor has too much work.
 const QUEUES: &[&str] =
     &["irq-one-cpu", "queues-vs-cores", "virtio-one-queue", "vmxnet3-one-queue", "rps-off-one-queue"];
-/// Findings whose advice is more queues.
+/// Checks whose advice is more queues.
 const MORE_QUEUES: &[&str] = &["queues-vs-cores", "virtio-one-queue", "vmxnet3-one-queue"];
-/// Limits that a measured rate confirms: no other cause is needed.
+/// Checks of limits. If a measured rate is near such a limit, the rate needs no other cause.
 const LIMITS: &[&str] = &[
     "rate-limit",
     "vf-rate",
@@ -122,7 +123,8 @@ pub(crate) fn once_on_path(findings: Vec<Finding>, path: &Path<'_>) -> Vec<Findi
     between.fold(findings, |found, effect| effect.joined(found, Some(path)))
 }
 
-/// A check's findings, merged into one for each device that their places share: the costliest finding, with the other places as evidence.
+/// A check's findings, merged into one for each device that their places share: the costliest finding, with the other
+/// places as evidence.
 pub(crate) fn once_at_each<K: PartialEq>(
     found: impl Iterator<Item = (K, Finding)>,
     says: impl Fn(&str) -> String,
@@ -167,7 +169,8 @@ impl Effect {
         finding.check == self.check && place.ends_with(self.part)
     }
 
-    /// True if `cause` reports the cause of `effect`. A note explains only notes, and an effect explains nothing.
+    /// True if `cause` reports the cause of `effect`. A note explains only notes, and a finding that is itself an
+    /// effect explains nothing.
     fn explains(&self, cause: &Finding, effect: &Finding, path: Option<&Path<'_>>) -> bool {
         let is_enough = cause.severity > Severity::Note || effect.severity == Severity::Note;
         let is_there = match (self.at, path) {
@@ -198,15 +201,15 @@ fn hold(cause: &mut Finding, effect: &Finding) {
     }
 }
 
-/// Gives the effect's changes to a cause that only somebody else, such as the hypervisor's owner, can remove: the changes
-/// help until then.
+/// Gives the effect's changes to a cause that only somebody else, such as the hypervisor's owner, can remove: until
+/// then the changes help.
 fn lend(cause: &mut Finding, effect: &Finding) {
     let (Some(own), Some(now)) = (&cause.fix, &effect.fix) else { return };
     cause.fix = Some(format!("{now}; better: {own}"));
     (cause.remedies, cause.undo) = (effect.remedies.clone(), effect.undo.clone());
 }
 
-/// An effect that stays as a note.
+/// The finding of an effect as a note that names its cause.
 fn noted(effect: Finding, cause: &str) -> Finding {
     let mut note = effect.at_most(Severity::Note);
     note.evidence.insert(0, format!("{cause} {COUNTED}"));
@@ -222,12 +225,12 @@ fn spot(finding: &Finding) -> Option<&str> {
     finding.place.as_deref().and_then(|place| place.split(' ').next())
 }
 
-/// True if the finding's ceiling is near the measured rate. A window is the limit only if the measurement filled it. What has no ceiling
-/// may explain a loss, and no rate.
+/// True if the cause's ceiling is near the measured rate. A window is the limit only if the measurement filled it. A
+/// cause without a ceiling may explain a loss, but no rate.
 fn is_felt(cause: &Finding, effect: &Finding, path: &Path<'_>) -> bool {
     let filled = [Limiter::Window, Limiter::SendBuffer].map(Limiter::name);
     match (cause.check, cause.ceiling, path.measured.rate) {
-        // The ceilings of the second and the third are those of one connection.
+        // The ceilings of tcp-window-scaling and tcp-autotuning are those of one connection.
         ("window-vs-bdp" | "tcp-window-scaling" | "tcp-autotuning", _, _) => {
             path.measured.limiter.is_some_and(|name| filled.contains(&name))
         }
@@ -307,7 +310,7 @@ mod tests {
         assert_eq!(severity(&far, "path-loss"), Some(Severity::Critical));
     }
 
-    /// Neither segmentation by the kernel, nor packets sent in turn, nor half duplex says how fast a path is.
+    /// Segmentation by the kernel, packets sent in turn, and half duplex don't show how fast a path is.
     #[test]
     fn what_has_no_ceiling_explains_no_rate() {
         let measured = PathMeasurements {
@@ -436,7 +439,7 @@ mod tests {
         );
     }
 
-    /// Windows of 64 KiB: neither the buffers nor the rate are a second cause.
+    /// With windows of 64 KiB, neither the buffers nor the rate are a second cause.
     #[test]
     fn windows_that_are_not_scaled_are_reported_once() {
         let unscaled = changed("stock-10g", |facts| facts.tcp.window_scaling = Fact::Known(false));

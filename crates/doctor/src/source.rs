@@ -24,7 +24,7 @@ sources! {
         "https://docs.kernel.org/admin-guide/pm/cpuidle.html";
     I40E = "Linux, i40e_main.c: devices that aren't on PCI Express report one lane of its first generation",
         "https://git.kernel.org/pub/scm/linux/kernel/git/torvalds/linux.git/tree/drivers/net/ethernet/intel/i40e/i40e_main.c";
-    IXGBE = "Linux, ixgbe_main.c, ixgbe_check_minimum_link: devices whose link says nothing",
+    IXGBE = "Linux, ixgbe_main.c, ixgbe_check_minimum_link: devices whose reported link means nothing",
         "https://git.kernel.org/pub/scm/linux/kernel/git/torvalds/linux.git/tree/drivers/net/ethernet/intel/ixgbe/ixgbe_main.c";
     IP_LINK = "ip-link(8)", "https://man7.org/linux/man-pages/man8/ip-link.8.html";
     IOV = "Linux, Documentation/PCI/pci-iov-howto.rst", "https://docs.kernel.org/PCI/pci-iov-howto.html";

@@ -1,5 +1,5 @@
-//! A device with the ports above it, up to the one that has the address. Each port has its own MTU, which can't be larger
-//! than that of the port below.
+//! A device with the ports above it, up to the one that has the address. Each port has its own MTU, which can't be
+//! larger than that of the port below.
 
 use linerate_host::Facts;
 use linerate_host::facts::Port;
@@ -8,14 +8,15 @@ use crate::Host;
 use crate::along::is_of;
 use crate::subject::is_up;
 
-/// The most ports that may be above each other: a bond, a VLAN and a bridge are usual. The bound is for snapshots.
+/// The most ports that may be above each other: a bond, a VLAN and a bridge are usual. The bound ends loops, which only
+/// a snapshot can contain.
 const DEEPEST: usize = 6;
 /// Kinds of ports that send their packets as they are over the port below, apart from a tag.
 const PLAIN: [&str; 3] = ["vlan", "macvlan", "ipvlan"];
 
 /// The ports that packets pass before a device sends them, the lowest first.
 pub(crate) struct Stack<'a> {
-    /// The device, or the bond or team that gives its MTU to it, and the ports above.
+    /// The device (or the bond or team that gives its MTU to the device), and the ports above it.
     pub ports: Vec<&'a Port>,
     /// The ports above the last port of the stack.
     pub top: Top<'a>,
@@ -26,7 +27,8 @@ pub(crate) struct Stack<'a> {
 pub(crate) enum Top<'a> {
     /// No port: the last port has the address.
     Address,
-    /// A bridge that has other ports too. It takes the lowest MTU of its ports (br_mtu_auto_adjust() in net/bridge/br_if.c).
+    /// A bridge that has other ports too. It takes the lowest MTU of its ports (br_mtu_auto_adjust() in
+    /// net/bridge/br_if.c).
     Bridge(&'a str),
     /// Several ports, each of which may carry the data.
     Several(Vec<&'a str>),
@@ -36,16 +38,18 @@ pub(crate) enum Top<'a> {
 
 /// The next port above another one.
 enum Step<'a> {
-    /// A bond or a team, which gives its MTU to its members (bond_change_mtu(); team_change_mtu(), and a team's members refuse another).
+    /// A bond or a team, which takes the place of its member, because it gives its MTU to its members
+    /// (bond_change_mtu(); team_change_mtu(), and a team's members refuse another).
     Instead(&'a Port),
     Above(&'a Port),
     End(Top<'a>),
-    /// A device, which is Hyper-V's port with its function: the MTU isn't this port's.
+    /// Another device above this one: Hyper-V's port above its virtual function. The MTU of the lower one has no
+    /// effect.
     Device,
 }
 
 impl<'a> Stack<'a> {
-    /// The stack above a device; none below another device.
+    /// The stack above a device; `None` if another device is above it, or if more than `DEEPEST` ports are.
     pub(crate) fn above(host: &Host<'a>, device: &'a Port) -> Option<Self> {
         let mut ports = vec![device];
         for _ in 0..DEEPEST {
@@ -74,7 +78,7 @@ fn next<'a>(host: &Host<'a>, port: &'a Port) -> Step<'a> {
     if ["bonding", "bond", "team"].iter().any(|kind| is_of(master, kind)) {
         Step::Instead(master)
     } else if is_of(master, "vrf") {
-        // Only a table of routes.
+        // A VRF is only a table of routes.
         Step::End(Top::Address)
     } else if host.devices().any(|device| device.name == master.name) {
         Step::Device

@@ -17,7 +17,7 @@ const USUAL_MTU: u32 = 1500;
 pub enum Need {
     /// The user's target, in bits a second on the wire.
     Target(f64),
-    /// The ports' own rates.
+    /// The rates of the ports, because the user gave no target.
     OfPorts,
 }
 
@@ -34,14 +34,14 @@ pub struct Host<'a> {
     pub rtt: Option<f64>,
 }
 
-/// Both ends, and the measurements between them. Both ends need the same rate.
+/// A path: its two ends, and the measurements between them. After [`Path::needing`], both ends need the same rate.
 #[derive(Clone, Copy, Debug)]
 pub struct Path<'a> {
     /// The end that sent.
     pub from: Host<'a>,
     /// The end that received.
     pub to: Host<'a>,
-    /// Measurements between them.
+    /// The measurements between the ends.
     pub measured: PathMeasurements,
 }
 
@@ -54,22 +54,22 @@ pub struct PathMeasurements {
     pub mtu: Option<u32>,
     /// Bytes of packets that vanished on the path without an ICMP message, while small packets arrived.
     pub black_hole: Option<u32>,
-    /// Payload from memory to memory, in bits a second.
+    /// The measured rate of payload from memory to memory, in bits a second.
     pub rate: Option<f64>,
-    /// Data streams of that measurement.
+    /// The number of data streams of the measurement of the rate.
     pub streams: Option<u32>,
-    /// Segments retransmitted during that measurement.
+    /// Segments that were retransmitted during the measurement of the rate.
     pub retransmitted: Option<u64>,
-    /// Segments sent during that measurement.
+    /// Segments that were sent during the measurement of the rate.
     pub sent: Option<u64>,
-    /// The name of the measurement's limiter.
+    /// The name of the limiter that the measurement of the rate found.
     pub limiter: Option<&'static str>,
     /// Bytes of the largest window that the receiver announced to a stream, as the mean of all streams.
     pub window: Option<u64>,
 }
 
 impl PathMeasurements {
-    /// The limit of the measurement, in words.
+    /// The limiter that the measurement found, in words.
     pub fn limit(&self) -> Option<String> {
         let name = self.limiter?;
         let is_open = name == Limiter::NotExplained.name();
@@ -97,16 +97,17 @@ pub(crate) enum Cloud {
     Google,
 }
 
-/// A signature of KVM (CPUID leaf 0x4000_0000).
+/// The beginning of KVM's signature (CPUID leaf 0x4000_0000).
 const KVM: &str = "KVMKVMKVM";
 
-/// Drivers of ports in guests whose speed isn't the guest's own: Hyper-V's is the physical card's; POWER's is 1 Gbit/s
-/// whatever is below it (`SPEED_1000` in drivers/net/ethernet/ibm/ibmveth.c).
+/// Drivers of ports in guests that report a speed which isn't the guest's own: Hyper-V's port reports that of the
+/// physical card, and POWER's port 1 Gbit/s, whatever is below it (`SPEED_1000` in drivers/net/ethernet/ibm/ibmveth.c).
 const NOMINAL: [&str; 2] = ["hv_netvsc", "ibmveth"];
 
 impl<'a> Host<'a> {
-    /// The program that runs this guest, if its user can't change the guest's virtual devices: WSL2 and Docker Desktop by their kernels'
-    /// names, and Firecracker, which alone of KVM's usual monitors gives its guests no DMI.
+    /// The program that runs this guest, if its user can't change the guest's virtual devices. WSL2 and Docker Desktop
+    /// are known by the names of their kernels. Firecracker is known by the lack of DMI, which KVM's other usual
+    /// monitors give to their guests.
     pub(crate) fn fixed_by(&self) -> Option<&'static str> {
         let (machine, kernel) = (&self.facts.machine, self.facts.kernel.known());
         let is_named = |name: &str| kernel.is_some_and(|release| release.contains(name));
@@ -122,10 +123,11 @@ impl<'a> Host<'a> {
         }
     }
 
-    /// The cloud whose guest this host is, by its machine, or by a port's driver: a cloud gives its guests several kinds of ports.
+    /// The cloud whose guest this host is. The machine's names or the port's driver show it, because a cloud gives its
+    /// guests several kinds of ports.
     pub(crate) fn cloud(&self, port: &Port) -> Option<Cloud> {
         let machine = &self.facts.machine;
-        // Google's name alone is also that of Chromeboxes, which are no guests.
+        // Chromeboxes have Google's name too, but they aren't guests.
         let is_googles = begins(&machine.vendor, "Google") && machine.guest.get() == Some(true);
         if begins(&port.driver, "gve") || is_googles || begins(&machine.product, "Google Compute Engine") {
             return Some(Cloud::Google);
@@ -133,7 +135,8 @@ impl<'a> Host<'a> {
         (begins(&port.driver, "ena") || begins(&machine.vendor, "Amazon EC2")).then_some(Cloud::Amazon)
     }
 
-    /// True for a guest: by x86's flag; on other processors, which have no such flag, by the name of its hypervisor.
+    /// True for a guest. On x86 a flag of the processor shows it; on other processors, which have no such flag, the
+    /// name of a hypervisor.
     pub(crate) fn is_guest(&self) -> bool {
         let machine = &self.facts.machine;
         match &machine.guest {
@@ -142,7 +145,8 @@ impl<'a> Host<'a> {
         }
     }
 
-    /// True for a physical machine, as far as is known: on Arm by the names of its maker, which a guest has from its hypervisor.
+    /// True for a host that is known to be a physical machine. On x86 a flag of the processor shows it; on other
+    /// processors, a known vendor together with no known hypervisor.
     pub(crate) fn is_physical(&self) -> bool {
         let machine = &self.facts.machine;
         match &machine.guest {
@@ -156,17 +160,18 @@ impl<'a> Host<'a> {
         Self { name, facts, need, rtt: None }
     }
 
-    /// The path's measured round trip in seconds, or that of a data centre.
+    /// The path's measured round trip in seconds; if no path was measured, that of a data centre.
     pub(crate) fn near_trip(&self) -> f64 {
         self.rtt.unwrap_or(trip::DATA_CENTRE)
     }
 
-    /// The path's measured round trip in seconds, or that of a region.
+    /// The path's measured round trip in seconds; if no path was measured, that of a region.
     pub(crate) fn far_trip(&self) -> f64 {
         self.rtt.unwrap_or(trip::REGION)
     }
 
-    /// A text about the rates in bits a second that one connection reaches: over the measured round trip, or over both usual ones.
+    /// A text about the rates that one connection reaches over the measured round trip; if none was measured, over the
+    /// usual round trips of a data centre and of a region. `rate` gives the bits a second for a round trip in seconds.
     pub(crate) fn reached(&self, rate: impl Fn(f64) -> f64) -> String {
         let near = self.near_trip();
         let text =
@@ -186,9 +191,9 @@ impl<'a> Host<'a> {
         }
     }
 
-    /// The rate that one port needs, in bits a second: at most its own speed; the host's needed rate if the port has no
-    /// speed, as those of guests. `None` if its speed is unreadable, or if it has hardware of its own and reports none, as Wi-Fi
-    /// and the USB ports of management controllers: then a loss can't be computed.
+    /// The rate that one port needs, in bits a second: at most the port's own speed, or the host's needed rate if the
+    /// port has no speed of its own, as in guests. `None` if the port's speed is unreadable, or if a physical port
+    /// reports no speed, like Wi-Fi and the USB ports of management controllers: then a loss can't be computed.
     pub fn rate_of(&self, port: &Port) -> Option<f64> {
         match (&port.speed_mbps, self.need) {
             (Fact::Unreadable(_), _) => None,
@@ -206,8 +211,8 @@ impl<'a> Host<'a> {
         self.rate_of(port).unwrap_or_else(|| self.rate())
     }
 
-    /// True for a port in a guest whose share of the speed that it reports isn't known: Hyper-V's port and virtual functions report that
-    /// of the physical card, which the host and its other guests use too.
+    /// True for a port in a guest whose reported speed isn't the guest's own: Hyper-V's and POWER's ports, and virtual
+    /// functions, whose card the host and its other guests use too. True also for a bond with such a member.
     pub(crate) fn is_lent(&self, port: &Port) -> bool {
         let is_guest = self.is_guest();
         let is = |port: &Port| {
@@ -218,8 +223,8 @@ impl<'a> Host<'a> {
         is(port) || members.filter_map(|name| self.facts.port(name)).any(is)
     }
 
-    /// Bits a second of the fastest port with a link and a known speed of its own; at the receiving end of a path, of the ports by which packets
-    /// arrive.
+    /// Bits a second of the fastest port that has a link and a known speed of its own. At the receiving end of a path,
+    /// only the ports by which packets arrive count.
     pub fn fastest(&self) -> Option<f64> {
         if let Some(mbps) = self.facts.route.known().and_then(|route| route.arrives_mbps) {
             return Some(mbps as f64 * 1e6);
@@ -228,7 +233,7 @@ impl<'a> Host<'a> {
         own.filter_map(speed).max_by(f64::total_cmp)
     }
 
-    /// The time in which the host counted its losses, as words after a number.
+    /// The time in which the host counted its losses, as words that follow a number.
     pub fn since(&self) -> String {
         match self.facts.counted_seconds.get() {
             Some(seconds) => format!("in the {seconds:.0} s of the measurement"),
@@ -255,7 +260,8 @@ impl<'a> Host<'a> {
 }
 
 impl<'a> Path<'a> {
-    /// The same path; both ends need the rate of the slower one, over the measured round trip.
+    /// The same path with the needs of its ends set: both need the rate of the slower end, over the measured round
+    /// trip.
     pub fn needing(mut self) -> Path<'a> {
         let need = Need::Target(self.rate());
         for end in [&mut self.from, &mut self.to] {
@@ -269,8 +275,8 @@ impl<'a> Path<'a> {
         self.from.rate().min(self.to.rate())
     }
 
-    /// Bytes of the largest packet that both ends can send over the devices that the route takes; over all devices if the route
-    /// isn't known.
+    /// Bytes of the largest packet that both ends can send over the devices that the route takes, or over all devices
+    /// if the route isn't known.
     pub fn mtu(&self) -> u32 {
         let largest = |host: &Host<'_>| host.devices().filter_map(|port| port.mtu.get()).max();
         self.ends().iter().filter_map(largest).min().unwrap_or(USUAL_MTU)
@@ -287,13 +293,14 @@ pub(crate) fn speed(port: &Port) -> Option<f64> {
     port.speed_mbps.get().map(|mbps| mbps as f64 * 1e6)
 }
 
-/// True for ports with a cable, and bonds of them: the speeds of taps and veths aren't real.
+/// True for ports that aren't software, and for bonds: the speeds of other software ports, such as taps and veths,
+/// aren't real.
 pub(crate) fn is_line(port: &Port) -> bool {
     port.kind.get() != Some(PortKind::Software) || port.bond.known().is_some()
 }
 
-/// Drivers that don't report a state report `unknown`. A port whose state and carrier are both unreadable may
-/// be down, and counts as down.
+/// True for a port that is up. The state `unknown` counts as up, because drivers that don't report a state have it. A
+/// port whose state and carrier are both unreadable may be down, and counts as down.
 pub(crate) fn is_up(port: &Port) -> bool {
     let state = port.state.known().map(|state| state == "up" || state == "unknown");
     match (state, port.carrier.get()) {
@@ -322,7 +329,7 @@ mod tests {
         assert_eq!(by(&fixture("firecracker")), Some("a monitor such as Firecracker"));
     }
 
-    /// A guest with a function of a BCM57414, at the card's 25 Gbit/s; and a host with the card itself.
+    /// A guest with a virtual function of a BCM57414, at the card's 25 Gbit/s; and a host with the card itself.
     #[test]
     fn a_function_is_known_by_its_device() {
         let rate = |device: &str| {

@@ -29,14 +29,14 @@ pub fn changed(name: &str, change: impl FnOnce(&mut Facts)) -> Facts {
     facts
 }
 
-/// A port, to be changed.
+/// A port of these facts, to be changed.
 pub fn port_of<'a>(facts: &'a mut Facts, name: &str) -> &'a mut Port {
     let Fact::Known(ports) = &mut facts.ports else { panic!("no ports") };
     ports.iter_mut().find(|port| port.name == name).unwrap_or_else(|| panic!("no {name}"))
 }
 
-/// The bond of `bond-layer2` with a VLAN above it, and a bridge of which the VLAN is the only port, with these MTUs; those that aren't
-/// named are left out.
+/// The bond of `bond-layer2` with a VLAN above it, and a bridge whose only port is the VLAN, with these MTUs. Ports of
+/// these that aren't named are left out.
 pub fn stacked(mtus: &[(&str, u32)]) -> Facts {
     changed("bond-layer2", |facts| {
         let Fact::Known(ports) = &mut facts.ports else { panic!("no ports") };
@@ -71,13 +71,13 @@ pub fn found(check: &Check, facts: &Facts) -> Vec<Finding> {
     found_for(check, facts, Need::OfPorts)
 }
 
-/// The same for a target in bits a second.
+/// Like [`found`], for this needed rate.
 pub fn found_for(check: &Check, facts: &Facts, need: Need) -> Vec<Finding> {
     assert!(!matches!(check.run, CheckRun::Path(_)), "{} looks at paths", check.name);
     check.on_host(&Host::alone("h", facts, need))
 }
 
-/// The same for an end of a path with this round trip, in seconds.
+/// Like [`found`], for an end of a path with this round trip, in seconds.
 pub fn found_over(check: &Check, facts: &Facts, rtt: f64) -> Vec<Finding> {
     check.on_host(&Host { rtt: Some(rtt), ..Host::alone("h", facts, Need::OfPorts) })
 }
@@ -90,7 +90,7 @@ pub fn found_between(check: &Check, from: &Facts, to: &Facts, measured: PathMeas
     check.on_path(&path).into_iter().collect()
 }
 
-/// Names of findings, with their places.
+/// The line of each finding: check, place, severity and ceiling.
 pub fn lines(findings: &[Finding]) -> Vec<String> {
     findings.iter().map(Finding::line).collect()
 }

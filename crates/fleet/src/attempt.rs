@@ -12,7 +12,7 @@ use crate::plan::SCHEMA;
 /// The contents of an attempt's file.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Attempt {
-    /// [`SCHEMA`].
+    /// The version of the format, [`SCHEMA`].
     pub schema: u32,
     /// Whether the attempt is running, or how it ended.
     pub state: AttemptState,
@@ -29,12 +29,13 @@ pub struct Attempt {
     pub to: String,
     /// The progress of the attempt.
     pub progress: AttemptProgress,
-    /// The number of bytes that the attempt had sent at several times; empty in files of earlier versions.
+    /// The number of bytes that the attempt had sent at several times; empty if an earlier version of linerate wrote
+    /// the file.
     #[serde(default)]
     pub history: History,
     /// The exit code of the attempt, once it has ended.
     pub exit: Option<u8>,
-    /// The reason why the attempt failed.
+    /// The reason why the attempt failed, if it failed.
     pub message: Option<String>,
 }
 
@@ -91,7 +92,7 @@ pub struct AttemptProgress {
     pub files: u64,
     /// The name of the limiting factor, as in the output of `--json`.
     pub limiter: String,
-    /// The share of the time in which that factor was the limit, 0 to 1.
+    /// The share of the time in which `limiter` was the limiting factor, 0 to 1.
     pub limiter_share: f64,
     /// The number of entries that failed.
     pub failed: u64,
@@ -114,7 +115,7 @@ impl AttemptProgress {
 pub const ENTRIES_FAILED: u8 = 3;
 
 impl Attempt {
-    /// Whether the attempt has ended and everything is in place, except entries that couldn't be copied.
+    /// Whether the attempt has failed only because some entries couldn't be copied; all other entries are in place.
     pub fn has_only_failed_entries(&self) -> bool {
         self.state == AttemptState::Failed && self.exit == Some(ENTRIES_FAILED)
     }

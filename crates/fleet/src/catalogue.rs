@@ -1,15 +1,15 @@
-//! The catalogue: a file with every entry that a scan found, with its stamp and its shard.
+//! The catalogue: a file with every entry that a scan found, and with the stamp and the shard of each entry.
 //!
-//! The next plan compares the source with the catalogue, to find the entries that have changed since.
+//! The next plan compares the source with the catalogue, to find the entries that have changed since the scan.
 
 use anyhow::{Context, bail};
 use std::fs::File;
 use std::io::{self, BufReader, BufWriter, Read, Write};
 use std::path::Path;
 
-/// The first bytes of the file.
+/// The first bytes of a catalogue.
 const MAGIC: &[u8; 16] = b"linerate-fleet1\n";
-/// The number of bytes of a record before its path.
+/// The number of bytes in a record before the path.
 const FIXED: usize = 4 + 1 + 8 + 8 + 4 + 8 + 4 + 8 + 2;
 const BUFFER: usize = 256 << 10;
 

@@ -1,9 +1,9 @@
 //! Claims: if several tasks want to move a part of a plan, exactly one of them makes the next attempt.
 //!
-//! The claim is the attempt's file: the task that makes attempt N creates `NAME.N.json`, with a link that
-//! fails if the name exists. Clocks of other hosts don't matter: a waiting task watches whether the file
-//! changes, and takes over with attempt N + 1 if it hasn't changed for a certain time. If the earlier task is
-//! still alive, it finds the next file and stops.
+//! The claim is the attempt's file: the task that makes attempt N creates `NAME.N.json`, where NAME is the part's name,
+//! by a hard link, which can't be made if the name exists. Clocks of other hosts don't matter: a waiting task watches
+//! whether the file changes, and takes over with attempt N + 1 if the file hasn't changed for a certain time. If the
+//! earlier task is still alive, it finds the file of attempt N + 1 and stops.
 
 use anyhow::{Context, ensure};
 use linerate_sys::replace::replace;
@@ -54,7 +54,8 @@ pub struct ClaimPatience {
 /// All attempts at a part, by number; `None` for a file that can't be read.
 pub type Attempts = BTreeMap<u32, Option<Attempt>>;
 
-/// Asks for a part. `to` is the destination by the attempt's number; `goes_on` is false once the wait is to end.
+/// Claims `part` unless another attempt has moved it or is moving it. `to` returns the destination of the attempt with
+/// a given number. A wait for another task ends when `goes_on` returns false.
 ///
 /// # Errors
 /// If the plan's directory can't be read or written.
@@ -125,8 +126,8 @@ impl WatchedAttempt {
     }
 }
 
-/// All attempts at a part, which have consecutive numbers. Other parts' files aren't read: there may be thousands, and
-/// thousands of tasks that read them.
+/// All attempts at a part, which have consecutive numbers. The files of other parts aren't read, because there may be
+/// thousands of them, and thousands of tasks that call this function.
 ///
 /// # Errors
 /// If the directory can't be read.
@@ -140,7 +141,8 @@ pub fn attempts(runs: &Path, part: FleetPart) -> anyhow::Result<Attempts> {
 /// The combined result of several parts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PartsEnd {
-    /// This part has no ended attempt, or its attempt failed to start.
+    /// This part isn't completed: it has no attempt, or its last attempt is still running, was interrupted, or failed
+    /// for another reason than single entries.
     Lacks(FleetPart),
     /// All parts have ended, but some entries couldn't be copied.
     WithFailures,
@@ -148,7 +150,7 @@ pub enum PartsEnd {
     Done,
 }
 
-/// The end of these parts; the first one that hasn't ended ends the search.
+/// The combined result of `parts`. The search ends at the first part that isn't completed.
 ///
 /// # Errors
 /// If the directory can't be read.
@@ -212,8 +214,7 @@ impl Claim {
         let linked = File::create_new(&own)
             .and_then(|mut file| file.write_all(text).and_then(|()| file.sync_all()))
             .and_then(|()| match fs::hard_link(&own, &path) {
-                // If the server's reply was lost, the repeated request fails although the first one
-                // succeeded.
+                // If the reply of a file server was lost, the repeated request fails although the first one succeeded.
                 Err(error) if error.kind() == ErrorKind::AlreadyExists => {
                     Ok(own.metadata().is_ok_and(|it| it.nlink() == 2))
                 }

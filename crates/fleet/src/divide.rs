@@ -7,20 +7,20 @@ use serde::{Deserialize, Serialize};
 use crate::catalogue::EntryStamp;
 use crate::shards::Burden;
 
-/// The greatest size, in bytes, of files that are never divided, because an additional task for such a file
-/// would take longer.
+/// The greatest size, in bytes, of files that are never divided: for such a file, the cost of one more task is greater
+/// than the time that the task saves.
 const LEAST_DIVIDED: u64 = 16 << 20;
-/// A file is large if its size is more than 1/16 of a mean shard.
+/// A large file has more than 1/`LARGE` of the bytes of a mean shard.
 const LARGE: u64 = 16;
-/// A file is divided only if a shard would otherwise differ from the others by more than 1/32 of a mean
+/// A file is divided only if a shard would otherwise differ from its planned size by more than 1/`TOLERANCE` of a mean
 /// shard.
 const TOLERANCE: u64 = 32;
-/// The approximate number of pieces of a mean shard. It also limits the bytes of a piece, unless a file would
-/// have too many pieces.
+/// The approximate number of pieces in a mean shard of large files: a piece has at most 1/`PIECES` of the bytes of a
+/// mean shard, unless this is less than [`LEAST_PIECE`], or the file would have more than [`MAX_PIECES`] pieces.
 const PIECES: u64 = 64;
 const LARGEST_PIECE: u64 = 1 << 30;
-/// The greatest total number of bytes of the paths of all divided files, because one task gets these paths in
-/// a message of 1 MiB.
+/// The greatest total number of bytes of the paths of all divided files, because one task gets all these paths in one
+/// message of at most 1 MiB.
 const PATHS: usize = 512 << 10;
 
 /// A large file.
@@ -104,7 +104,7 @@ pub struct Divider {
 }
 
 impl Divider {
-    /// A divider for entries with the total `all`, which become `shards` shards.
+    /// A divider for entries whose total load is `all`, and which are distributed among `shards` shards.
     pub fn new(all: Burden, shards: u32) -> Self {
         Self { shards: shards.max(1), mean: all.bytes / u64::from(shards.max(1)) }
     }
@@ -154,8 +154,8 @@ struct Filling {
 }
 
 impl Filling {
-    /// Assigns a file to shards. It is divided only at boundaries between pieces; with `piece` as `None`, it
-    /// stays whole.
+    /// Assigns a file to shards. `piece` is the size of a piece in bytes, and the file is divided only at boundaries
+    /// between pieces; if `piece` is `None`, the file stays whole.
     fn place(&mut self, size: u64, piece: Option<u64>) -> LargePlace {
         let (mut ranges, mut from) = (Vec::new(), 0);
         while from < size {
@@ -187,7 +187,7 @@ impl Filling {
     }
 }
 
-/// Each shard's share of a large file. The file counts as one of the shard with its first piece.
+/// Each shard's share of a large file. In the number of files, the file counts only for the shard with its first piece.
 pub fn burdens(size: u64, place: &LargePlace) -> Vec<(u32, Burden)> {
     match place {
         LargePlace::Whole(shard) => vec![(*shard, Burden { bytes: size, files: 1 })],

@@ -39,7 +39,7 @@ impl ExportedTask {
         own.into_iter().map(str::to_owned).chain(self.options.iter().cloned()).collect()
     }
 
-    /// The command as a line of shell; `number` isn't quoted, since it may be a variable.
+    /// The command as a line of shell; `number` isn't quoted, because it may be a variable.
     pub fn line(&self, number: &str) -> anyhow::Result<String> {
         let words = self.words("\u{1}");
         let quoted = words.iter().map(|word| match word.as_str() {
@@ -60,10 +60,11 @@ fn quote(word: &str) -> anyhow::Result<String> {
     Ok(quoted.into_owned())
 }
 
-/// A script that runs the tasks by GNU parallel, on this host; `PARALLEL` in the environment adds options such as `--sshlogin`.
+/// A script that runs the tasks with GNU parallel on this host. The environment variable `PARALLEL` adds options of GNU
+/// parallel such as `--sshlogin`.
 ///
 /// # Errors
-/// If a word can't be written.
+/// If a word of the command has a zero byte.
 pub fn gnu_parallel(task: &ExportedTask, shape: &JobShape) -> anyhow::Result<String> {
     let last = shape.shards.saturating_sub(1);
     let jobs = shape.at_once;
@@ -77,9 +78,9 @@ pub fn gnu_parallel(task: &ExportedTask, shape: &JobShape) -> anyhow::Result<Str
     ))
 }
 
-/// The command for GNU parallel, which replaces `{}`, `{#}`, `{= =}` and strings from its configuration in
-/// every word. No option disables this, so if a word has a brace, the command becomes a shell script that
-/// writes braces as `\173`.
+/// The command for GNU parallel, which replaces `{}`, `{#}`, `{= =}` and strings from its configuration in every word.
+/// No option disables this. So if a word has an opening brace or begins with `:::`, the command becomes a shell script
+/// that writes each opening brace as `\173`.
 fn parallel_line(task: &ExportedTask) -> anyhow::Result<String> {
     let is_plain = |word: &String| !word.contains('{') && !word.starts_with(":::");
     if task.words("").iter().all(is_plain) {
@@ -101,7 +102,7 @@ fn parallel_line(task: &ExportedTask) -> anyhow::Result<String> {
 /// A script for `sbatch`: an array with a task for each shard.
 ///
 /// # Errors
-/// If a word can't be written.
+/// If a word of the command has a zero byte, or an option of sbatch has a line break.
 pub fn slurm_script(task: &ExportedTask, shape: &JobShape) -> anyhow::Result<String> {
     let all = || format!("0-{}", shape.shards.saturating_sub(1));
     let array = Some(&shape.array).filter(|array| !array.is_empty()).cloned().unwrap_or_else(all);

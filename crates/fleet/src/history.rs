@@ -5,13 +5,14 @@ use std::collections::BTreeMap;
 
 use crate::attempt::Attempt;
 
-/// The greatest number of points of an attempt. When there are more, every second point is removed.
+/// The greatest number of points in an attempt's history. Before a further point is added, every second point is
+/// removed.
 const MOST_POINTS: usize = 64;
 /// The greatest number of intervals into which a run is divided.
 const INTERVALS: u64 = 60;
 
-/// The number of bytes that an attempt had sent at several times: pairs of seconds since its start, and
-/// bytes. Both values increase.
+/// The number of bytes that an attempt had sent at several times: pairs of the seconds since the attempt's start, and
+/// the bytes. From pair to pair, the seconds increase, and the bytes don't decrease.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct History(Vec<(u64, u64)>);

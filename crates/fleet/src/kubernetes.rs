@@ -57,10 +57,10 @@ impl JobPlace {
         if self == Self::Destination { "DirectoryOrCreate" } else { "Directory" }
     }
 
-    /// `PLACE=CLAIM` or `PLACE=/PATH`, as the user's option gives it.
+    /// Parses `PLACE=CLAIM` or `PLACE=/PATH`, the value of the user's option.
     ///
     /// # Errors
-    /// A message if there is no such place, or Kubernetes takes no such volume.
+    /// A message if there is no such place, or Kubernetes accepts no such volume.
     pub fn parse(text: &str) -> Result<(Self, JobVolume), String> {
         let (place, volume) =
             text.split_once('=').ok_or("write plan=CLAIM, or plan=/PATH for a directory of each node")?;
@@ -72,7 +72,7 @@ impl JobPlace {
                 .then(|| (place, JobVolume::Node(volume.to_owned())))
                 .ok_or_else(|| "write the path without ..".to_owned());
         }
-        // RFC 1123: labels that are separated by dots.
+        // By RFC 1123, a name consists of labels that are separated by dots.
         let is_inner = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
         let is_label = |label: &str| {
             label.starts_with(is_inner)
@@ -87,12 +87,13 @@ impl JobPlace {
     }
 }
 
-/// An indexed Job of Kubernetes, as JSON, which `kubectl apply -f -` takes. Each directory that a task sees has a volume: one of
-/// `volumes`, otherwise the claim `linerate-plan`, `linerate-source` or `linerate-destination`. For other hosts, the secret
-/// `linerate-ssh` has the files of ~/.ssh.
+/// An indexed Job of Kubernetes, as JSON, which `kubectl apply -f -` takes. Each directory that a task uses has a
+/// volume: the one in `volumes`, or if there is none, the claim `linerate-plan`, `linerate-source` or
+/// `linerate-destination`. If the destination is on other hosts, the tasks get the files of ~/.ssh from the secret
+/// `linerate-ssh`.
 ///
 /// # Errors
-/// If a directory can't be mounted, or a word can't be written.
+/// If a directory can't be mounted, or a word of the command has a zero byte.
 pub fn kubernetes_job(
     task: &ExportedTask,
     shape: &JobShape,
@@ -126,7 +127,7 @@ pub fn kubernetes_job(
     Ok(printed(&serde_json::to_string_pretty(&job)?) + "\n")
 }
 
-/// The shell script that a container runs. `$` is written as `$$`, since Kubernetes replaces `$(NAME)`.
+/// The shell script that a container runs. `$` is written as `$$`, because Kubernetes replaces `$(NAME)`.
 fn script(task: &ExportedTask) -> anyhow::Result<String> {
     Ok(format!("exec {}", task.line("\"$JOB_COMPLETION_INDEX\"")?).replace('$', "$$"))
 }

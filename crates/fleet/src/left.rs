@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use crate::plan::{FleetPart, PlanDirectory};
 use crate::status::FleetStatus;
 
-/// Which entries the completed shards have copied.
+/// Knows which entries the completed shards have copied.
 pub struct Brought {
     /// The completed shards for which the names that weren't copied are all known.
     shards: HashSet<u32>,
@@ -67,8 +67,9 @@ impl Brought {
         Ok(brought)
     }
 
-    /// Adds a completed shard with the names that it did not copy. Earlier versions wrote no list; then
-    /// `has_left` means that some entries weren't copied.
+    /// Adds a completed shard with the names that it did not copy. `names` is `None` if there is no list, because all
+    /// entries were copied or an earlier version of linerate made the attempt; then `has_left` is true if some entries
+    /// weren't copied.
     fn add(&mut self, shard: u32, names: Option<Vec<u8>>, has_left: bool) {
         let text = names.unwrap_or_else(|| if has_left { b"\0".to_vec() } else { Vec::new() });
         let names =

@@ -9,11 +9,12 @@ use std::path::{Path, PathBuf};
 use crate::catalogue::{CatalogueReader, EntryKind, IN_PLACE};
 use crate::plan::{CATALOGUE_FILE, FleetPart, PlanDirectory, round_path};
 
-/// The hash of each path; both are in the form of a manifest file.
+/// The hash of each path's file. Hashes and paths are written as in a manifest file.
 pub type Hashes = BTreeMap<Vec<u8>, Vec<u8>>;
 
-/// The hashes of the files that the last scan found, and the number of those that have none: a round without hashes brought them, or
-/// no attempt has brought them yet. Of several attempts and rounds that brought a file, the last one counts.
+/// The hashes of the files that the last scan found, and the number of these files that have no hash, because a round
+/// without hashes copied them or no attempt has copied them yet. If several attempts or rounds copied a file, the last
+/// hash counts.
 ///
 /// # Errors
 /// If a manifest or a catalogue can't be read.
@@ -21,7 +22,7 @@ pub fn hashes(directory: &PlanDirectory) -> anyhow::Result<(Hashes, u64)> {
     let mut hashes = Hashes::new();
     for round in 1..=directory.plan.round {
         let path = round_path(&directory.path, round);
-        // A round without a plan file comes from planning that was interrupted at its end; no task ran it.
+        // A round's number may have no catalogue, for example if the user has removed the round's directory.
         if path.join(CATALOGUE_FILE).exists() {
             read_round(&path, &mut hashes)?;
         }

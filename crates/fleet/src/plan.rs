@@ -17,7 +17,8 @@ use crate::divide::{PieceRange, PlannedFile, key};
 use crate::shards::{Burden, evenness};
 use crate::source::SourceIdentity;
 
-/// The version of the plan's files. It is incremented by changes that earlier versions can't ignore.
+/// The version of the plan's files. It increases with each change of the files that earlier versions of linerate can't
+/// ignore.
 pub const SCHEMA: u32 = 2;
 /// The name of the plan's main file, which a directory must contain to be a plan.
 pub const PLAN_FILE: &str = "plan.json";
@@ -45,7 +46,8 @@ pub struct FleetPlan {
     pub made: u64,
     /// The absolute path of the directory whose contents are copied. It is the same for all tasks.
     pub source: String,
-    /// The identity of the source directory; `None` in plans of earlier versions.
+    /// The identity of the source directory; `None` if the identity couldn't be read, or if an earlier version of
+    /// linerate made the plan.
     #[serde(default)]
     pub source_identity: Option<SourceIdentity>,
     /// The directory to which the contents are copied.
@@ -65,7 +67,7 @@ pub struct FleetPlan {
     pub shards: Vec<PlannedShard>,
     /// The list of directories, which are completed after all shards.
     pub directories: PlannedShard,
-    /// The files that are divided among several shards, in the order of their list.
+    /// The files that are divided among several shards, in the order of their paths in [`DIVIDED_FILE`].
     pub divided: Vec<PlannedFile>,
     /// The BLAKE3 hash of the list of divided files' paths.
     pub divided_names: String,
@@ -149,7 +151,7 @@ impl PlanDirectory {
         Ok(Some(Self { path: path.to_owned(), plan }))
     }
 
-    /// Puts a plan in force; its other files must exist already.
+    /// Writes the plan's main file, which puts the plan in force; the plan's other files must exist already.
     ///
     /// # Errors
     /// If it can't be written.
@@ -165,24 +167,25 @@ impl PlanDirectory {
         round_path(&self.path, self.plan.round)
     }
 
-    /// The directory with the attempts' files of this round.
+    /// The directory with the files of this round's attempts.
     pub fn runs(&self) -> PathBuf {
         self.round().join("runs")
     }
 
-    /// The names of a part, each ended by a zero byte.
+    /// The paths in a part's list, each ended by a zero byte.
     ///
     /// # Errors
-    /// If it can't be read, or isn't as it was planned.
+    /// If the list can't be read, or was changed since the plan was made.
     pub fn list(&self, part: FleetPart) -> anyhow::Result<Vec<u8>> {
         let planned = self.plan.part(part).map_or("", |planned| &planned.blake3);
         self.read(&part.list_name(), planned)
     }
 
-    /// The divided files of which a part brings pieces; for the part of the directories, all divided files, which it finishes.
+    /// The divided files of which a part copies pieces. For [`FleetPart::Directories`], all divided files, because that
+    /// part completes them.
     ///
     /// # Errors
-    /// As those of [`Self::list`].
+    /// The same as those of [`Self::list`], and a path in the list that isn't allowed.
     pub fn divided(&self, part: FleetPart) -> anyhow::Result<Vec<DividedFile>> {
         let FleetPlan { divided, divided_names, id, round, .. } = &self.plan;
         if divided.is_empty() {
@@ -233,8 +236,8 @@ impl PlanDirectory {
             .with_context(|| format!("writing {}", self.path.join(KEY_FILE).display()))
     }
 
-    /// The key that [`Self::make_journal_key`] made; `None` if there is none, as in plans of earlier
-    /// versions, or if other users may read or write it.
+    /// The key that [`Self::make_journal_key`] made; `None` if there is none, as in plans of earlier versions, or if
+    /// other users may read or write the key's file.
     pub fn journal_key(&self) -> Option<JournalKey> {
         let (mut file, stat) =
             private::open_file(File::open(&self.path).ok()?, KEY_FILE, OFlags::RDONLY).ok()?;
@@ -242,7 +245,7 @@ impl PlanDirectory {
         (stat.st_size == 32 && file.read_exact(&mut key).is_ok()).then_some(JournalKey(key))
     }
 
-    /// The file for the hashes of the files that an attempt at a part brings.
+    /// The file for the hashes of the files that an attempt at a part copies.
     pub fn manifest(&self, part: FleetPart, attempt: u32) -> PathBuf {
         self.round().join(format!("{}.{attempt}.b3", part.name()))
     }
@@ -257,7 +260,8 @@ impl FleetPlan {
     /// Reads the text of `plan.json`.
     ///
     /// # Errors
-    /// If it isn't one of this version, or contradicts itself.
+    /// If it isn't a plan of this version, if the source isn't an absolute path, or if a host's name is empty or begins
+    /// with a hyphen.
     pub fn read(text: &str) -> anyhow::Result<Self> {
         #[derive(Deserialize)]
         struct Head {
@@ -274,7 +278,7 @@ impl FleetPlan {
         );
         let plan: Self = serde_json::from_str(text).context("it isn't a plan")?;
         ensure!(plan.source.starts_with('/'), "its source isn't an absolute path");
-        // ssh would interpret such a name as an option.
+        // ssh would interpret a name that begins with a hyphen as an option.
         let is_host = |host: &String| !host.is_empty() && !host.starts_with('-');
         ensure!(plan.hosts.iter().all(is_host), "one of its hosts isn't a host's name");
         Ok(plan)
@@ -294,7 +298,8 @@ impl FleetPlan {
         is_without_names && self.divided.iter().all(|file| range_of(file, part).is_none())
     }
 
-    /// The bytes that other parts copy of files that this part copies in pieces or completes.
+    /// The number of bytes that other parts copy, in those files of which this part copies pieces or which it
+    /// completes.
     pub fn bytes_of_others(&self, part: FleetPart) -> u64 {
         let of_others = |file: &PlannedFile| {
             let range = range_of(file, part);
@@ -304,7 +309,7 @@ impl FleetPlan {
         self.divided.iter().filter_map(of_others).sum()
     }
 
-    /// The number of files that this part copies in pieces or completes and that count for other parts. A
+    /// The number of files of which this part copies pieces, or which it completes, but which count for other parts. A
     /// file counts for the part with its first piece.
     pub fn files_of_others(&self, part: FleetPart) -> u64 {
         let is_of_other = |file: &&PlannedFile| match range_of(file, part) {
@@ -319,8 +324,8 @@ impl FleetPlan {
         (0..).take(self.shards.len()).map(FleetPart::Shard).chain([FleetPart::Directories])
     }
 
-    /// The destination of an attempt, in the form for `linerate cp` and `linerate sync`. Shards use the hosts
-    /// in turn, and so do the attempts of one shard, so that a host that is down is avoided.
+    /// The destination of an attempt, in the form for `linerate cp` and `linerate sync`. Shards use the hosts in turn,
+    /// and so do the attempts of one shard, so that a new attempt avoids a host that is down.
     pub fn destination_of(&self, part: FleetPart, attempt: u32) -> String {
         let first = match part {
             FleetPart::Shard(number) => number as usize,

@@ -26,14 +26,14 @@ use earlier::EarlierRound;
 use lists::{DividedLists, ListWriter};
 use owners::{EntryPlace, Owners, is_large};
 
-/// The greatest number of names in a shard. One run of a task accepts at most this number in a list,
-/// including their directories.
+/// The greatest number of names in a shard. A task accepts four times this number of paths in a list, including the
+/// directories above the listed paths.
 pub const MAX_NAMES: u64 = 1_000_000;
 /// The greatest number of bytes of a list in a task's memory; a task needs some more for the directories
 /// above the entries.
 const MAX_LIST: u64 = 144 << 20;
-/// The shard field, in the scan's file, of an entry with a single name. Files with several hard links have
-/// the number of their file in this field.
+/// In the scan's file, the value of the shard field for an entry with a single name. For each name of a file with
+/// several hard links, the field has the number that the planner gave to this file.
 const ALONE: u32 = IN_SEVERAL - 1;
 /// The name of the scan's file, which has the format of a catalogue.
 const SCAN_FILE: &str = "scan";
@@ -43,7 +43,7 @@ const MAX_LINKED: usize = ALONE as usize;
 /// The parameters from which a plan is made.
 #[derive(Clone, Debug)]
 pub struct PlanRequest {
-    /// The source, as in [`FleetPlan`].
+    /// The absolute path of the source, as in [`FleetPlan`].
     pub source: String,
     /// The destination.
     pub destination: String,
@@ -62,8 +62,8 @@ pub struct PlanRequest {
 }
 
 impl PlanRequest {
-    /// The reason why this request can't be the next round of a plan, if there is one. The hosts may change
-    /// if at least one stays: all hosts of a plan have the same destination.
+    /// The reason why this request can't be the next round of a plan, if there is one. The hosts may change if at least
+    /// one stays, because all hosts of a plan have the same destination.
     fn why_not_after(&self, plan: &FleetPlan) -> Option<&'static str> {
         let name = |path: &str| match path.trim_end_matches('/') {
             "" => path.to_owned(),
@@ -104,17 +104,18 @@ pub struct PlanMaker {
     entries: u64,
     /// The numbers of files with several hard links, by inode number.
     links: HashMap<u64, u32>,
-    /// For each of these files, how many of its names were found.
+    /// For each file with several hard links, how many of its names were found.
     names: Vec<u32>,
     is_done: bool,
 }
 
 impl PlanMaker {
-    /// Begins a plan in `directory`, which is created if it is missing. If it has a plan, the new one has the changes since,
-    /// and everything that isn't done.
+    /// Begins a plan in `directory`, which is created if it is missing. If it already has a plan, the new plan has the
+    /// entries that have changed since then, and those that aren't copied yet.
     ///
     /// # Errors
-    /// If it can't be written, or the plan there is of other trees.
+    /// If the directory can't be written, contains other files than a plan, or has a plan of other trees or a plan
+    /// whose tasks are running.
     pub fn begin(directory: &Path, request: PlanRequest) -> anyhow::Result<Self> {
         fs::create_dir_all(directory).with_context(|| format!("making {}", directory.display()))?;
         let earlier = PlanDirectory::find(directory)?;
@@ -194,7 +195,7 @@ impl PlanMaker {
             .context("writing the plan")
     }
 
-    /// Records that an entry couldn't be read.
+    /// Records the number of entries that couldn't be read.
     pub fn failed(&mut self, entries: u64) {
         self.found.failed = entries;
     }
@@ -219,7 +220,7 @@ impl PlanMaker {
     /// Ends the scan, makes the shards, and writes the plan's main file.
     ///
     /// # Errors
-    /// If it can't be written, or a shard would have more names than a task takes.
+    /// If the plan can't be written, or the number of shards is too small for the names or greater than [`MAX_SHARDS`].
     pub fn finish(mut self) -> anyhow::Result<PlanDirectory> {
         self.earlier.iter().try_for_each(EarlierRound::check_source)?;
         self.links = HashMap::new();
@@ -251,8 +252,8 @@ impl PlanMaker {
         Ok(made)
     }
 
-    /// The number of the next round. A round's directory without a plan file comes from interrupted planning,
-    /// and is skipped.
+    /// The number of the next round. If a directory exists for a later round than that of the plan's main file,
+    /// planning was interrupted; such rounds are skipped.
     fn next_round(&self) -> anyhow::Result<u32> {
         let now = PlanDirectory::find(&self.directory)?.map(|found| found.plan.round);
         let then = self.earlier.as_ref().map(EarlierRound::round);
@@ -312,7 +313,7 @@ impl PlanMaker {
         };
         ensure!(
             shards >= least,
-            "{} names are too many for {shards} shards: a task takes a list of at most {MAX_NAMES}; request at least {least} shards",
+            "{} names are too many for {shards} shards: a shard has at most {MAX_NAMES}; request at least {least} shards",
             burden.files
         );
         ensure!(
@@ -407,7 +408,7 @@ struct PlannedLists {
     divided_names: String,
 }
 
-/// Whether a directory contains anything else than remains of interrupted planning.
+/// Whether a directory contains anything other than remains of interrupted planning.
 fn has_foreign(directory: &Path) -> anyhow::Result<bool> {
     for entry in fs::read_dir(directory).with_context(|| format!("reading {}", directory.display()))? {
         let name = entry?.file_name();
@@ -418,14 +419,14 @@ fn has_foreign(directory: &Path) -> anyhow::Result<bool> {
     Ok(false)
 }
 
-/// Calls `each` with every entry of the scan. The shard field is still [`ALONE`] or the number of the entry's
-/// file.
+/// Calls `each` with every entry of the scan. For an entry that is to be copied, the shard field is still [`ALONE`], or
+/// the number of a file with several hard links.
 fn each(making: &Path, mut each: impl FnMut(CataloguedEntry) -> anyhow::Result<()>) -> anyhow::Result<()> {
     CatalogueReader::open(&making.join(SCAN_FILE))?.try_for_each(|entry| each(entry?))
 }
 
-/// The load of an entry. For a file with several hard links, all `names` count with the first; `seen` records
-/// which files were counted.
+/// The load of an entry that is to be copied. For a file with several hard links, the first name has the load of all
+/// names: `names` is the number of names of each such file, and `seen` records which of these files were counted.
 fn burden_of(entry: &CataloguedEntry, names: &[u32], seen: &mut [bool]) -> Option<Burden> {
     let size = if entry.kind == EntryKind::File { entry.stamp.size } else { 0 };
     match entry.shard {

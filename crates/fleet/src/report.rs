@@ -8,23 +8,23 @@ use crate::history::RunRates;
 use crate::plan::FleetPart;
 use crate::status::{FleetStatus, PartState};
 
-/// A shard is slow if it took more than this many times the median time of all shards.
+/// A shard is slow if it took more than a second, and more than this number times the median time of all shards.
 pub const STRAGGLES: f64 = 1.5;
 
 /// The report on a run.
 #[derive(Debug, PartialEq, Serialize)]
 pub struct FleetReport {
-    /// The seconds from the start of the first attempt to the end of the last, by the hosts' clocks.
+    /// The seconds from the start of the first attempt to the end of the last completed attempt, by the hosts' clocks.
     pub seconds: u64,
-    /// The number of bytes that all attempts sent.
+    /// The number of bytes that the completed attempts sent.
     pub sent_bytes: u64,
-    /// The mean rate over that time, in Gbit/s.
+    /// The mean rate over `seconds`, in Gbit/s.
     pub gbit_per_second: f64,
     /// The number of attempts that completed their part.
     pub done: u32,
-    /// The number of attempts that didn't complete their part.
+    /// The number of attempts that neither completed their part nor are running.
     pub lost: u32,
-    /// The hosts on which tasks ran, and the destination hosts.
+    /// The hosts on which the completed attempts ran, and the destination hosts.
     pub hosts: Vec<HostShare>,
     /// The limiting factors, with the parts and bytes for which each was the limit.
     pub limiters: Vec<LimiterShare>,
@@ -62,7 +62,7 @@ pub struct LimiterShare {
     pub limiter: String,
     /// The number of parts that this factor limited.
     pub parts: u32,
-    /// The number of bytes that those parts sent.
+    /// The number of bytes that the attempts at these parts sent.
     pub sent_bytes: u64,
 }
 

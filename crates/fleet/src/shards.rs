@@ -10,7 +10,8 @@ use std::collections::BTreeSet;
 pub const MAX_SHARDS: u32 = 10_000;
 /// The number of least loaded shards that are considered for a piece.
 const CANDIDATES: usize = 16;
-/// The range of the number of pieces of a mean shard; within it, all shards have about [`PIECES`] pieces.
+/// The range of the number of pieces of a mean shard; within this range, all shards together have about [`PIECES`]
+/// pieces.
 const PIECES_OF_A_SHARD: std::ops::RangeInclusive<u64> = 16..=64;
 const PIECES: u64 = 640_000;
 
@@ -19,7 +20,7 @@ const PIECES: u64 = 640_000;
 pub struct Burden {
     /// The bytes of contents.
     pub bytes: u64,
-    /// The number of names.
+    /// The number of names of files, links and special files; each hard link is one name.
     pub files: u64,
 }
 
@@ -205,8 +206,8 @@ mod tests {
     }
 
     proptest! {
-        /// Checks by a simple model that every entry is in exactly one shard, that the sums agree, and that
-        /// no shard is larger than a mean shard and the largest piece allow.
+        /// Checks by a simple model that every entry is in exactly one shard, that the sums agree, and that no shard
+        /// exceeds a bound that follows from the mean shard and the largest piece.
         #[test]
         fn nothing_is_lost_and_no_shard_is_far_above_the_mean(
             sizes in proptest::collection::vec(prop_oneof![0..10_u64, 0..100_000_u64, 0..20_000_000_000_u64], 1..400),

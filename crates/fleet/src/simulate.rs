@@ -1,9 +1,9 @@
 //! Estimates the time that a fleet would take and the factor that would limit it, from the costs of a node
 //! and a schedule of shards.
 //!
-//! A node's rate is the least of these: the rate of its link, of its processors, of the storage at its end,
-//! and its share of the path. Each file costs additional time at both ends, which several workers of a node
-//! share. The storage of each site and the link between the sites limit all nodes together.
+//! Each node is limited by its link, by its processors, and by the time that each file costs; the workers of a node
+//! share this time. The storage and the metadata servers of each site and the link between the sites limit all nodes
+//! together. Only the limit that takes the longest time counts.
 
 use serde::Serialize;
 
@@ -39,7 +39,7 @@ pub struct NodeCosts {
     pub cpu_per_gb: f64,
     /// The number of processors of a node.
     pub processors: f64,
-    /// The additional seconds per file, apart from the time for its bytes: the inverse of the files per
+    /// The seconds that a node needs for each file, without the time for the file's bytes: the inverse of the files per
     /// second of a node.
     pub per_file: f64,
     /// The seconds that the start and the end of a task take.
@@ -138,7 +138,7 @@ impl FleetModel {
             (Bottleneck::LargestFile, self.largest / rate.min(by_cpu)),
         ];
         let (common, slowest) = self.longest(&limits);
-        // Each node moves whole shards, so in the last turn some nodes are idle.
+        // Each node moves whole shards, so in the last turn some nodes may be idle.
         let turns = (shards / nodes).ceil();
         let of_nodes = |limit: &(Bottleneck, f64)| limit.1 * nodes / shards;
         let own = limits[..3].iter().map(of_nodes).fold(0.0, f64::max);

@@ -21,11 +21,11 @@ pub const ACCOUNT_FORMAT: &str = "JobID,State,NodeList,ExitCode";
 /// The job that was submitted last for a round: the contents of `submitted.json`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SubmittedJob {
-    /// [`SCHEMA`].
+    /// The version of the format, [`SCHEMA`].
     pub schema: u32,
     /// The number of the array job.
     pub job: String,
-    /// The time, in seconds since 1970.
+    /// The time of the submission, in seconds since 1970.
     pub submitted: u64,
     /// The submitted shards, in the notation of `sbatch --array`.
     pub array: String,
@@ -39,7 +39,7 @@ pub struct SubmittedJob {
 pub struct ScheduledTask {
     /// The number of the task's array job.
     pub job: String,
-    /// Slurm's name of the state: `PENDING`, `RUNNING`, `FAILED`, `NODE_FAIL`.
+    /// Slurm's name of the state, for example `PENDING`, `RUNNING`, `FAILED` or `NODE_FAIL`.
     pub state: String,
     /// The reason why the task is waiting, or the exit code and signal with which it ended.
     pub reason: String,
@@ -75,10 +75,11 @@ pub type ScheduledTasks = BTreeMap<u32, ScheduledTask>;
 /// The tasks of several jobs, by job number and shard number.
 pub type TasksOfJobs = BTreeMap<(String, u32), ScheduledTask>;
 
-/// Holds off other submissions of a plan for as long as it lives. Where the file system has no locks, it holds off none.
+/// Prevents other submissions of a plan until the returned file is dropped. On a file system without locks, it prevents
+/// none.
 ///
 /// # Errors
-/// If another submission is being made, or the file can't be written.
+/// If another submission is being made, or the lock file can't be opened.
 pub fn hold_submissions(directory: &PlanDirectory) -> anyhow::Result<File> {
     let path = directory.path.join("submission.lock");
     let file = File::options().create(true).truncate(false).write(true).open(&path);
@@ -92,7 +93,7 @@ pub fn hold_submissions(directory: &PlanDirectory) -> anyhow::Result<File> {
 }
 
 impl SubmittedJob {
-    /// The job that was submitted for a plan's round; `None` if it was run in another way.
+    /// The job that was submitted last for the plan's current round; `None` if no job was submitted for this round.
     ///
     /// # Errors
     /// If it can't be read.
@@ -100,7 +101,7 @@ impl SubmittedJob {
         Self::read(&directory.round())
     }
 
-    /// The numbers of all jobs that were submitted for a plan, of all rounds, the newest first.
+    /// The numbers of all jobs that were submitted for a plan, in all rounds, the newest first.
     ///
     /// # Errors
     /// If a record can't be read.
@@ -136,7 +137,7 @@ impl SubmittedJob {
     /// Records a job; `said` is the output of `sbatch --parsable`.
     ///
     /// # Errors
-    /// If it isn't a job's number, or can't be written.
+    /// If the output doesn't begin with a job's number, or the record can't be written.
     pub fn note(directory: &PlanDirectory, said: &str, array: &str) -> anyhow::Result<Self> {
         // In the output, a semicolon and the cluster's name may follow the number.
         let job = said.trim().split(';').next().unwrap_or_default().to_owned();
@@ -186,8 +187,9 @@ pub fn queued(text: &str) -> TasksOfJobs {
     text.lines().filter_map(task).collect()
 }
 
-/// The task of each shard. If several `jobs` (the newest first) have a task for a shard, an active task is
-/// chosen, otherwise that of the job `last`: an ended task of another job doesn't describe this round.
+/// The task of each shard: the active task of the newest job that has one for this shard, otherwise the ended task of
+/// the job `last`. An ended task of any other job is ignored, because it doesn't describe this round. `jobs` begins
+/// with the newest job.
 pub fn by_shard(tasks: &TasksOfJobs, jobs: &[String], last: Option<&SubmittedJob>) -> ScheduledTasks {
     let mut of_shards = ScheduledTasks::new();
     let mut newer = |is_one: &dyn Fn(&ScheduledTask) -> bool| {
@@ -202,10 +204,10 @@ pub fn by_shard(tasks: &TasksOfJobs, jobs: &[String], last: Option<&SubmittedJob
     of_shards
 }
 
-/// Escapes a path for `sbatch --output`, which replaces `%` and letters.
+/// Escapes a path for `sbatch --output`, which replaces each `%` with the letter after it.
 ///
 /// # Errors
-/// If the path has a character that Slurm can't be given there: a backslash turns off the replacement of `%a`.
+/// If the path has a control character or a backslash; a backslash turns off Slurm's replacement of `%a`.
 pub fn output_path(path: &str) -> anyhow::Result<String> {
     let unfit = path.chars().find(|c| *c == '\\' || c.is_control());
     if let Some(unfit) = unfit {
@@ -222,7 +224,7 @@ pub fn accounted(text: &str) -> TasksOfJobs {
         let mut fields = line.trim().split('|');
         let (job, shard) = fields.next()?.split_once('_')?;
         let (job, shard) = (job.to_owned(), shard.parse().ok()?);
-        // The state may have further words: CANCELLED by 1000
+        // Further words may follow the state, as in `CANCELLED by 1000`.
         let state = fields.next()?.split(' ').next()?.to_owned();
         let node = fields.next()?.to_owned();
         let task = ScheduledTask { job: job.clone(), state, reason: fields.next()?.to_owned(), node };

@@ -20,7 +20,7 @@ pub struct SourceIdentity {
 }
 
 impl SourceIdentity {
-    /// The directory `path`.
+    /// The identity of the directory `path`.
     ///
     /// # Errors
     /// Those of statx(2).
@@ -38,8 +38,9 @@ impl SourceIdentity {
     }
 }
 
-/// True if the plan's source is on this host: the directory is the one that was planned, or has one of the planned `names`, or
-/// there are no such names. Else the source's file system may not be mounted, and all its entries would seem to have vanished.
+/// True if the directory at the path of the plan's source on this host can be the planned one: the plan has no identity
+/// or the same identity, or the directory has one of the planned `names`, or there are no such names. If the result is
+/// false, the source's file system may not be mounted, and all its entries would seem to have vanished.
 ///
 /// # Errors
 /// Those of `names`.

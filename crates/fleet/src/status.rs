@@ -7,8 +7,8 @@ use crate::attempt::{Attempt, AttemptMaker, AttemptState};
 use crate::claim::{Attempts, all_attempts, done};
 use crate::plan::{FleetPart, PlanDirectory};
 
-/// An attempt is shown as silent if its file hasn't been written for this number of seconds, by the clocks of
-/// two hosts.
+/// An attempt is shown as silent if its file hasn't been written for this number of seconds, by the clocks of the
+/// attempt's host and of this host.
 pub const SILENT: u64 = 60;
 
 /// The state of each part of a plan.
@@ -27,7 +27,7 @@ pub enum PartState {
     Waiting,
     /// A task is moving the part.
     Running,
-    /// The last attempt is running by its file, but the file hasn't been written for a minute.
+    /// According to its file, the last attempt is running, but the file hasn't been written for a minute.
     Silent,
     /// All entries of the part are in place.
     Done,
@@ -56,8 +56,8 @@ impl FleetStatus {
         Self { parts, here: AttemptMaker::of_this_process() }
     }
 
-    /// Each part with its state, its most relevant attempt and the number of attempts; the directories are
-    /// last.
+    /// Each part with its state, an attempt (the one that completed the part, otherwise the last one) and the number of
+    /// attempts; the directories are last.
     pub fn parts(&self) -> impl Iterator<Item = (FleetPart, PartState, Option<&Attempt>, u32)> {
         self.parts.iter().map(|(part, attempts)| {
             let last = attempts.last_key_value();

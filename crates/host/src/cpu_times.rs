@@ -10,8 +10,8 @@ use crate::{Fact, Pressure, pressure};
 
 /// The counters of processor time at one moment, in ticks since boot, summed over all processors.
 ///
-/// The kernel counts a guest's time both in `user` and in `guest` (likewise in `nice` and `guest_nice`); here
-/// each tick is in one field only.
+/// The kernel counts the time of guests both in `user` and in `guest`, and the time of guests with a positive nice
+/// value both in `nice` and in `guest_nice`. In this type, each tick is in only one field.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CpuTimes {
     /// The number of ticks in a second (USER_HZ) on the host.
@@ -65,8 +65,8 @@ pub struct CpuSeconds {
     pub steal: f64,
     /// Seconds spent running guests of this host, including guests with a positive nice value.
     pub guest: f64,
-    /// Wall-clock seconds in which at least one task waited for a processor; `None` if the kernel doesn't
-    /// count this.
+    /// Wall-clock seconds in which at least one task waited for a processor; `None` if the kernel doesn't count this
+    /// time.
     pub pressure: Option<f64>,
 }
 
@@ -151,7 +151,7 @@ pub(crate) fn parse_values(line: &str) -> Option<CpuTimes> {
     if values.len() < 4 {
         return None;
     }
-    // Kernels before 2.6.33 have fewer fields; missing ones are 0.
+    // Kernels before 2.6.33 have fewer fields; missing fields count as 0.
     let at = |i: usize| values.get(i).copied().unwrap_or(0);
     let (guest, guest_nice) = (at(8), at(9));
     Some(CpuTimes {
@@ -171,7 +171,7 @@ pub(crate) fn parse_values(line: &str) -> Option<CpuTimes> {
     })
 }
 
-/// The number of lines that begin with "cpu0", "cpu1" and so on; one for each online processor.
+/// The number of lines that begin with "cpu0", "cpu1" and so on; each online processor has one such line.
 fn processors(stat: &str) -> u32 {
     let n = stat
         .lines()

@@ -7,7 +7,8 @@ use crate::Fact;
 const INTERESTING: [&str; 10] =
     ["aes", "pclmulqdq", "vaes", "vpclmulqdq", "avx2", "avx512f", "sha_ni", "pmull", "sha2", "sve2"];
 
-/// The processor's name: "model name" on x86, "Model Name" on LoongArch, "Hardware" or the implementer's number on Arm.
+/// The processor's name: "model name" on x86, "Model Name" on LoongArch, "cpu model" on MIPS, "Hardware" or the
+/// implementer's number on Arm.
 pub(crate) fn model(cpuinfo: &str) -> Fact<String> {
     ["model name", "Model Name", "Hardware", "cpu model", "CPU implementer"]
         .iter()
@@ -33,9 +34,9 @@ pub(crate) enum Flags<'a> {
     Arm(&'a str),
 }
 
-/// The field of the first processor that lists its instruction sets.
+/// The field that lists the instruction sets of the first processor.
 pub(crate) fn flags(cpuinfo: &str) -> Option<Flags<'_>> {
-    // LoongArch lists features too, and names its instruction set; Arm names none.
+    // LoongArch also has the field "Features". But it has the field "ISA", too, which Arm doesn't have.
     let arms = || value(cpuinfo, "Features").filter(|_| value(cpuinfo, "ISA").is_none()).map(Flags::Arm);
     value(cpuinfo, "flags").map(Flags::X86).or_else(arms)
 }

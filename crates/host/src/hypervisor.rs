@@ -6,7 +6,7 @@ use std::path::Path;
 use crate::Fact;
 use crate::facts::Machine;
 
-/// Vendor or product strings of DMI, each with the name of its hypervisor.
+/// Parts of the vendor and product strings in DMI, each with the name of the hypervisor or cloud to which it belongs.
 const DMI: [(&str, &str); 13] = [
     ("QEMU", "QEMU"),
     ("KVM", "KVM"),
@@ -26,13 +26,14 @@ const DMI: [(&str, &str); 13] = [
 /// A part of the names of Amazon's machines that are rented without a hypervisor, such as m7g.metal.
 const METAL: &str = ".metal";
 
-/// Programs that run guests, by the first 15 bytes of their names, to which the kernel shortens them.
+/// The beginnings of the names of programs that run guests. The kernel shortens names to 15 bytes.
 const MONITORS: [&str; 6] =
     ["qemu-system-", "qemu-kvm", "cloud-hyperviso", "firecracker", "crosvm", "vmware-vmx"];
 
-/// The hypervisor's name, from `/sys/hypervisor` or DMI; otherwise (Firecracker has no DMI) from the
-/// processor's signature. Only the processor's "hypervisor" flag decides whether the host is a guest or a
-/// physical machine.
+/// The hypervisor's name, from `/sys/hypervisor` or DMI; if these have no name (Firecracker has no DMI), from the
+/// processor's signature. The processor's "hypervisor" flag decides whether the host is a guest or a physical machine.
+/// On Arm, which has no such flag, a host counts as a guest if DMI names a hypervisor and the product's name doesn't
+/// contain [`METAL`].
 pub(crate) fn name(machine: &Machine) -> Fact<String> {
     if let Fact::Known(name) = &machine.hypervisor_type {
         return Fact::Known(name.clone());
@@ -113,7 +114,7 @@ fn is_vhost(name: &str) -> bool {
     !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-/// The hypervisor's name that belongs to a signature. An unknown signature is returned unchanged.
+/// The name of the hypervisor to which a signature belongs. An unknown signature is returned unchanged.
 fn from_signature(text: &str) -> String {
     match text.trim() {
         "KVMKVMKVM" => "KVM".into(),

@@ -1,7 +1,8 @@
 //! Facts about a host and the counters that a run samples.
 //!
-//! Everything is read from files below a root directory that the caller names: `/` on a live host, a captured
-//! tree in a test. No reader panics on their contents; an unavailable value holds the reason.
+//! The facts are read from files below a root directory that the caller names: `/` on a live host, a captured tree in a
+//! test. On a live host, requests to drivers and to the kernel add facts that no file contains. Facts can also be read
+//! from a snapshot. No reader panics on any contents; an unavailable value contains the reason.
 
 mod cgroup;
 mod cpu_times;

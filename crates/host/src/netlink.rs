@@ -1,6 +1,6 @@
-//! Sends netlink requests (netlink(7), rtnetlink(7)) for the calling thread's network namespace, and converts
-//! the kernel's answers to text: interfaces, queueing disciplines, policers and redirections, and routes with
-//! settings of their own.
+//! Sends netlink requests (netlink(7), rtnetlink(7)) for the calling thread's network namespace, and converts the
+//! kernel's answers to text. The requests of this file are about interfaces, queueing disciplines, policers,
+//! redirections, and routes with their own settings.
 
 pub(crate) mod coalescing;
 pub(crate) mod fec;
@@ -28,10 +28,11 @@ const NLMSG_DONE: u16 = 3;
 /// The messages RTM_GETROUTE and RTM_GETQDISC.
 const GET_ROUTE: u16 = 26;
 const GET_QDISC: u16 = 38;
-/// TC_H_ROOT; and TC_H_INGRESS and TC_H_CLSACT, which hold filters and no packets.
+/// The parent TC_H_ROOT; and the parent TC_H_INGRESS, which has the same number as TC_H_CLSACT. Disciplines with the
+/// latter parent contain filters and no packets.
 const ROOT: u64 = 0xffff_ffff;
 const INGRESS: u64 = 0xffff_fff1;
-/// The attributes TCA_KIND and TCA_STATS2; in the latter, TCA_STATS_QUEUE.
+/// The attributes TCA_KIND and TCA_STATS2, and the attribute TCA_STATS_QUEUE inside TCA_STATS2.
 const KIND: u16 = 1;
 const STATS: u16 = 7;
 const STATS_QUEUE: u16 = 3;
@@ -39,13 +40,14 @@ const STATS_QUEUE: u16 = 3;
 const DESTINATION: u16 = 1;
 const INTERFACE: u16 = 4;
 const METRICS: u16 = 8;
-/// The metrics RTAX_CC_ALGO and those with numbers as values.
+/// The metric RTAX_CC_ALGO, and the metrics whose values are numbers.
 const CONGESTION: u16 = 16;
 const NUMBERS: [(u16, &str); 4] = [(2, "mtu"), (3, "window"), (11, "initcwnd"), (13, "rto_min")];
-/// The most routes that are read. A router may have a million routes; the kernel lists default routes first.
+/// The most messages of an answer that are read, and the most lines that are made of an answer. A router may have a
+/// million routes; the kernel lists default routes first.
 const MOST_MESSAGES: usize = 1 << 16;
 const MOST_LINES: usize = 256;
-/// The most ports to which the filters of one port may redirect packets.
+/// The most ports that are reported as targets to which the filters of one port redirect packets.
 const MOST_REDIRECTS: usize = 8;
 /// The flags NLA_F_NESTED and NLA_F_NET_BYTEORDER.
 const FLAGS: u16 = 0xc000;
@@ -55,9 +57,9 @@ pub(crate) fn links() -> io::Result<String> {
     lines(link::GET_LINK, link::HEADER, link::link)
 }
 
-/// Returns a line for each queueing discipline: `eth0 root fq drops 0 requeues 3 overlimits 0`. For a
-/// discipline that limits its port, the line also has `rate`; for one that limits each connection, it has
-/// `each`. Both are in bits per second.
+/// Returns a line for each queueing discipline: `eth0 root fq drops 0 requeues 3 overlimits 0`. If the discipline
+/// limits its port, the line also has `rate`; if the discipline limits each connection, the line has `each`. Both
+/// limits are in bits per second.
 pub(crate) fn qdiscs() -> io::Result<String> {
     let asked = NetlinkQuestions::open()?;
     let all = asked.dump(&request_all(GET_QDISC, shape::HEADER), qdisc)?;
@@ -71,8 +73,8 @@ pub(crate) fn qdiscs() -> io::Result<String> {
     Ok(text)
 }
 
-/// Returns a line for each port with a policer (the port, `in` or `out`, and bits per second), and a line for
-/// each port from which a filter redirects packets (the port, `in-to` or `out-to`, and the name of the other
+/// Returns a line for each port and direction with a policer (the port, `in` or `out`, and bits per second), and a line
+/// for each port to which a filter redirects packets (the filter's port, `in-to` or `out-to`, and the name of the other
 /// port).
 pub(crate) fn policers() -> io::Result<String> {
     let asked = NetlinkQuestions::open()?;
@@ -113,7 +115,7 @@ pub(crate) fn routes() -> io::Result<String> {
 
 type LineWriter = fn(&[u8], &dyn Fn(u32) -> Option<String>, &mut String) -> Option<()>;
 
-/// Sends a request whose header is `header` zero bytes, and converts the answer to lines.
+/// Sends a request whose header consists of `header` zero bytes, and converts the answer to lines.
 fn lines(question: u16, header: usize, line: LineWriter) -> io::Result<String> {
     let asked = NetlinkQuestions::open()?;
     let reported = asked.dump(&request_all(question, header), |message| {
@@ -142,7 +144,7 @@ impl NetlinkQuestions {
         netdevice::index_to_name(&self.named, index).ok()
     }
 
-    /// Sends a request, and returns the results of `of` for the messages of the answer.
+    /// Sends a request, and applies `of` to each message of the answer. Returns the results that aren't `None`.
     fn dump<T>(&self, request: &[u8], of: impl Fn(&[u8]) -> Option<T>) -> io::Result<Vec<T>> {
         send(&self.socket, request, SendFlags::empty())?;
         let (mut buffer, mut all, mut reported) = (vec![0; 64 << 10], Vec::new(), 0);
@@ -165,7 +167,7 @@ impl NetlinkQuestions {
         Ok(all)
     }
 
-    /// The rate in bits per second of the classes at an interface's root.
+    /// The highest rate, in bits per second, of the classes at an interface's root.
     fn class_rate(&self, index: u32) -> Option<u64> {
         let classes = shape::of_interface(shape::GET_CLASS, index, 0);
         let at_root = |message: &[u8]| (number(message, 12, 4)? == ROOT).then(|| shape::of_class(message))?;
@@ -173,7 +175,7 @@ impl NetlinkQuestions {
     }
 }
 
-/// A request for all objects of a kind. Its header consists of `header` zero bytes.
+/// A request for all objects of a kind. The request's header consists of `header` zero bytes.
 fn request_all(question: u16, header: usize) -> Vec<u8> {
     request(question, DUMP, &vec![0; header])
 }
@@ -232,8 +234,8 @@ impl QdiscLine {
     }
 }
 
-/// The drops, requeues and overlimits from struct gnet_stats_queue, in which they follow the bytes and
-/// packets in the queue.
+/// The drops, requeues and overlimits from struct gnet_stats_queue, where they come after the queue's bytes and
+/// packets.
 fn queue(stats: &[u8]) -> Option<[u64; 3]> {
     let value = find(stats, STATS_QUEUE)?;
     Some([number(value, 8, 4)?, number(value, 12, 4)?, number(value, 16, 4)?])
@@ -290,7 +292,8 @@ pub fn message(bytes: &[u8]) -> Option<(u16, &[u8], &[u8])> {
     Some((kind, inside, bytes.get(length.next_multiple_of(4)..).unwrap_or_default()))
 }
 
-/// Parses struct nlmsgerr, which begins with a negative error number; 0 is an acknowledgement.
+/// Parses struct nlmsgerr, which begins with a negative error number, or with 0 for an acknowledgment. The result of an
+/// acknowledgment is `false`.
 ///
 /// # Errors
 /// The error that the kernel reports, or an error if the answer is cut off.
@@ -337,8 +340,8 @@ mod tests {
     #[test]
     fn loopback_has_no_queue() {
         let text = qdiscs().unwrap();
-        // In a new namespace, lo has this discipline; a namespace whose settings were changed may report
-        // another one.
+        // In a new namespace, lo has the discipline noqueue; a namespace whose settings were changed may report another
+        // discipline.
         assert!(text.lines().any(|line| line.starts_with("lo root ")), "{text}");
         assert!(routes().is_ok() && policers().is_ok());
         let links = links().unwrap();
@@ -348,7 +351,7 @@ mod tests {
     #[test]
     fn a_route_is_reported_by_what_it_sets() {
         let number = |kind, value: u32| attribute(kind, &value.to_ne_bytes());
-        // The lock mask RTAX_LOCK contains rto_min, since ip(8) always sets that bit.
+        // The lock mask RTAX_LOCK contains rto_min, because ip(8) always sets that bit.
         let metrics =
             [number(1, 1 << 13), number(2, 1400), number(13, 500), attribute(16, b"bbr\0")].concat();
         let mut message = vec![2, 24, 0, 0, 254, 0, 0, 1, 0, 0, 0, 0];

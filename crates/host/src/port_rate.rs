@@ -6,10 +6,10 @@ use linerate_sys::ethtool::Ethtool;
 
 use crate::facts::{has_rate_of_its_own, shaper_of};
 
-/// The rate in bits per second at which the port with this address may send, in the calling thread's network
-/// namespace: its driver's rate, or the limit of its root queueing discipline if that is lower. `None` if
-/// there is no such limit, and the driver reports no rate or only a nominal one, as the kernel's own ports
-/// and ports made for guests do.
+/// The rate in bits per second at which the port with this address may send, in the calling thread's network namespace:
+/// its driver's rate, or the limit of its root queueing discipline if that is lower. `None` if the discipline sets no
+/// limit, and the driver reports no rate or only a nominal rate, as the drivers of the kernel's own ports and of ports
+/// made for guests do.
 pub fn link_rate(address: IpAddr) -> Option<u64> {
     let port = port_with(address.to_canonical())?;
     driver_rate(&port).into_iter().chain(shaper_of(&port)).min()

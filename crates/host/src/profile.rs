@@ -20,7 +20,7 @@ pub struct Profile {
     pub cpu_model: Fact<String>,
     /// The number of online logical processors.
     pub processors: Fact<u32>,
-    /// The processor's instruction sets that matter to ciphers and hashes: `aes`, `vaes`, `avx512f`.
+    /// The processor's instruction sets that matter to ciphers and hashes, such as `aes`, `vaes` and `avx512f`.
     pub cpu_features: Fact<Vec<String>>,
     /// The frequency governors in use, separated by commas.
     pub governor: Fact<String>,
@@ -34,7 +34,7 @@ pub struct Profile {
     pub tcp_rmem: Fact<[u64; 3]>,
     /// The sizes of TCP's send buffer in bytes: minimum, default, maximum.
     pub tcp_wmem: Fact<[u64; 3]>,
-    /// The host's network interfaces, without loopback.
+    /// The host's network interfaces, except for loopback.
     pub interfaces: Vec<Interface>,
 }
 

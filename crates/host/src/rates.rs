@@ -8,10 +8,10 @@ use aws_lc_rs::aead::{AES_128_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
 
 /// Bytes of a TLS record.
 const RECORD: usize = 16 << 10;
-/// Bytes that are hashed at a time. They are enough for BLAKE3 to hash many chunks in parallel.
+/// The number of bytes that are hashed at a time. It is large enough for BLAKE3 to hash many chunks in parallel.
 const BLOCK: usize = 128 << 10;
-/// The number of short measurements. The best of them counts, since other work and the hypervisor disturb
-/// some of them.
+/// The number of short measurements. The highest measured rate counts, because other work and the hypervisor disturb
+/// some of the measurements.
 const SPELLS: u32 = 4;
 const SPELL: Duration = Duration::from_millis(5);
 
@@ -67,7 +67,7 @@ mod tests {
     fn both_are_measured_quickly() {
         let begun = Instant::now();
         let (aes, hash) = (aes_128_gcm().unwrap(), blake3().unwrap());
-        // The slowest processors in use today reach about 10 MB/s without AES instructions.
+        // The slowest processors that are in use today encrypt about 10 MB/s without AES instructions.
         assert!(aes > 1e7 && aes < 1e12, "{aes}");
         assert!(hash > 1e7 && hash < 1e12, "{hash}");
         assert!(begun.elapsed() < Duration::from_secs(2), "{:?}", begun.elapsed());

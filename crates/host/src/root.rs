@@ -1,5 +1,5 @@
-//! The source of a host's facts: a directory in place of `/`, or a snapshot. Each value that is read becomes
-//! a [`Fact`].
+//! The source of a host's facts: a directory that is used in place of `/`, or a snapshot. Each value that is read
+//! becomes a [`Fact`].
 
 use std::cell::RefCell;
 use std::fs::File;
@@ -12,13 +12,12 @@ use crate::snapshot::{Entry, Snapshot};
 /// An upper limit for the bytes of any file in /proc or /sys that is read here, even with 4,096 processors.
 const MOST_BYTES: u64 = 16 << 20;
 
-/// A directory or snapshot in place of `/`.
+/// A directory or snapshot that is used in place of `/`.
 pub(crate) struct Root<'a> {
     source: RootSource<'a>,
-    /// Everything that was read so far; `None` if readings aren't kept.
+    /// Everything that was read so far; `None` if the values that are read aren't recorded.
     kept: Option<RefCell<Snapshot>>,
-    /// True if the running host may also be queried for facts that no file contains (by requests to drivers,
-    /// and netlink).
+    /// True if requests may also be sent to the running host's drivers and kernel, for facts that no file contains.
     asks: bool,
 }
 
@@ -54,13 +53,13 @@ impl<'a> Root<'a> {
         self.kept.map(RefCell::into_inner).unwrap_or_default()
     }
 
-    /// True for the running host, whose drivers and kernel can also be queried for facts that no file
-    /// contains.
+    /// True if the source is the running host and requests may be sent to its drivers and kernel, for facts that no
+    /// file contains.
     pub fn is_live(&self) -> bool {
         self.asks && matches!(self.source, RootSource::Dir(path) if path == Path::new("/"))
     }
 
-    /// The text of a file without white space at its ends. A missing file is "not applicable".
+    /// The text of a file without white space at its ends. If the file is missing, the fact is not applicable.
     pub fn text(&self, path: &str) -> Fact<String> {
         let entry = match self.source {
             RootSource::Dir(root) => entry(read_capped(root, path), |bytes| {
@@ -145,8 +144,8 @@ impl<'a> Root<'a> {
         }
     }
 
-    /// An answer of the running host that no file contains, as text. `ask` gets the answer. A snapshot
-    /// contains the answer from the time at which it was made, as a file below `live`.
+    /// A fact that no file contains, as text. On the running host, `ask` requests the fact. A snapshot contains the
+    /// answer from the time at which the snapshot was made, as if it were a file below `live`.
     pub fn answer(&self, path: &str, ask: impl FnOnce() -> io::Result<String>) -> Fact<String> {
         let entry = match self.source {
             RootSource::Dir(_) if self.is_live() => answered(ask()),
@@ -167,8 +166,8 @@ impl<'a> Root<'a> {
     }
 
     fn keep(&self, path: &str, entry: &Entry) {
-        // A path that a snapshot lacks didn't exist on the host. So `Absent` is recorded only for answers of
-        // a live host.
+        // A path that isn't in a snapshot didn't exist on the host. So `Absent` is recorded only for requests to a live
+        // host.
         let reported = *entry != Entry::Absent || path.starts_with("live/");
         if let Some(kept) = self.kept.as_ref().filter(|_| reported) {
             kept.borrow_mut().put(path, entry.clone());
@@ -188,7 +187,7 @@ fn entry<T>(read: io::Result<T>, of: impl FnOnce(T) -> Entry) -> Entry {
 fn answered(answer: io::Result<String>) -> Entry {
     match answer {
         Err(e) if e.kind() == ErrorKind::Unsupported => Entry::Absent,
-        // Not all versions of the standard library have an error kind for EOPNOTSUPP.
+        // Some versions of the standard library have no error kind for EOPNOTSUPP.
         Err(e) if e.raw_os_error() == Some(rustix::io::Errno::OPNOTSUPP.raw_os_error()) => Entry::Absent,
         answer => entry(answer, |text| Entry::Text(text.trim().to_owned())),
     }
@@ -219,8 +218,8 @@ fn canonical(root: &Path, path: &str) -> io::Result<PathBuf> {
     Ok(Path::new("/").join(below))
 }
 
-/// The real path of `path` below `root`. In another host's tree, links may lead out of the tree to files of
-/// this host; such links aren't followed.
+/// The path `path` below `root`, with all links resolved. In a tree of another host, links may lead out of the tree to
+/// files of this host; such links aren't followed.
 fn place(root: &Path, path: &str) -> io::Result<PathBuf> {
     if root == Path::new("/") {
         return Ok(root.join(path));

@@ -1,5 +1,4 @@
-//! Snapshots: everything that was read from a host, in one text file, which people can read, shorten and
-//! send.
+//! Snapshots: everything that was read from a host, in one text file that people can read, shorten and send.
 //!
 //! docs/formats.md specifies the format. The facts that are read from a snapshot are those of the host on
 //! which it was made.
@@ -12,13 +11,12 @@ use std::path::Path;
 use linerate_sys::replace::replace;
 
 const HEAD: &str = "linerate snapshot 1";
-/// An upper limit for the bytes of a snapshot. The largest ones have a few MB.
+/// The most bytes that a snapshot may have. The largest snapshots of real hosts have a few MB.
 const MOST_BYTES: u64 = 64 << 20;
 /// The first bytes of a zstd frame (RFC 8878, 3.1.1).
 const ZSTD: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 
-/// Reads at most as many bytes as a snapshot may have, since a few bytes of zstd can expand to any number of
-/// bytes.
+/// Reads at most as many bytes as a snapshot may have, because a few bytes of zstd can expand to any number of bytes.
 fn read_most(from: impl Read, into: &mut Vec<u8>) -> io::Result<()> {
     from.take(MOST_BYTES + 1).read_to_end(into)?;
     if into.len() as u64 <= MOST_BYTES {
@@ -35,7 +33,7 @@ pub(crate) enum Entry {
     Text(String),
     /// A symbolic link's target.
     Link(String),
-    /// A directory's names.
+    /// The names in a directory.
     Names(Vec<String>),
     /// The path could not be read, for this reason.
     Error(String),
@@ -53,7 +51,7 @@ impl Snapshot {
     /// Reads a snapshot's file, which may be compressed by zstd.
     ///
     /// # Errors
-    /// If the file can't be read or isn't a snapshot; the error states the number of the line.
+    /// If the file can't be read or isn't a snapshot; the error states the number of the invalid line.
     pub fn open(path: &Path) -> io::Result<Self> {
         let mut bytes = Vec::new();
         read_most(std::fs::File::open(path)?, &mut bytes)?;
@@ -64,7 +62,7 @@ impl Snapshot {
     /// zstd.
     ///
     /// # Errors
-    /// If the bytes aren't a snapshot; the error states the number of the line.
+    /// If the bytes aren't a snapshot; the error states the number of the invalid line.
     pub fn from_bytes(bytes: &[u8]) -> io::Result<Self> {
         let mut plain = Vec::new();
         if bytes.starts_with(&ZSTD) {
@@ -92,8 +90,8 @@ impl Snapshot {
             }
             let wrong = || format!("line {}: {line:?} isn't an entry", at + 1);
             let line = line.strip_prefix('/').ok_or_else(wrong)?;
-            // A value may also end in a colon, but a value comes after a blank, so it isn't mistaken for a
-            // path.
+            // A value may also end in a colon. But a line with a value contains a blank, so the line isn't mistaken for
+            // a path.
             if let Some(path) = line.strip_suffix(':').filter(|path| !path.contains(' ')) {
                 let mut block = Vec::new();
                 while let Some((_, inside)) = lines.next_if(|(_, l)| l.is_empty() || l.starts_with("  ")) {
@@ -125,7 +123,7 @@ impl Snapshot {
         text
     }
 
-    /// Writes the snapshot to a file, and replaces an existing file. The file is compressed with zstd if its
+    /// Writes the snapshot to a file, and replaces an existing file. The snapshot is compressed with zstd if the file's
     /// name ends in `.zst`.
     ///
     /// # Errors
@@ -175,7 +173,7 @@ impl Snapshot {
     }
 
     pub(crate) fn put(&mut self, path: &str, entry: Entry) {
-        // A name that would be parsed as another kind of line isn't stored.
+        // A path whose line would be parsed as another kind of line isn't stored.
         if !path.contains(char::is_whitespace) && !path.ends_with(':') {
             self.entries.insert(path.to_owned(), entry);
         }

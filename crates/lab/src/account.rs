@@ -19,8 +19,8 @@ pub(crate) fn is_locked(user: &str) -> bool {
     password.is_some_and(|password| password.starts_with('!'))
 }
 
-/// The account database with a line of this user with which sshd admits a key: no password field to check,
-/// and an existing shell. A user without a line gets one.
+/// The account database, in which this user's line is changed so that sshd admits the user by key: the password field
+/// is `*`, and the login shell exists. A user without a line gets one.
 pub(crate) fn admitting_passwd(passwd: &str, user: &str, ids: (u32, u32), home: &str) -> String {
     let own = line_of(passwd, user)
         .map(|line| line.split(':').collect::<Vec<_>>())
@@ -41,9 +41,9 @@ pub(crate) fn admitting_shadow(user: &str) -> String {
     format!("{user}:*:::::::\n")
 }
 
-/// The standard search path of this kind of user on Debian (login.defs); sshd's own default is shorter.
+/// root's standard search path on Debian (login.defs); sshd's own default is shorter.
 pub(crate) fn search_path() -> &'static str {
-    // An ordinary user also gets the system's directories, because users of a lab need ip, tc and ss.
+    // An ordinary user also gets root's search path, because users of a lab need ip, tc and ss.
     "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 }
 

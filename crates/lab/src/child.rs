@@ -1,4 +1,4 @@
-//! A process that runs as long as its lab: the ssh server, the emulator.
+//! A process that runs as long as its lab, such as the ssh server or the emulator.
 
 use std::fs::File;
 use std::io;
@@ -18,8 +18,8 @@ use crate::process::Process;
 #[derive(Debug)]
 pub(crate) struct Child {
     process: Process,
-    /// The thread that started the process and waits for it. It lives as long as the process, because the kernel signals
-    /// the process when this thread ends.
+    /// The thread that started the process and waits for it. It lives as long as the process, because the kernel
+    /// signals the process when this thread ends.
     keeper: JoinHandle<()>,
 }
 

@@ -1,4 +1,4 @@
-//! Errors of labs, each with advice.
+//! Errors of labs, most of them with advice.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -136,7 +136,7 @@ pub enum LabError {
     },
     /// KVM was requested, but no guest boots under it.
     #[error(
-        "no guest boots under KVM on this host: {reason}; use tcg or auto, or a host with virtualisation enabled"
+        "no guest boots under KVM on this host: {reason}; use tcg or auto, or a host with virtualization enabled"
     )]
     Kvm {
         /// The failure.

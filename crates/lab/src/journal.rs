@@ -25,11 +25,11 @@ const PREFIX: &str = "changed-";
 /// The command that restores one setting.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Undo {
-    /// A description of the setting for messages: "busy_poll on host b, to 0".
+    /// A description of the setting and its value, for messages: "busy_poll on host b, to 0".
     pub what: String,
     /// The place (host or namespace) in which the command runs.
     pub place: Place,
-    /// The command.
+    /// The words of the command.
     pub argv: Vec<OsString>,
     /// Environment variables for the command, in addition to this program's own.
     pub environment: Vec<(OsString, OsString)>,
@@ -69,7 +69,7 @@ impl UndoJournal {
     /// Writes the restoring commands to disk. Change the settings only after this function has returned.
     ///
     /// # Errors
-    /// If the journal can't be written. Don't change any setting then.
+    /// If the journal can't be written. In that case, don't change any setting.
     pub fn open(undos: Vec<Undo>) -> Result<Self, LabError> {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let root = StateRoot::open()?;
@@ -126,7 +126,7 @@ impl Undo {
     }
 }
 
-/// Restores the changes of processes that have ended. Returns a message for each.
+/// Restores the settings that ended processes had changed. Returns a message for each setting.
 pub(crate) fn sweep(root: &StateRoot) -> Vec<String> {
     let listed = std::fs::read_dir(root.file("")).into_iter().flatten().flatten();
     let journals = listed.map(|entry| entry.path()).filter(|path| is_journal(path));
@@ -195,7 +195,7 @@ impl WrittenUndo {
             WrittenPlace::Namespace { path, boot: then } if then == boot && path.exists() => {
                 Place::Namespace(path)
             }
-            // In a different namespace, the same command would change the setting of another host.
+            // In another namespace, the same command would change the setting of a different host.
             WrittenPlace::Namespace { .. } => return None,
             WrittenPlace::Ssh { rsh, host } => Place::Ssh {
                 rsh: rsh.into_iter().map(OsString::from_vec).collect(),

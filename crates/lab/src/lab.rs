@@ -61,8 +61,9 @@ impl Lab {
     /// server ends at once, and the next sweep removes the rest.
     ///
     /// # Errors
-    /// [`LabError::Unprivileged`] without rights ([`crate::ensure_privileges`] may get them); also if a program
-    /// is missing, the name is in use, or any step fails. Nothing is left behind then.
+    /// [`LabError::Unprivileged`] if this process lacks the rights to make a lab ([`crate::ensure_privileges`] may get
+    /// them). Other errors if a program is missing, the name is in use, or any step fails. In each case, nothing is
+    /// left behind.
     pub fn up(options: &LabOptions) -> Result<Self, LabError> {
         check(options)?;
         let mut parts = LabParts::claim(options)?;
@@ -110,22 +111,22 @@ impl Lab {
         }
     }
 
-    /// The place in which processes of that host run.
+    /// The place in which the host's processes run.
     pub fn place(&self, end: End) -> Place {
         Place::Namespace(self.host(end).namespace_path())
     }
 
-    /// The IPv4 address of that host on the link.
+    /// The host's IPv4 address on the link.
     pub fn address(&self, end: End) -> IpAddr {
         self.host(end).address.into()
     }
 
-    /// The IPv6 address of that host on the link; `None` if the kernel has no IPv6.
+    /// The host's IPv6 address on the link; `None` if the kernel has no IPv6.
     pub fn address6(&self, end: End) -> Option<Ipv6Addr> {
         self.host(end).address6
     }
 
-    /// The IPv4 addresses of that host, one for each link.
+    /// The host's IPv4 addresses, one for each link.
     pub fn addresses(&self, end: End) -> Vec<IpAddr> {
         self.host(end).ports().iter().map(|port| port.address.into()).collect()
     }
@@ -135,7 +136,7 @@ impl Lab {
         &self.description().guests
     }
 
-    /// The name for ssh of a guest that is a virtual machine, by its number from 0. `None` for other guests,
+    /// The name for ssh of the guest with this number, from 0, if guests are virtual machines. `None` for other guests,
     /// because they have no ssh server.
     pub fn guest_host(&self, number: usize) -> Option<String> {
         let description = self.description();
@@ -277,8 +278,8 @@ impl LabParts {
         };
         let parts = Self { state, directory, armed: true };
         parts.state.write(&parts.directory)?;
-        // make_private isn't used here, since it accepts an existing directory. In the public /dev/shm, such
-        // a directory could belong to another user.
+        // make_private isn't used here, because it accepts an existing directory. In the public /dev/shm, such a
+        // directory could belong to another user.
         let made = std::fs::DirBuilder::new().mode(0o700).create(&parts.state.scratch);
         made.map_err(LabError::file("making", &parts.state.scratch))?;
         parts.state.description.sites.iter().try_for_each(|site| make_private(&site.directory))?;

@@ -11,9 +11,9 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Before a part of a lab is created, it is written to a state file (`state`), with the process that holds
-//! the lab. So a later command finds and removes the remains of a killed command (`sweep`). All hosts have
-//! the file system of the process that made the lab.
+//! Before a part of a lab is created, this part and the process that holds the lab are written to a state file
+//! (`state`). So a later command can find and remove the remains of a killed command (`sweep`). All hosts have the file
+//! system of the process that made the lab.
 
 mod account;
 mod child;

@@ -5,8 +5,8 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// A lab's name: 1 to 32 lower-case letters, digits and dashes, the latter not first or last. Such a name never
-/// needs quoting.
+/// A lab's name: 1 to 32 lower-case letters, digits and dashes. A dash can't be the first or last character. Such a
+/// name never needs quoting.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct LabName(String);
@@ -19,7 +19,7 @@ pub struct LabName(String);
 pub struct LabNameError(String);
 
 impl LabName {
-    /// The name of a lab for which the user chose none, by its address block.
+    /// The name of a lab for which the user chose no name; the name contains the number of the lab's address block.
     pub(crate) fn of_slot(slot: u8) -> Self {
         Self(format!("lab{slot}"))
     }
@@ -29,22 +29,23 @@ impl LabName {
         &self.0
     }
 
-    /// The network namespace of host `a` or `b`, by its name for `ip netns`.
+    /// The name, for `ip netns`, of the network namespace of host `a` or `b`.
     pub(crate) fn namespace(&self, host: char) -> String {
         format!("linerate-{}-{host}", self.0)
     }
 
-    /// The network namespace of a guest, by its number from 0.
+    /// The name of the network namespace of the guest with this number, from 0.
     pub(crate) fn guest(&self, number: u32) -> String {
         format!("linerate-{}-g{number}", self.0)
     }
 
-    /// The network namespace of the switch of a site, by its number from 1.
+    /// The name of the network namespace of the switch of the site with this number, from 1.
     pub(crate) fn site(&self, site: u8) -> String {
         format!("linerate-{}-s{site}", self.0)
     }
 
-    /// The network namespace of a site's host, by both numbers from 1.
+    /// The name of the network namespace of the host with the number `host` at the site with the number `site`; both
+    /// count from 1.
     pub(crate) fn site_host(&self, site: u8, host: u8) -> String {
         format!("{}h{host}", self.site(site))
     }

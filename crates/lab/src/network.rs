@@ -31,27 +31,27 @@ const SEVERAL_SHARED_PREFIX: u8 = 28;
 /// The number of packets of up to 64 KiB that may wait for the emulator.
 const EMULATOR_QUEUE: u32 = 10_000;
 
-/// The name of the bridge on host b that joins a link and the guests; for links after the first, followed by the
-/// link's number.
+/// The name of the bridge on host b that joins a link and the guests. For links after the first, the link's number
+/// follows the name.
 const BRIDGE: &str = "guests";
 
-/// The most links between the hosts.
+/// The greatest number of links between the hosts.
 pub(crate) const MOST_LINKS: u32 = 8;
 
-/// The most guests.
+/// The greatest number of guests.
 pub(crate) const MOST_GUESTS: u32 = 64;
 
-/// The most guests if they share several links.
+/// The greatest number of guests that share several links.
 pub(crate) const MOST_SEVERAL_GUESTS: u32 = 12;
 
-/// The most queues of an interface.
+/// The greatest number of queues of an interface.
 pub(crate) const MOST_QUEUES: u32 = 64;
 
 /// The hosts of a lab in this address block.
 ///
 /// Link i has 10.213.SLOT.(4 i)/30 and fd6c:6e72:i:SLOT::/64. A link that guests share has 10.213.SLOT.128/25, or
-/// 10.213.SLOT.(128 + 16 i)/28 if there are several links. The namespaces are isolated from each other, so unique
-/// addresses are only a help for readers.
+/// 10.213.SLOT.(128 + 16 i)/28 if there are several links. The namespaces of different labs are isolated from each
+/// other, so the only purpose of unique addresses is to help readers.
 pub(crate) fn hosts(name: &LabName, slot: u8, links: u32, guests: u32) -> LabHosts {
     let (base, step) = if guests > 0 { (128, 16) } else { (0, 4) };
     let host = |namespace: String, peer: &str, last: u8| {
@@ -94,8 +94,8 @@ fn after_first(link: u32) -> String {
     if link == 0 { String::new() } else { link.to_string() }
 }
 
-/// The congestion control for the link's routes: that of the options or, if the kernel has it, cubic, which is the
-/// default of Linux and of most papers. It is set for routes, because a namespace can't select a congestion control
+/// The congestion control for the link's routes: that of the options, or else cubic, if the kernel has it. Cubic is the
+/// default of Linux and of most papers. The congestion control is set for routes, because a namespace can't select one
 /// that is a module.
 pub(crate) fn congestion(asked: Option<&str>) -> Option<String> {
     let listed =
@@ -114,8 +114,8 @@ pub(crate) fn make_namespaces(lab: &Description) -> Result<(), LabError> {
     lab.sites.iter().try_for_each(|site| set_up(&site.switch, sites::switch_settings()))
 }
 
-/// Creates the links with their addresses, routes and rate, and brings all interfaces up. If the link has an
-/// emulator, its interfaces already exist.
+/// Creates the links with their addresses, routes and rate, and brings all interfaces up. If the lab has an emulator,
+/// the links' interfaces already exist.
 pub(crate) fn build(lab: &Description) -> Result<(), LabError> {
     let [a, b] = lab.link_ends();
     for (near, far) in a.ports().iter().zip(&b.ports()) {
@@ -142,7 +142,7 @@ pub(crate) fn build(lab: &Description) -> Result<(), LabError> {
 /// they must not be dropped before the emulator has read them.
 fn prepare_emulated(lab: &Description, host: &LabHost, port: &LinkPort) -> Result<(), LabError> {
     let (namespace, interface, mtu) = (&host.namespace, &port.interface, lab.mtu);
-    // Without a link-local address, the kernel sends no neighbour or router discovery on the interface.
+    // Without a link-local address, the kernel sends no messages of neighbor or router discovery on the interface.
     ip(&format!("-n {namespace} link set {interface} mtu {mtu} txqueuelen {EMULATOR_QUEUE} addrgenmode none"))
 }
 
@@ -153,8 +153,7 @@ pub(crate) fn remove(host: &LabHost) -> Result<(), LabError> {
         return Ok(());
     }
     for port in host.ports() {
-        // A namespace exists as long as a process or file refers to it. Its end of the link can be removed
-        // before.
+        // A namespace exists as long as a process or file refers to it. But its end of the link can be removed earlier.
         let _ = ip(&format!("-n {} link delete {}", host.namespace, port.interface));
     }
     ip(&format!("netns delete {}", host.namespace))
@@ -201,7 +200,7 @@ fn bring_up(lab: &Description, host: &LabHost) -> Result<(), LabError> {
     Ok(())
 }
 
-/// Joins host b's end of each link and an interface for each guest by a bridge. The bridge gets b's own address.
+/// For each link, joins host b's end and one interface for each guest by a bridge. The bridge gets b's own address.
 fn bridge(lab: &Description) -> Result<(), LabError> {
     let (b, mtu) = (&lab.b, lab.mtu);
     for (link, port) in b.ports().into_iter().enumerate() {
@@ -263,7 +262,7 @@ fn link_prefix(lab: &Description) -> u8 {
 fn settings(lab: &Description, port: &LinkPort, prefix: u8) -> Vec<String> {
     let LinkPort { interface, address, address6 } = port;
     let mut lines = vec![format!("address add {address}/{prefix} dev {interface}")];
-    // Detection of duplicate addresses would only delay the address, since all hosts on the link are known.
+    // Detection of duplicate addresses would only delay the address, because all hosts on the link are known.
     lines.extend(address6.map(|address6| format!("address add {address6}/64 dev {interface} nodad")));
     let Some(congestion) = lab.congestion.as_deref() else { return lines };
     let network = network4(*address, prefix);
@@ -309,8 +308,8 @@ fn set_up(host: &LabHost, settings: Vec<(String, String)>) -> Result<(), LabErro
     written.map_err(LabError::file("setting up TCP in", &path))
 }
 
-/// Files below /proc/sys, and their contents, for TCP on each host: a connection doesn't use cached metrics of an
-/// earlier connection, and buffers are as large as the lab's options say.
+/// Files below /proc/sys, and their contents, for TCP on each host. With them, a connection doesn't use cached metrics
+/// of an earlier connection, and buffers are as large as the lab's options request.
 pub(crate) fn tcp_settings(lab: &Description) -> Vec<(String, String)> {
     let mut settings = vec![("net/ipv4/tcp_no_metrics_save".to_owned(), "1".to_owned())];
     if let Some(most) = lab.tcp_buffer_max {

@@ -20,36 +20,37 @@ pub struct LabOptions {
     pub name: Option<LabName>,
     /// The largest packet of the link in bytes, without the Ethernet header; `None` means 1500.
     pub mtu: Option<u32>,
-    /// The TCP congestion control of routes over the link; `None`: cubic, if the kernel has it.
+    /// The TCP congestion control of routes over the link; `None` for cubic, if the kernel has it.
     pub congestion: Option<String>,
-    /// The largest TCP send and receive buffer in bytes; `None`: the kernel's default.
+    /// The largest TCP send and receive buffer in bytes; `None` for the kernel's default.
     pub tcp_buffer_max: Option<u64>,
-    /// The number of parallel links of that rate, 1 to 8. Each link is its own network. `None`: 1.
+    /// The number of parallel links of that rate, 1 to 8. Each link is its own network. `None` means 1.
     pub links: Option<u32>,
-    /// The number of receive and of transmit queues of each interface; `None`: the kernel's default.
+    /// The number of receive and of transmit queues of each interface; `None` for the kernel's default.
     pub queues: Option<u32>,
     /// The number of hosts behind b's end of the link, 0 to 64. They share the link by a bridge.
     pub guests: u32,
-    /// The kind of virtual machines that the guests are; `None`: guests are network namespaces. Excludes `queues`,
-    /// because the description of a virtual machine has its own queues.
+    /// The kind of virtual machines that the guests are; `None` if guests are network namespaces. It can't be combined
+    /// with `queues`, because the description of a virtual machine has its own queues.
     pub machine: Option<GuestSpec>,
-    /// A directory with `boot` and `lib/modules` of a kernel for virtual machines; `None`: `/`.
+    /// A directory with `boot` and `lib/modules` of a kernel for virtual machines; `None` for `/`.
     pub kernel: Option<PathBuf>,
-    /// Delay and loss that an emulator adds to each link; `None`: a link without an emulator. Excludes guests and
-    /// queues.
+    /// Delay and loss that an emulator adds to each link; `None` for links without an emulator. They can't be combined
+    /// with guests or queues.
     pub wan: Option<Wan>,
     /// The linerate program, which runs as the emulator ([`crate::wan::SUBCOMMAND`]) and in virtual machines
-    /// ([`crate::guest::SUBCOMMAND`]); `None`: this program itself.
+    /// ([`crate::guest::SUBCOMMAND`]); `None` for this program itself.
     pub linerate: Option<PathBuf>,
-    /// Two sites of hosts in place of a and b. Then a is the first host of the first site, and b the first host of
-    /// the second site. Excludes guests, queues and several links.
+    /// Two sites of hosts. With sites, a is the first host of the first site, and b the first host of the second site.
+    /// Sites can't be combined with guests, queues or several links.
     pub sites: Option<SiteShape>,
-    /// The rate of each host's link to its site's switch, in each direction; `None` for open links. Only with sites.
+    /// The rate of each host's link to its site's switch, in each direction; `None` for open links. A rate is only
+    /// allowed with `sites`.
     pub host_link: Option<Rate>,
     /// Whether the sites' hosts are nodes of a Slurm cluster.
     pub slurm: SlurmWish,
-    /// Whether the lab continues to exist after this process ends, until it is taken down by name. Needs
-    /// root.
+    /// Whether the lab continues to exist after this process ends, until it is taken down by name. Only root may keep a
+    /// lab.
     pub kept: bool,
 }
 

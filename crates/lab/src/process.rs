@@ -49,7 +49,7 @@ impl Process {
         signal_if(self.pid, signal, || self.is_alive());
     }
 
-    /// Waits until the process has ended, but at most for `patience`; true if it has ended.
+    /// Waits until the process has ended, but at most for `patience`. Returns true if it has ended.
     pub(crate) fn gone_within(&self, patience: Duration) -> bool {
         wait_until(patience, || !self.is_alive())
     }

@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// The rate of a link in bits per second, Ethernet headers included. Never zero.
+/// The rate of a link in bits per second, Ethernet headers included. The rate is never zero.
 ///
 /// Its text is in the notation of tc(8): [`linerate_quantity::bit_rate`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -35,17 +35,19 @@ const UNITS: [(&str, u64); 9] = [
     ("bit", 1),
 ];
 
-/// The rates whose bursts fit in tbf's 32-bit fields and in memory. No real link is near either bound.
+/// The allowed rates, in bit/s. Their bursts fit in tbf's 32-bit fields and in memory. No real link is near either
+/// bound.
 const BOUNDS: std::ops::RangeInclusive<u64> = 8_000..=1_000_000_000_000;
 
-/// The burst with which tbf reaches 10 Gbit/s on a busy host: the bytes of 3.4 ms at that rate.
+/// The burst, in bytes, with which tbf reaches 10 Gbit/s on a busy host: the bytes of 3.4 ms at that rate.
 const BURST_AT_10_GBIT: u128 = 4 << 20;
 
-/// Two super-packets of 64 KiB: with a smaller burst, tbf would have to split them.
+/// The smallest burst in bytes: two super-packets of 64 KiB. With a smaller burst, tbf would have to split
+/// super-packets.
 const LEAST_BURST: u64 = 128 << 10;
 
 impl Rate {
-    /// Bits per second.
+    /// The rate in bits per second.
     pub fn bits_per_second(self) -> u64 {
         self.0
     }
@@ -76,7 +78,7 @@ impl FromStr for Rate {
 }
 
 impl fmt::Display for Rate {
-    /// Writes the shortest exact text. It parses to the same rate.
+    /// Writes the shortest exact text, which parses to the same rate.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let fits = |factor: u64| self.0 >= factor && (self.0 % factor * 1000).is_multiple_of(factor);
         let (name, factor) = UNITS.into_iter().find(|(_, factor)| fits(*factor)).unwrap_or(("bit", 1));

@@ -18,7 +18,7 @@ use crate::options::LabOptions;
 use crate::process::wait_until;
 use crate::slurm;
 
-/// The time that a command has to end after a signal.
+/// The time that a command has to end after SIGTERM or SIGHUP.
 const GRACE: Duration = Duration::from_secs(5);
 
 /// Makes a lab, runs `argv` on host a with this process's stdio and [`Lab::environment`], takes the lab down,

@@ -1,5 +1,5 @@
-//! Two sites of hosts. The hosts of each site are connected to the site's switch; one link joins the two switches, which
-//! route between the sites.
+//! Two sites of hosts. The hosts of each site are connected to the site's switch; one link joins the two switches,
+//! which route between the sites.
 
 use std::ffi::OsString;
 use std::fmt;
@@ -19,7 +19,7 @@ use crate::state::{Description, LabHost, LinkPort};
 /// The number of sites of a lab.
 pub(crate) const SITES: u8 = 2;
 
-/// The most hosts of a site.
+/// The greatest number of hosts of a site.
 pub(crate) const MOST_HOSTS: u8 = 16;
 
 /// The number of bits that the addresses of a site have in common: room for 62 hosts.

@@ -24,14 +24,14 @@ use crate::tool::{MUNGED, SBATCH, SINFO, SLURMCTLD, SLURMD, SystemTool};
 /// The longest time to wait until all nodes are idle. Normally a second is enough, but not on a host under full load.
 const NODES_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// The length of munge's key in bytes, as mungekey(8) makes it.
+/// The length in bytes of the key that mungekey(8) makes for munge.
 const KEY: usize = 128;
 
-/// The first version of Slurm that works without control groups.
+/// The first version of Slurm (major, minor) that works without control groups.
 const WITHOUT_CGROUPS: (u32, u32) = (23, 11);
 
-/// The first letters of the environment variables that Slurm's commands read as options, and that identify a job to its
-/// processes.
+/// The prefixes of the environment variables that Slurm's commands read as options or that tell processes which job
+/// they belong to.
 const VARIABLES: [&str; 8] =
     ["SLURM_", "SLURMD_", "SALLOC_", "SBATCH_", "SRUN_", "SINFO_", "SQUEUE_", "SCANCEL_"];
 
@@ -60,8 +60,8 @@ pub struct SlurmCluster {
 /// The running daemons. Dropping them doesn't end them; [`Child::stop_all`] does.
 pub(crate) type SlurmDaemons = Vec<Child>;
 
-/// Removes the variables of other clusters from a command's environment, such as those of a job that this process is part
-/// of.
+/// Removes the variables of other clusters from a command's environment, for example those of a job that this process
+/// is part of.
 pub(crate) fn forget_other_clusters(command: &mut Command) {
     let of_slurm =
         |name: &OsString| VARIABLES.iter().any(|start| name.as_bytes().starts_with(start.as_bytes()));
@@ -70,8 +70,8 @@ pub(crate) fn forget_other_clusters(command: &mut Command) {
     });
 }
 
-/// The cluster that a lab with this directory would have; `None` if none is wanted, or if Slurm isn't installed and needn't
-/// be.
+/// The cluster that a lab with this directory will have; `None` if no cluster is wanted, or if Slurm isn't installed
+/// and needn't be.
 ///
 /// # Errors
 /// If Slurm must be installed and isn't; the error names a missing program.
@@ -93,8 +93,8 @@ pub(crate) fn plan(wish: SlurmWish, directory: &Path) -> Result<Option<SlurmClus
     }
 }
 
-/// Starts the cluster of the lab, if the lab has one, and waits until all of its nodes are idle. Unless `kept`, the cluster
-/// ends with this process.
+/// Starts the cluster of the lab, if the lab has one, and waits until all of its nodes are idle. Unless `kept`, the
+/// cluster ends with this process.
 pub(crate) fn start(directory: &Path, lab: &Description, kept: bool) -> Result<SlurmDaemons, LabError> {
     let Some(cluster) = &lab.slurm else { return Ok(Vec::new()) };
     let starting = Starting { home: home(directory), cluster, lab, kept };
@@ -151,8 +151,8 @@ impl Starting<'_> {
         let partition =
             |(number, site): (usize, &LabSite)| partition_text(&site.name, number == 0, site.hosts.iter());
         let partitions: String = sites.map(partition).collect();
-        // With these settings, the controller soon gives up a node that died. Without control groups, Slurm
-        // tracks the processes of a job by their process group.
+        // With these settings, the controller soon gives up a dead node. Without control groups, Slurm tracks the
+        // processes of a job by their process group.
         format!(
             "ClusterName=linerate\nSlurmctldHost={first}\nSlurmUser={user}\nSlurmdUser={user}\n\
              AuthType=auth/munge\nAuthInfo=socket={home}/munge.socket\nCredType=cred/munge\n\
@@ -217,7 +217,7 @@ impl Starting<'_> {
             .map_err(|reason| self.failed(format!("starting {name}: {reason}")))
     }
 
-    /// The states of the nodes, each with the number of nodes in it.
+    /// The states of the nodes, each with the number of nodes in this state.
     fn nodes(&self, first: &SiteHost) -> io::Result<String> {
         let command = self.command(SINFO, first).map_err(io::Error::other);
         let output = command?.args(["--noheader", "--partition", "all", "--format", "%t %D"]).output()?;
@@ -266,7 +266,7 @@ fn partition_text<'a>(name: &str, is_default: bool, hosts: impl Iterator<Item = 
     format!("PartitionName={name} Nodes={} Default={default} MaxTime=INFINITE State=UP\n", hosts.join(","))
 }
 
-/// The configuration for this version of Slurm that makes it use no control groups (cgroup.conf(5)).
+/// The configuration with which this version of Slurm uses no control groups (cgroup.conf(5)).
 fn cgroup_text(version: &str) -> &'static str {
     let number = version.split_whitespace().next_back().unwrap_or_default();
     let mut parts = number.split('.').map_while(|part| part.parse::<u32>().ok());

@@ -1,5 +1,5 @@
-//! The ssh server of the far host, or those of all hosts of sites: their keys and configuration, their start and end, and a
-//! test login.
+//! The ssh servers of a lab, on the far host or on all hosts of sites: their keys and configuration, their start and
+//! end, and a test login.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -52,8 +52,8 @@ pub(crate) fn prepare(directory: &Path, lab: &Description) -> Result<(), LabErro
     write("ssh_config", &client_text(directory, lab, &user))
 }
 
-/// The names and contents of the files for the ssh servers of guests that are virtual machines. These servers have the same
-/// keys as host b. In the guest, the files are below `to`.
+/// The names and contents of the files for the ssh servers of guests that are virtual machines. These servers have the
+/// same keys as host b. In the guest, the files are below `to`.
 pub(crate) fn guest_files(
     directory: &Path,
     to: &Path,
@@ -74,9 +74,9 @@ struct Served<'a> {
 }
 
 impl SshServer {
-    /// Starts sshd on the far host, or on all hosts of sites. Waits until each server answers and a login from the near host
-    /// to the far host works. The first server returned is the far host's. Unless `kept`, the servers end with this process
-    /// in any case.
+    /// Starts sshd on the far host, or on all hosts of sites. Waits until each server answers and a login from the near
+    /// host to the far host works. The first server returned is the far host's. Unless `kept`, the servers end with
+    /// this process, even if it is killed.
     pub(crate) fn start_all(directory: &Path, lab: &Description, kept: bool) -> Result<Vec<Self>, LabError> {
         make_separation_directory()?;
         let mut servers = Vec::new();
@@ -202,8 +202,8 @@ fn make_key(directory: &Path, name: &str) -> Result<String, LabError> {
     std::fs::read_to_string(&public).map_err(LabError::file("reading", &public))
 }
 
-/// Creates /run/sshd: root's sshd confines its unprivileged process to this directory, but the distribution creates it only
-/// at the start of its own ssh service.
+/// Creates /run/sshd: root's sshd confines its unprivileged process to this directory, but the distribution creates it
+/// only at the start of its own ssh service.
 fn make_separation_directory() -> Result<(), LabError> {
     let path = Path::new("/run/sshd");
     let made = std::fs::DirBuilder::new().mode(0o755).recursive(true).create(path);
@@ -211,14 +211,14 @@ fn make_separation_directory() -> Result<(), LabError> {
 }
 
 fn server_text(directory: &Path, lab: &Description, user: &str, listen: &str) -> String {
-    // PAM slows a login, and may print messages or refuse the login, so it is only used for a locked account, which sshd
-    // admits only with PAM.
+    // PAM slows a login, and may print messages or refuse the login, so it is only used for a locked account, which
+    // sshd admits only with PAM.
     let pam = if account::is_locked(user) { "yes" } else { "no" };
     let (path, name, of_sites) = (account::search_path(), &lab.name, login_variables(directory, lab));
     let directory = directory.display();
     // SHLVL=1 keeps bash from running the user's .bashrc at each login, which would take time in every measurement.
-    // StrictModes is off, because in a user namespace the owner of the directories above the keys is "nobody", which the
-    // check would refuse; the keys' directory itself is closed to other users.
+    // StrictModes is off, because in a user namespace the owner of the directories above the keys is "nobody", which
+    // the check would refuse; the keys' directory itself is closed to other users.
     format!(
         "Port 22\n{listen}\
          HostKey {directory}/host_key\nAuthorizedKeysFile {directory}/authorized_keys\n\
@@ -230,7 +230,8 @@ fn server_text(directory: &Path, lab: &Description, user: &str, listen: &str) ->
     )
 }
 
-/// Environment variables of a login on a host of a site. With them, a command can log in to any other host of the sites.
+/// Environment variables of a login on a host of a site. With them, a command can log in to any other host of the
+/// sites.
 fn login_variables(directory: &Path, lab: &Description) -> String {
     let variables = sites::environment(lab);
     let config = ("LINERATE_LAB_SSH_CONFIG", client_config(directory).into_os_string());
@@ -275,7 +276,8 @@ fn client_text(directory: &Path, lab: &Description, user: &str) -> String {
     )
 }
 
-/// All names of hosts with an ssh server. All are listed, because programs that use libssh don't know HostKeyAlias.
+/// All names of hosts with an ssh server. The file of known hosts lists all of them, because programs that use libssh
+/// don't know HostKeyAlias.
 fn known_names(lab: &Description) -> String {
     let machines = lab.machines();
     let hosts = lab.site_hosts().map(|host| &host.host).filter(|host| **host != lab.b);

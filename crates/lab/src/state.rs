@@ -27,11 +27,11 @@ use crate::wan::Wan;
 pub struct Description {
     /// The name of the lab.
     pub name: LabName,
-    /// The link's rate in each direction; `None` for an open link, which only the processor limits.
+    /// The link's rate in each direction; `None` for an open link, which only the processors limit.
     pub link: Option<Rate>,
     /// The link's largest packet, in bytes without the Ethernet header.
     pub mtu: u32,
-    /// The TCP congestion control of routes over the link; `None`: the kernel's default.
+    /// The TCP congestion control of routes over the link; `None` for the kernel's default.
     pub congestion: Option<String>,
     /// The largest TCP buffer in bytes, if it isn't the kernel's default.
     pub tcp_buffer_max: Option<u64>,
@@ -55,8 +55,8 @@ pub struct Description {
     /// The version of the kernel in virtual machines.
     #[serde(default)]
     pub kernel: Option<String>,
-    /// Both sites, if the lab has sites. Then a is the first host of the first site, and b the first host of the
-    /// second site.
+    /// Both sites, if the lab has sites. In that case, a is the first host of the first site, and b the first host of
+    /// the second site.
     #[serde(default)]
     pub sites: Vec<LabSite>,
     /// The rate of each link between a site's host and its switch, in each direction; `None` for open links.
@@ -98,7 +98,7 @@ pub struct LinkPort {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct LabState {
     pub(crate) description: Description,
-    /// The address block, unique among the labs of a root directory.
+    /// The number of the lab's address block, unique among the labs of a root directory.
     pub(crate) slot: u8,
     /// The process with which the lab ends.
     pub(crate) holder: Process,
@@ -115,7 +115,7 @@ pub(crate) struct LabState {
     pub(crate) scratch: PathBuf,
     /// The device and inode numbers of the hosts' namespaces.
     pub(crate) namespaces: Vec<(u64, u64)>,
-    /// The parts that remained when the lab was taken down, and the reason.
+    /// The parts that remained when the lab was taken down, each with the reason.
     #[serde(default)]
     pub(crate) left: Option<String>,
 }
@@ -188,7 +188,7 @@ impl LabState {
 
 impl StateRoot {
     /// Opens the root directory: `/run/linerate` for root; for other users, a directory under `$XDG_RUNTIME_DIR`, or
-    /// `/tmp/linerate-UID` if the variable isn't set. Creates it, closed to other users, if it is missing.
+    /// `/tmp/linerate-UID` if the variable isn't set. If the directory is missing, creates it, closed to other users.
     pub(crate) fn open() -> Result<Self, LabError> {
         let user = rustix::process::geteuid().as_raw();
         let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);

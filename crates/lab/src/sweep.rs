@@ -17,8 +17,8 @@ use crate::user;
 /// The time between SIGTERM and SIGKILL, and the time to wait after SIGKILL.
 const END_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// The time that the owner of a lab has to take the lab down itself. The lab's command gets the first five
-/// seconds of it.
+/// The time that the owner of a lab has to take the lab down itself. The lab's command gets the first five seconds of
+/// this time.
 const OWNER_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// A lab whose holder has ended, and the result of its removal.
@@ -28,7 +28,7 @@ pub struct Swept {
     pub name: LabName,
     /// The process that should have taken the lab down; `None` if it died before it wrote the state file.
     pub holder: Option<u32>,
-    /// Whether the lab was removed; an error if a part of it remains.
+    /// The result of the removal: an error if a part of the lab remains.
     pub outcome: Result<(), LabError>,
 }
 
@@ -42,9 +42,9 @@ pub struct Status {
     pub holder: u32,
     /// Whether the lab exists until it is taken down by name, not only until its command ends.
     pub kept: bool,
-    /// Whether the lab's holder is alive. If it isn't, the lab couldn't be removed.
+    /// Whether the lab's holder is alive. If not, the lab couldn't be removed.
     pub alive: bool,
-    /// The parts that couldn't be removed, and the reason; `None` for an intact lab.
+    /// The parts that couldn't be removed, each with the reason; `None` for an intact lab.
     pub left: Option<String>,
     /// The client configuration, for `ssh -F`.
     pub ssh_config: std::path::PathBuf,
@@ -52,8 +52,9 @@ pub struct Status {
     pub counts: Vec<[crate::wan::SegmentCounts; 2]>,
 }
 
-/// Removes every lab of this user whose holder has ended: processes, namespaces, directories. Before that,
-/// restores the settings that such a holder had changed on a host, and reports them on standard error.
+/// Removes every lab of this user whose holder has ended: processes, namespaces, directories. Before that, restores the
+/// host settings that processes had changed and, because they were killed, not restored. Reports each restored setting
+/// on standard error.
 ///
 /// # Errors
 /// If the state directory can't be read. The result of each lab is in its [`Swept`].
@@ -193,9 +194,9 @@ fn members(name: &LabName, state: Option<&LabState>) -> Vec<u32> {
     let hosts = hosts_of(name, state);
     let named = |host: &LabHost| file_identity(&host.namespace_path()).ok();
     let mut found = in_namespaces(&hosts.iter().filter_map(named).collect::<Vec<_>>(), |_| true);
-    // A network namespace without a file in this mount namespace belonged to a user namespace of this user.
-    // Its number may have been reused since, so each process must also have the lab's name in its
-    // environment, or have this lab's account file: jobs of Slurm may run without these variables.
+    // A network namespace that has no file in this mount namespace belonged to a user namespace of this user. Another
+    // namespace may since have got its number. So each process must also have the lab's name in its environment or,
+    // because jobs of Slurm may run without this variable, have this lab's account file.
     let mark = format!("LINERATE_LAB={name}");
     if let Some(LabState { namespaces, holder, .. }) = state {
         let is_its = |pid| has_variable(pid, &mark) || user::is_in_lab_of(pid, holder);
@@ -224,8 +225,8 @@ fn known(labs: &[StoredLab]) -> String {
     if names.is_empty() { "no lab is up".into() } else { format!("these labs are up: {}", names.join(", ")) }
 }
 
-/// Lets a lab's owner take the lab down, so that the lab's command ends in order. After that, or if there is
-/// no owner, removes the lab here.
+/// Lets a lab's owner take the lab down, so that the lab's command ends in order. Then, or at once if the lab is kept,
+/// removes what remains of the lab.
 fn end(root: &StateRoot, name: &LabName, state: Option<&LabState>) -> Result<(), LabError> {
     if let Some(state) = state.filter(|state| !state.kept && state.holder.pid != std::process::id()) {
         state.holder.signal(Signal::TERM);
@@ -305,7 +306,7 @@ mod tests {
         let gone = Process { pid: 1, start: 1, boot: "another".into() };
         let scratch = shared_scratch(&name);
         write(&root, name.as_str(), gone, &scratch);
-        // In place of a directory there is a file, which can't be removed as a directory.
+        // A file takes the place of the directory, and can't be removed as a directory.
         std::fs::write(&scratch, "in the way").expect("writable");
         let outcome = || sweep_locked(&root).expect("readable").remove(0).outcome;
         let reported = outcome().expect_err("a part is left").to_string();

@@ -21,13 +21,13 @@ use crate::tool::{self, UNSHARE};
 /// the program fails instead of starting again.
 const MARK: &str = "LINERATE_LAB_USER_NAMESPACE";
 
-/// Options of unshare(1) with which this user keeps name and files, and has all rights over mounts and networks
-/// that are made inside.
+/// Options of unshare(1) with which this user keeps the same name and files, and has all rights over the mounts and
+/// networks that are made inside the namespace.
 const UNSHARE_OPTIONS: [&str; 5] = ["--user", "--map-current-user", "--keep-caps", "--mount", "--net"];
 
-/// Ensures that this process may make a lab. If necessary, starts this program again in a user namespace, with
-/// the same arguments. Call this function early and with a single thread: on success, either nothing happened
-/// or `main` runs again.
+/// Ensures that this process may make a lab. If necessary, starts this program again in a user namespace, with the same
+/// arguments. Call this function early and with a single thread: if a second start is necessary and succeeds, `main`
+/// runs again from the beginning.
 ///
 /// In such a namespace, /run and the account files are private copies for `ip netns` and sshd.
 ///
@@ -40,8 +40,8 @@ pub fn ensure_privileges() -> Result<(), LabError> {
     if std::env::var_os(MARK).is_some() {
         return Err(refused("the new namespace has no privileges".into()));
     }
-    // This is done outside of the new user namespace, because processes of an earlier namespace aren't
-    // accessible from inside.
+    // This is done outside of the new user namespace, because inside it the processes of earlier namespaces aren't
+    // accessible.
     crate::sweep::sweep_and_report()?;
     // The steps are first tried in a child process, because it gives a better error message than a failed
     // start.
@@ -58,7 +58,7 @@ pub(crate) fn is_privileged() -> bool {
     capabilities(None).is_ok_and(|sets| sets.effective.contains(needed))
 }
 
-/// True in a user namespace, in which user numbers differ from the host's.
+/// True if this process is in a user namespace that doesn't map every user ID to itself.
 pub(crate) fn is_in_user_namespace() -> bool {
     let map = std::fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
     !map.is_empty() && map.split_whitespace().ne(["0", "0", "4294967295"])
@@ -72,7 +72,8 @@ fn restart() -> Result<io::Error, LabError> {
     Ok(command.exec())
 }
 
-/// Whether namespaces can be named in /run/netns: for root, and after the second start in a user namespace.
+/// Whether namespaces can be named in /run/netns: true for root, and for other users after the setup in a user
+/// namespace.
 fn has_private_run() -> bool {
     std::fs::create_dir_all("/run/netns").is_ok()
         && rustix::fs::access("/run/netns", rustix::fs::Access::WRITE_OK).is_ok()
@@ -134,8 +135,8 @@ impl KeptEntry {
     }
 }
 
-/// Mounts other account files over the system's account files, so that sshd admits this user: sshd can't read
-/// the real shadow file here.
+/// Mounts other account files over the system's account files, so that sshd admits this user. Without them, sshd
+/// couldn't read the shadow file in this namespace.
 fn admit_this_user() -> Result<(), LabError> {
     let ids = (rustix::process::getuid().as_raw(), rustix::process::getgid().as_raw());
     let user = account::user_name().unwrap_or_else(|_| "linerate".into());

@@ -4,10 +4,10 @@ use std::io;
 use std::net::SocketAddr;
 use thiserror::Error;
 
-/// The reason why a load failed, with advice in its message.
+/// The reason why a load failed. Most messages contain advice.
 #[derive(Debug, Error)]
 pub enum LoadError {
-    /// Invalid arguments.
+    /// The load's arguments are invalid.
     #[error("{0}")]
     Arguments(String),
     /// No server answers at the address.

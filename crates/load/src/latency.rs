@@ -68,8 +68,8 @@ impl LatencyHistogram {
         }
     }
 
-    /// The histogram with ten buckets per decade of microseconds, or five if the durations span more than six
-    /// decades.
+    /// The histogram of durations in microseconds, with ten buckets per decade, or with five if the durations span more
+    /// than six decades.
     fn buckets(&self) -> Vec<(f64, u64)> {
         if self.0.is_empty() {
             return Vec::new();
@@ -107,11 +107,11 @@ pub struct LatencySummary {
     pub mean_us: f64,
     /// The median duration.
     pub p50_us: f64,
-    /// The 90th percentile.
+    /// The 90th percentile of the durations.
     pub p90_us: f64,
-    /// The 99th percentile.
+    /// The 99th percentile of the durations.
     pub p99_us: f64,
-    /// The 99.9th percentile.
+    /// The 99.9th percentile of the durations.
     pub p999_us: f64,
     /// The longest duration.
     pub max_us: f64,

@@ -2,8 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-/// A schedule with equal intervals between units of work. If a unit is late by more than an interval, later
-/// units don't catch up, so that the delay is visible in the rate.
+/// A schedule with equal intervals between units of work. If a unit is late by more than an interval, later units don't
+/// make up for the lost time, so that the delay is visible in the rate.
 #[derive(Clone, Copy, Debug)]
 pub struct WorkPace {
     interval: Duration,
@@ -21,7 +21,8 @@ impl WorkPace {
         self.due
     }
 
-    /// Records that a unit began at `now`. The next unit is due an interval after this unit was due.
+    /// Records that a unit began at `now`. The next unit is due an interval after this unit was due or, if the next
+    /// unit is then already late by more than an interval, at once.
     pub fn step(&mut self, now: Instant) {
         self.due += self.interval;
         if self.due + self.interval < now {
@@ -30,7 +31,7 @@ impl WorkPace {
     }
 }
 
-/// The interval for `units_per_second`.
+/// The time between two units at a rate of `units_per_second`; an hour if the rate is too low to compute the time.
 pub fn interval(units_per_second: f64) -> Duration {
     Duration::try_from_secs_f64(1.0 / units_per_second).unwrap_or(Duration::from_secs(3600))
 }

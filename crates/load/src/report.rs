@@ -19,7 +19,7 @@ pub struct LoadReport {
     pub kind: &'static str,
     /// Payload bytes that were received in the measured window; for `pairs`, as the receivers counted them.
     pub bytes: u64,
-    /// The part of `bytes` that the server sent, if the load moves data in both directions.
+    /// The part of `bytes` that the server sent; `None` if the load moves data in only one direction.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bytes_back: Option<u64>,
     /// The length of the measured window, in seconds.
@@ -37,13 +37,13 @@ pub struct LoadReport {
     /// The durations of the transactions.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub latency: Option<LatencySummary>,
-    /// With `--rate`, the transactions a second that were due. Then `latency` counts from the times at which
-    /// the transactions were due.
+    /// The number of transactions per second that were due, if `--rate` sets it. With `--rate`, `latency` counts from
+    /// the times at which the transactions were due.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rate: Option<f64>,
     /// TCP connections over the whole run, including the ramp.
     pub connections: Vec<ConnectionCounts>,
-    /// Connections a second in the window, if each request has its own connection.
+    /// The number of new connections per second in the window, if each request has its own connection.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub new_connections_per_second: Option<f64>,
     /// The number of HTTP users.
@@ -64,7 +64,7 @@ pub struct LoadReport {
     /// The slowest pair's rate divided by the fastest pair's rate, among pairs in the same direction.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fairness: Option<f64>,
-    /// Datagrams of all pairs.
+    /// The counts of datagrams of all pairs together.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub datagrams: Option<DatagramCounts>,
     /// The number of users or tiles that a search with `auto` found.
@@ -136,7 +136,7 @@ pub fn per_second(count: f64, seconds: f64) -> f64 {
 /// TCP connections to one port.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct ConnectionCounts {
-    /// The address and port.
+    /// The server's address and port.
     pub port: String,
     /// Connections that were attempted.
     pub attempted: u64,
@@ -185,7 +185,7 @@ pub struct PairReport {
     pub to: String,
     /// Bytes that the receiver counted.
     pub bytes: u64,
-    /// The time over which the receiver counted.
+    /// The time over which the receiver counted, in seconds.
     pub seconds: f64,
     /// The rate in bits a second.
     pub bits_per_second: f64,
@@ -203,16 +203,16 @@ pub struct DatagramCounts {
     pub received: u64,
     /// Datagrams that were sent and didn't arrive.
     pub lost: u64,
-    /// Datagrams that arrived after a later one.
+    /// Datagrams that arrived after a datagram that was sent later.
     pub reordered: u64,
     /// Datagrams that arrived, per second.
     pub per_second: f64,
-    /// Jitter in microseconds (RFC 3550, 6.4.1); of several pairs, the largest.
+    /// The jitter in microseconds (RFC 3550, 6.4.1); for several pairs, the largest jitter of any pair.
     pub jitter_us: f64,
 }
 
 impl DatagramCounts {
-    /// The sum of both counts.
+    /// These counts and the counts of `other` together.
     pub(crate) fn with(self, other: Self) -> Self {
         Self {
             received: self.received + other.received,
@@ -249,8 +249,8 @@ pub struct Loads {
 /// One tile.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Tile {
-    /// The rates of its loads.
+    /// The rates of the tile's loads.
     pub rates: Loads,
-    /// The geometric mean of its rates divided by the reference rates.
+    /// The geometric mean of the ratios of the tile's rates to the reference rates.
     pub score: f64,
 }

@@ -1,5 +1,5 @@
-//! A server with a number of workers. Each worker accepts a connection and serves it until it ends. If there
-//! are more connections than workers, the rest wait in the listen backlog.
+//! A server with a number of workers. Each worker accepts a connection, and serves this connection until it ends. If
+//! there are more connections than workers, the rest wait in the listen backlog.
 
 use std::io::{self, IoSlice, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
@@ -15,7 +15,8 @@ use crate::window::StopFlag;
 
 /// The listen backlog. net.core.somaxconn may set a lower limit.
 const BACKLOG: i32 = 4096;
-/// The silence after which the kernel asks a peer's kernel whether it is there, and the interval of further questions.
+/// The first value is the silence after which the kernel asks the other end's kernel for a sign of life (TCP
+/// keepalive). The second is the interval between further questions.
 const ALIVE_AFTER: Duration = Duration::from_secs(20);
 const ALIVE_INTERVAL: Duration = Duration::from_secs(10);
 /// The longest time that a blocked call takes before the stop flag is checked.
@@ -76,7 +77,7 @@ impl LoadServer {
         self.address
     }
 
-    /// The number of connections that the server has accepted since its start, also those that have ended.
+    /// The number of connections that the server has accepted since its start, including those that have ended.
     pub fn accepted(&self) -> u64 {
         self.state.accepted.load(Ordering::Relaxed)
     }
@@ -156,8 +157,8 @@ fn work(listener: &TcpListener, state: &ServerState, service: &dyn Service) {
     }
 }
 
-/// Makes a connection send small replies at once, and limits blocked calls, so that the stop flag is checked. The connection of a
-/// peer whose host is gone ends.
+/// Makes a connection send small replies at once, and limits the time of blocked calls, so that the stop flag is
+/// checked. If the other end's host is gone, keepalive ends the connection.
 pub(crate) fn prepare(connection: &TcpStream) -> io::Result<()> {
     let alive = TcpKeepalive::new().with_time(ALIVE_AFTER).with_interval(ALIVE_INTERVAL);
     SockRef::from(connection).set_tcp_keepalive(&alive)?;
@@ -166,7 +167,7 @@ pub(crate) fn prepare(connection: &TcpStream) -> io::Result<()> {
     connection.set_write_timeout(Some(STOP_CHECK_INTERVAL))
 }
 
-/// A connection whose calls end when they succeed, when the stop flag is set, or when no data has moved for
+/// A connection whose calls end when they succeed or fail, when the stop flag is set, or when no data has moved for
 /// `patience`.
 pub(crate) struct PatientStream<'a> {
     pub connection: &'a TcpStream,
@@ -183,7 +184,7 @@ impl PatientStream<'_> {
         self.repeat(|mut connection| connection.read(buffer))
     }
 
-    /// Reads exactly `wanted` bytes, and discards those that don't fit in `buffer`.
+    /// Reads exactly `wanted` bytes. Each read overwrites `buffer` from its start, so most of the bytes are discarded.
     ///
     /// # Errors
     /// The errors of [`PatientStream::read`]; `UnexpectedEof` if the other end sends fewer bytes.
@@ -246,8 +247,8 @@ impl PatientStream<'_> {
     fn repeat(&self, mut call: impl FnMut(&TcpStream) -> io::Result<usize>) -> io::Result<usize> {
         let mut waited = Duration::ZERO;
         loop {
-            // The flag is checked before each call. Otherwise an other end that is always ready could prevent the
-            // server from stopping.
+            // The flag is checked before each call. Otherwise the server couldn't stop while the other end is always
+            // ready.
             if self.stop.is_set() {
                 return Err(io::Error::other("stopped"));
             }

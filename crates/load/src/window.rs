@@ -12,7 +12,7 @@ use serde::Serialize;
 pub struct StopFlag(Arc<AtomicBool>);
 
 impl StopFlag {
-    /// Sets the flag.
+    /// Sets the flag, which stops the load or server.
     pub fn set(&self) {
         self.0.store(true, Ordering::Relaxed);
     }
@@ -98,7 +98,7 @@ impl Phases {
         CountedTime { begin: of(self.from), end: of(self.until) }
     }
 
-    /// True after the window.
+    /// True if the window has ended.
     pub fn is_over(&self, now: Instant) -> bool {
         now >= self.until
     }

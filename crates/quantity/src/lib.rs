@@ -1,7 +1,8 @@
 //! Parses and prints quantities: bytes, bit rates, seconds, shares.
 //!
-//! `{}` prints three significant digits, for measured values: `9.41 Gbit/s`. `{:#}` prints the second form of each type:
-//! exact values of settings, buffers in powers of two, times in a suitable unit.
+//! The format `{}` is for measured values, which it prints with few digits, such as `9.41 Gbit/s`. The format `{:#}`
+//! prints a second form that each type defines: [`BitRate`] exact values of settings, [`Bytes`] sizes of buffers in
+//! powers of two, [`Seconds`] short times in a suitable unit, [`Share`] whole percents.
 
 mod read;
 
@@ -10,23 +11,23 @@ use std::time::Duration;
 
 pub use read::{bit_rate, bytes, limit, rsync_bytes, seconds};
 
-/// A number of bytes. `{}` prints it in powers of ten: `2.05 GB`. `{:#}` prints it in powers of two, for
-/// sizes of buffers: `6.0 MiB`.
+/// A number of bytes. `{}` prints the number in powers of ten: `2.05 GB`. `{:#}` prints it in powers of two, for sizes
+/// of buffers: `6.0 MiB`.
 #[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
 pub struct Bytes(pub f64);
 
-/// A rate in bits per second. `{}` prints three significant digits: `9.41 Gbit/s`. `{:#}` prints up to four
-/// decimals, for the configured rate of a link: `2.5 Gbit/s`.
+/// A rate in bits per second. `{}` prints the rate with three significant digits: `9.41 Gbit/s`. `{:#}` prints it with
+/// up to four decimals, for the configured rate of a link: `2.5 Gbit/s`.
 #[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
 pub struct BitRate(pub f64);
 
-/// A time in seconds. `{}` prints a duration: `1.75 s`, `3 min 20 s`. `{:#}` prints the time in a suitable
-/// unit: `80 µs`.
+/// A time in seconds. `{}` prints `1.75 s`, `3 min 20 s`. `{:#}` prints a time below one second in a smaller unit:
+/// `80 µs`, `50 ms`.
 #[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
 pub struct Seconds(pub f64);
 
-/// A share from 0 to 1. `{}` prints percents, with one decimal below 10 %: `34 %`, `3.1 %`. `{:#}` always
-/// prints whole percents.
+/// A share from 0 to 1. `{}` prints percents, below 10 % with one decimal: `34 %`, `3.1 %`. `{:#}` always prints whole
+/// percents.
 #[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
 pub struct Share(pub f64);
 
@@ -38,7 +39,7 @@ impl Bytes {
 }
 
 impl BitRate {
-    /// The mean rate at which `bytes` bytes were transferred in `seconds` seconds; 0 if `seconds` is 0.
+    /// The mean rate if `bytes` bytes were transferred in `seconds` seconds; 0 if `seconds` is 0.
     pub fn over(bytes: u64, seconds: f64) -> BitRate {
         BitRate(if seconds > 0.0 { bytes as f64 * 8.0 / seconds } else { 0.0 })
     }
@@ -103,8 +104,9 @@ impl Display for Share {
     }
 }
 
-/// Prints a value with three significant digits: `9.41`, `0.984`, `12.3`, `1250`. From 10^9 on, the text has
-/// an exponent; for NaN it is `–`.
+/// Prints a value with three significant digits, but with all digits before the decimal point, and with at most three
+/// decimals: `9.41`, `0.984`, `0.012`, `12.3`, `1250`. From 10^9 on, the text has an exponent. For a value that isn't
+/// finite, the text is `–`.
 pub fn three(value: f64) -> String {
     let size = value.abs();
     let decimals = match () {
@@ -120,8 +122,8 @@ pub fn three(value: f64) -> String {
     if text.trim_start_matches(['-', '0', '.']).is_empty() { text.replace('-', "") } else { text }
 }
 
-/// Prints a value for a column of numbers: with two decimals, so that the numbers are aligned; with more
-/// decimals if it is small, and fewer if it is large.
+/// Prints a value for a column of numbers: with two decimals, so that the numbers are aligned; with more decimals if
+/// the value is small, and with fewer if it is large.
 pub fn plain(value: f64) -> String {
     let size = value.abs();
     if !value.is_finite() || size >= 999.5 || (size > 0.0 && size < 0.0995) {
@@ -131,8 +133,8 @@ pub fn plain(value: f64) -> String {
     }
 }
 
-/// Prints a value with up to four decimals and without trailing zeros: `10`, `2.5`. The text has an exponent
-/// if the value is too large or too small for that.
+/// Prints a value with up to four decimals and without trailing zeros: `10`, `2.5`. From 10^6 on and below 10^-3, the
+/// text has an exponent.
 pub fn exact(value: f64) -> String {
     match value.abs() {
         size if size >= 1e6 || (size < 1e-3 && size > 0.0) => format!("{value:.1e}"),
@@ -163,7 +165,7 @@ const MIB: f64 = KIB * KIB;
 const GIB: f64 = MIB * KIB;
 const TIB: f64 = GIB * KIB;
 
-/// Converts a value to the largest unit in which it is at least 1.
+/// Converts a value to the first of `units` in which it is at least 1; `None` if there is no such unit.
 fn scaled<'u>(value: f64, units: &[(f64, &'u str)]) -> Option<(f64, &'u str)> {
     units.iter().find(|(unit, _)| value >= *unit).map(|(unit, name)| (value / unit, *name))
 }

@@ -1,4 +1,4 @@
-//! Parses quantities with units. The letters `k`, `m` and `g` mean powers of ten, except in [`limit`] and
+//! Parses quantities with units. The units `k`, `m` and `g` mean powers of ten, except in [`limit`] and
 //! [`rsync_bytes`], which follow rsync.
 
 use super::{GIB, KIB, MIB, TIB};
@@ -33,8 +33,8 @@ pub fn bytes(text: &str) -> Result<u64, String> {
     whole(number * factor).ok_or_else(|| format!("'{text}' is too large for a size; write 500M, 1GB or 1GiB"))
 }
 
-/// Parses a number of bytes in the notation of rsync's `--max-size`: `10m` and `10MiB` are powers of two,
-/// `10mb` is a power of ten; a final `+1` or `-1` adds or subtracts one byte.
+/// Parses a number of bytes in the notation of rsync's `--max-size`: `10m` and `10MiB` are 10 * 2^20 bytes, `10mb` is
+/// 10 * 10^6 bytes. A final `+1` or `-1` adds or subtracts one byte.
 ///
 /// # Errors
 /// A sentence that states which texts are accepted.
@@ -61,9 +61,9 @@ pub fn rsync_bytes(text: &str) -> Result<u64, String> {
     whole((number * factor).floor() + more).ok_or_else(wrong)
 }
 
-/// Parses a rate limit in the notation of rsync's `--bwlimit`, and returns bytes per second. A number without
-/// a unit is in KiB per second, and `10m` is 10 MiB per second. Units with `bit` are bits per second:
-/// `500mbit`, `2.5gbit`. `None` for 0, which means no limit.
+/// Parses a rate limit in the notation of rsync's `--bwlimit`, and returns bytes per second. A number without a unit is
+/// in KiB per second, and `10m` is 10 MiB per second. Units that contain `bit` are bits per second: `500mbit`,
+/// `2.5gbit`. Returns `None` for 0, which means no limit.
 ///
 /// # Errors
 /// A sentence that states which texts are accepted.
@@ -90,12 +90,12 @@ pub fn limit(text: &str) -> Result<Option<u64>, String> {
     Ok(if bytes == 0.0 { None } else { Some((bytes as u64).max(1)) })
 }
 
-/// Parses a rate in bits per second in the notation of tc(8): `10gbit`, `2.5 Gbit/s`, `100mbit`, `1gibit`.
-/// Unlike tc, this function refuses a number without a unit, and units such as `gbps`: in tc, `10gbps` means
-/// ten giga*bytes* per second, which hardly any user wants.
+/// Parses a rate in bits per second in the notation of tc(8): `10gbit`, `2.5 Gbit/s`, `100mbit`, `1gibit`. Unlike tc,
+/// this function refuses a number without a unit, and units such as `gbps`: for tc, `10gbps` means ten giga*bytes* per
+/// second, which hardly any user wants.
 ///
 /// # Errors
-/// The reason, as a phrase for a message.
+/// The reason why the text isn't accepted, as a part of a sentence.
 pub fn bit_rate(text: &str) -> Result<u64, &'static str> {
     let (number, unit) = split(text).ok_or("it doesn't start with a number")?;
     let unit = unit.to_ascii_lowercase();
@@ -104,7 +104,7 @@ pub fn bit_rate(text: &str) -> Result<u64, &'static str> {
     if is_rate(rate) { Ok(rate as u64) } else { Err("it isn't between 0 and 2^64 bits a second") }
 }
 
-/// Parses a time, and returns seconds: `2`, `0.5 s`, `200 ms`, `5 min`, `1 h`.
+/// Parses a time, and returns seconds: `2` (seconds), `0.5 s`, `200 ms`, `5 min`, `1 h`.
 ///
 /// # Errors
 /// A sentence that states which texts are accepted.
@@ -149,7 +149,7 @@ fn bits(unit: &str) -> Result<f64, &'static str> {
     })
 }
 
-/// Splits a text into a number, in which `_` may separate thousands, and its unit.
+/// Splits a text into a number, in which `_` may stand between digits, and its unit.
 fn split(text: &str) -> Option<(f64, &str)> {
     let text = text.trim();
     let end = text.find(|c: char| !(c.is_ascii_digit() || c == '.' || c == '_')).unwrap_or(text.len());
@@ -157,8 +157,8 @@ fn split(text: &str) -> Option<(f64, &str)> {
     Some((number, text[end..].trim()))
 }
 
-/// The nearest whole number; `None` if the value is negative, or so large that neighbouring whole numbers can't be
-/// distinguished.
+/// The nearest whole number; `None` if the value is negative, or is 9 * 10^15 or more. Much larger values can't be
+/// distinguished from their neighbors.
 fn whole(value: f64) -> Option<u64> {
     (0.0..9e15).contains(&value).then(|| value.round() as u64)
 }

@@ -1,10 +1,10 @@
-//! The command that calls the agent at the far end: the agent that is found or copied there, or a command of
-//! the user's, such as `sudo linerate`.
+//! The command that calls the agent at the far end. Usually the command only calls the agent that is found or copied
+//! there; the user may give another command, such as `sudo linerate`.
 
-/// The user's command that calls the agent.
+/// The command that calls the agent at the far end.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AgentCommand {
-    /// The words before the agent with the space after them, as part of a shell's command line.
+    /// The words before the agent, with the space after these words, as part of a shell's command line.
     before: String,
     /// The quoted path of linerate at the far end; `None` means the agent that is found or copied there.
     path: Option<String>,
@@ -13,11 +13,12 @@ pub struct AgentCommand {
 }
 
 impl AgentCommand {
-    /// Parses a command line for a shell. Its last word must be linerate, or `also`, the name of the program
-    /// in whose place this program was called (such as rsync).
+    /// Parses a command line for a shell. The last word of the line must be linerate or the path of linerate; or
+    /// `also`, the name of the program in whose place this program was called (such as rsync).
     ///
     /// # Errors
-    /// A message if the line ends in another word, or contains characters that far shells read differently.
+    /// A message, if the line ends in another word, or contains characters that not all far shells read in the same
+    /// way.
     pub fn parse(line: &str, also: Option<&str>) -> Result<Self, String> {
         let line = line.trim();
         if let Some(unfit) = line.chars().find(|c| c.is_control() || "\\!".contains(*c)) {
@@ -35,19 +36,19 @@ impl AgentCommand {
             let names = also.map_or_else(String::new, |also| format!("{also} or "));
             return Err(format!("'{line}': the last word must be {names}linerate, which the agent replaces"));
         }
-        // A path to another program can't be used, since that program doesn't speak our protocol.
+        // A path to another program can't be used, because that program doesn't speak this program's protocol.
         let path = (name != last && !is_other).then(|| last.to_owned());
         Ok(Self { before: before.to_owned(), path, without_ssh_agent: false })
     }
 
-    /// This command, with the variable that names an ssh agent removed from the agent's environment. If
-    /// several logins share a connection, that variable may be set.
+    /// This command, but the variable that names an ssh agent is removed from the environment of linerate's agent. If
+    /// several logins share a connection, that variable may be set although this login forwards no ssh agent.
     #[must_use]
     pub fn without_ssh_agent(self) -> Self {
         Self { without_ssh_agent: true, ..self }
     }
 
-    /// The beginning of the command line, before any other process starts.
+    /// The beginning of the far shell's command line, which has its effect before any other process starts.
     pub fn beginning(&self) -> &'static str {
         if self.without_ssh_agent { "unset SSH_AUTH_SOCK; " } else { "" }
     }
@@ -62,12 +63,12 @@ impl AgentCommand {
         self.before.is_empty() && self.path.is_none()
     }
 
-    /// The path of the agent to call, if the user named one; `None` if the agent is found or copied.
+    /// The path of the agent to call, if the user named a path; `None` if the agent is found or copied.
     pub fn path(&self) -> Option<&str> {
         self.path.as_deref()
     }
 
-    /// A shell command that executes `program` with the arguments of the shell itself.
+    /// A shell command that executes `program` with the arguments of the shell.
     pub fn call_with_words(&self, program: &str) -> String {
         match self.before.as_str() {
             "" => format!("exec {program} \"$@\""),
@@ -75,7 +76,8 @@ impl AgentCommand {
         }
     }
 
-    /// A shell command, for use inside single quotes, that executes the agent, or ends when the agent ends.
+    /// A shell command that executes `agent` in place of the shell, or ends the shell when `agent` ends. The command is
+    /// for use inside single quotes.
     pub fn call(&self, agent: &str) -> String {
         match self.before.as_str() {
             "" => format!("exec {agent} agent"),

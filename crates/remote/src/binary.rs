@@ -14,10 +14,10 @@ use std::path::{Path, PathBuf};
 
 use crate::{packed, program, strangers};
 
-/// The running program's file. This path stays valid when another file takes the program's name.
+/// The file of the running program. This path stays valid if another file takes the program's name.
 pub(crate) const OWN: &str = "/proc/self/exe";
-/// The directory of the agent for this kind of machine, relative to the parent of this program's directory:
-/// if the program is `/usr/bin/linerate`, that is `/usr/lib/linerate`.
+/// The directory of the agent for this kind of machine, relative to the parent of this program's directory. If the
+/// program is `/usr/bin/linerate`, the agent's directory is `/usr/lib/linerate`.
 pub const LIBRARY: &str = "lib/linerate";
 /// The directory of the agents and programs for other kinds of machine, relative to the parent of this
 /// program's directory.
@@ -26,11 +26,12 @@ pub const BESIDE: &str = "lib/linerate/agents";
 /// prints it.
 pub const NAME: &str = "linerate-";
 
-/// The level of zstd with which a program is compressed to be copied: it becomes 41 % of its size in 0.1 s.
-/// Level 9 would reach 37 % in 0.5 s, but a link of 1 Gbit/s doesn't save that much time.
+/// The level of zstd with which a program is compressed before it is copied: in 0.1 s, it compresses the program to 41
+/// % of its size. Level 9 would reach 37 % in 0.5 s, but over a link of 1 Gbit/s, the smaller size saves less time than
+/// that.
 const LEVEL: i32 = 3;
 
-/// A static binary of linerate for one kind of machine.
+/// A binary of linerate for one kind of machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Binary {
     /// The system and machine on which the binary runs, as `uname -sm` prints them.
@@ -39,15 +40,15 @@ pub struct Binary {
     pub file: PathBuf,
     /// The length of the uncompressed binary in bytes.
     pub size: u64,
-    /// Identifies the binary: the linker's build ID in hexadecimal (or, without one, the SHA-256 of the
-    /// binary) and the binary's length, which strip(1) changes. Always hashing the whole binary would take
-    /// longer than copying a small file.
+    /// Identifies the binary: the linker's build ID in hexadecimal digits (or the SHA-256 of a binary without build
+    /// ID), a hyphen, and the binary's length in bytes, which strip(1) changes. To hash the whole binary in each run
+    /// would take longer than to copy a small file.
     pub id: String,
     /// The SHA-256 of the uncompressed binary, if the file holds the binary compressed by gzip.
     pub packed: Option<String>,
 }
 
-/// The part of linerate that a far host needs.
+/// The part of linerate that is needed on a far host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FarPart {
     /// Only the agent, for transfers.
@@ -56,7 +57,7 @@ pub enum FarPart {
     Program,
 }
 
-/// Which programs for decompressing a host has.
+/// The programs for decompressing that a host has.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Unpackers {
     /// True if the host has zstd(1).
@@ -72,9 +73,10 @@ pub struct Binaries {
     pub own: Binary,
     /// The programs for other kinds of machine.
     pub others: Vec<Binary>,
-    /// The agents, for this kind of machine and others.
+    /// The agents, for this kind of machine and for other kinds.
     pub agents: Vec<Binary>,
-    /// The machines of agents and programs that aren't used, each with the file and the reason.
+    /// The agents and programs that can't be used: for each, its kind of machine, and a text with its file and the
+    /// reason.
     pub unfit: Vec<(String, String)>,
 }
 
@@ -124,8 +126,8 @@ impl Binaries {
         }
     }
 
-    /// The binaries that provide `part` on a machine, which is named in the form of `uname -sm`. The smallest
-    /// binary is the last.
+    /// The binaries that provide `part` on a kind of machine, which is named in the form of `uname -sm`. If there is an
+    /// agent, it is the last one.
     pub fn for_machine(&self, machine: &[u8], part: FarPart) -> Vec<&Binary> {
         let is_for = |binary: &&Binary| binary.machine.as_bytes() == machine;
         let program = [&self.own].into_iter().chain(&self.others).find(is_for);
@@ -133,7 +135,7 @@ impl Binaries {
         program.into_iter().chain(agent).collect()
     }
 
-    /// Removes the agent or program in `file` from the list, and remembers the reason.
+    /// Removes the agent or program in `file` from the usable binaries, and remembers the reason.
     pub fn give_up(&mut self, file: &Path, why: &str) {
         for binaries in [&mut self.agents, &mut self.others] {
             let given_up = binaries.extract_if(.., |binary| binary.file == file);
@@ -142,8 +144,8 @@ impl Binaries {
         }
     }
 
-    /// The reasons why the files for a machine can't be used, in printable form; `None` if no such files
-    /// exist.
+    /// The reasons why files for this kind of machine can't be used, in printable form; `None` if there are no such
+    /// files.
     pub fn why_unfit(&self, machine: &[u8]) -> Option<String> {
         let unfit = self.unfit.iter().filter(|(of, _)| of.as_bytes() == machine);
         let reasons: Vec<_> = unfit.map(|(_, why)| printable(why.as_bytes())).collect();
@@ -181,7 +183,7 @@ fn machine(arch: &str) -> String {
 }
 
 impl Binary {
-    /// Describes a program's file.
+    /// Describes the binary in a file.
     ///
     /// # Errors
     /// If the file can't be read.
@@ -198,7 +200,7 @@ impl Binary {
         Ok(Self { machine, file: path, size, id: format!("{content}-{size}"), packed: None })
     }
 
-    /// Describes the file of a program for another machine, if its header fits that machine.
+    /// Describes the file of a program for another kind of machine, if the file's header fits that kind of machine.
     fn of_program(arch: &str, path: &Path) -> Result<Self, String> {
         let (file, mut head) = (program::open(path)?, Vec::new());
         let said = |error: io::Error| format!("it can't be read: {error}");
@@ -210,11 +212,11 @@ impl Binary {
         Self::of(machine(arch), path.to_owned()).map_err(said)
     }
 
-    /// Checks a binary before it is copied: a packed agent is unpacked completely, and an installed program
-    /// for another machine must have this program's version.
+    /// Checks a binary before it is copied: a packed agent is unpacked completely and must have the right SHA-256, and
+    /// a program for another kind of machine must not report another version than this program's.
     ///
     /// # Errors
-    /// The reason why the binary can't be copied, as a sentence.
+    /// The reason why the binary can't be copied, as the end of a sentence.
     pub fn check(&self) -> Result<(), String> {
         let Some(hash) = &self.packed else { return self.check_version() };
         let unpacked = MultiGzDecoder::new(program::open(&self.file)?).take(self.size.saturating_add(1));
@@ -237,9 +239,9 @@ impl Binary {
         }
     }
 
-    /// The binary in the form in which it is sent to a host that has these programs. If the host can
-    /// decompress, the binary is compressed, and the line before it contains, after the hash, the compressed
-    /// length and the name of the program that decompresses it.
+    /// The binary in the form in which it is sent to a host that has these programs. If the host has a program for
+    /// decompressing, the binary is compressed, and the line before the binary contains the hash, the compressed length
+    /// and the name of that program; otherwise the line contains only the hash.
     ///
     /// # Errors
     /// If reading fails.
@@ -297,8 +299,8 @@ impl Parcel {
     }
 }
 
-/// Compresses with gzip's lowest level: a program becomes 52 % of its size in 0.2 s. Level 3 would reach 45 %
-/// in 0.6 s, but a link of 100 Mbit/s doesn't save that much time.
+/// Compresses with gzip's lowest level: in 0.2 s, it compresses the program to 52 % of its size. Level 3 would reach 45
+/// % in 0.6 s, but over a link of 100 Mbit/s, the smaller size saves less time than that.
 fn gzipped(contents: impl Read) -> io::Result<Vec<u8>> {
     let mut gzip = GzEncoder::new(Vec::new(), Compression::fast());
     io::copy(&mut BufReader::with_capacity(256 << 10, contents), &mut gzip)?;
@@ -312,7 +314,7 @@ fn build_id(file: &File) -> Option<Vec<u8>> {
     object.build_id().ok()?.filter(|id| !id.is_empty()).map(<[u8]>::to_vec)
 }
 
-/// The SHA-256 of the bytes in `contents`, in hexadecimal.
+/// The SHA-256 of the bytes in `contents`, in hexadecimal digits.
 ///
 /// # Errors
 /// If reading fails.

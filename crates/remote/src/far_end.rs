@@ -16,8 +16,8 @@ use crate::greeting::{Greeting, Heard, TooMuch};
 use crate::install::{CopyTrust, bootstrap_by};
 use crate::patience::{Login, Patience, PatientInput, is_readable};
 
-/// The end of the error message if no program could be run at the far end, after a binary that can't be run
-/// was removed there.
+/// The end of the error message if no program could be run at the far end, even after a binary that can't be run was
+/// removed there.
 const NOT_RUN: &str = ". Exit codes 126 and 127 mean that a program can't be run: the remote shell itself, a word of \
     --agent-command, or an agent in the far account's cache directory (~/.cache/linerate, or below its XDG_CACHE_HOME), whose \
     file system may be mounted noexec. Install linerate on the far host, or set XDG_CACHE_HOME of that account to a directory in which programs may run";
@@ -27,22 +27,22 @@ const NOT_RUN: &str = ". Exit codes 126 and 127 mean that a program can't be run
 pub struct FarEnd {
     /// The remote shell with its options, for example `ssh -p 2222`.
     pub rsh: Vec<OsString>,
-    /// The host's name for the remote shell, perhaps preceded by a user.
+    /// The host's name for the remote shell, perhaps in the form `USER@HOST`.
     pub host: OsString,
-    /// True if the binary is copied to a host that lacks it.
+    /// True if a binary is copied to a host that has none of this program's version.
     pub install: bool,
     /// The part of linerate that is needed at the far end.
     pub part: FarPart,
     /// The command that calls the agent at the far end.
     pub command: AgentCommand,
-    /// Time limits of the login.
+    /// The time limits of the login.
     pub patience: Patience,
 }
 
 /// The process of the remote shell.
 pub struct RemoteShell(Child);
 
-/// A running agent at the far end, which has announced that it is ready.
+/// A running agent at the far end, which has reported that it is ready.
 pub struct Agent {
     shell: RemoteShell,
     /// The agent's standard output.
@@ -54,7 +54,7 @@ pub struct Agent {
 /// The reason why no agent runs at the far end.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
-    /// The host's name begins with a dash, so the remote shell would read it as an option.
+    /// The host's name is empty, or begins with a dash, so that the remote shell would read the name as an option.
     #[error("the host's name can't be empty or start with a dash")]
     Host,
     /// The remote shell can't be run.
@@ -68,9 +68,9 @@ pub enum StartError {
     /// The remote shell ended before it answered.
     #[error("{message}")]
     Ended {
-        /// The status and output of the remote shell.
+        /// The error message, with the status and the output of the remote shell.
         message: String,
-        /// The remote shell's exit code.
+        /// The remote shell's exit code; `None` if it didn't end by itself.
         code: Option<u8>,
     },
     /// This program's own binary can't be read.
@@ -84,24 +84,24 @@ pub enum StartError {
     Machine {
         /// The output of `uname -sm` at the far end.
         there: String,
-        /// The reasons why files for that machine, which are installed here, can't be used; empty if no such
+        /// The reasons why the files for that kind of machine that are installed here can't be used; empty if no such
         /// files are installed.
         unfit: String,
     },
-    /// No agent could be started there.
+    /// No agent could be started at the far end, for the reason in this message.
     #[error("{0}")]
     Failed(String),
 }
 
 impl FarEnd {
-    /// Requires the whole program at this far end, not only the agent.
+    /// This far end, but with the whole program, not only the agent.
     #[must_use]
     pub fn with_program(self) -> Self {
         Self { part: FarPart::Program, ..self }
     }
 
-    /// This far end, with compression by ssh: lists of files become a tenth of their size. Other remote
-    /// shells have no such option. The user's own options of ssh take precedence.
+    /// This far end, but with compression by ssh, which makes lists of files ten times smaller. Other remote shells are
+    /// left unchanged, because they have no such option. The user's own options of ssh take precedence.
     #[must_use]
     pub fn with_compression(mut self) -> Self {
         let program = self.rsh.first().and_then(|program| Path::new(program).file_name());
@@ -111,8 +111,8 @@ impl FarEnd {
         self
     }
 
-    /// Starts the agent. `note` gets a message if the binary is copied to the far end; setting `interrupted` ends the
-    /// wait.
+    /// Starts the agent. `note` gets a message for the user if a binary is copied to the far end or the login is
+    /// repeated. The wait ends if `interrupted` is set.
     ///
     /// # Errors
     /// If the login fails or lasts too long, or no agent can run there.
@@ -122,7 +122,7 @@ impl FarEnd {
         }
         let mut binaries = Binaries::installed().map_err(StartError::OwnBinary)?;
         let mut trust = CopyTrust::AsFound;
-        // Each iteration either succeeds, or excludes one more agent that can't be copied or run.
+        // Each iteration either succeeds or fails, or excludes one more binary that can't be copied or run.
         loop {
             match self.start_by(&mut binaries, trust, note, interrupted) {
                 Ok(Some(agent)) => return Ok(agent),
@@ -141,8 +141,8 @@ impl FarEnd {
         }
     }
 
-    /// The message that the login is repeated, since the remote shell's exit code `code` shows that no
-    /// program could be run.
+    /// The message that the login is repeated, because the remote shell's exit code `code` shows that no program could
+    /// be run.
     fn retrial(&self, code: u8) -> String {
         format!(
             "{}: exit code {code} before an agent answered: logging in again, without the agent in that account's cache directory",
@@ -150,9 +150,9 @@ impl FarEnd {
         )
     }
 
-    /// Starts the agent as [`Self::start`] does. Returns `None` if the far shell waits for a packed agent
-    /// that is damaged. The agent is then removed from `binaries`, so that the next login offers another
-    /// binary.
+    /// Starts the agent as [`Self::start`] does. Returns `None` if the far shell waits for a binary that can't be
+    /// copied, for example a damaged packed agent. This binary is then removed from `binaries`, so that the next login
+    /// offers another binary.
     fn start_by(
         &self,
         binaries: &mut Binaries,
@@ -191,7 +191,7 @@ impl FarEnd {
         }
     }
 
-    /// The binary that is copied to this kind of machine.
+    /// The binary that is copied to a host of this kind of machine.
     fn binary<'a>(&self, binaries: &'a Binaries, machine: &[u8]) -> Result<&'a Binary, StartError> {
         let there = || StartError::Machine {
             there: printable(machine),
@@ -202,7 +202,8 @@ impl FarEnd {
         binaries.for_machine(machine, self.part).pop().ok_or_else(there)
     }
 
-    /// The message that a binary is being copied, with a remark if it is only a part of linerate.
+    /// The message that a binary is being copied, with a remark if only the agent is needed but the whole program is
+    /// copied, or if the binary isn't static.
     fn announcement(&self, binary: &Binary, length: u64, binaries: &Binaries) -> String {
         let is_whole = binary.packed.is_none();
         let mut lacks = Vec::new();
@@ -256,7 +257,7 @@ impl FarEnd {
 }
 
 impl Agent {
-    /// Reads the next line, and returns its meaning.
+    /// Reads the next line of the far shell, and returns its meaning.
     fn next_line(
         &mut self,
         greeting: &mut Greeting,
@@ -311,14 +312,14 @@ impl Agent {
 }
 
 impl RemoteShell {
-    /// Waits for a short time until the process ends by itself, else ends it; returns its status for a
-    /// message.
+    /// Waits for up to two seconds until the process ends by itself, else ends it. Returns the status of the process,
+    /// for a message.
     pub fn end(&mut self) -> String {
         self.end_with_code().0
     }
 
-    /// Ends the process as [`RemoteShell::end`] does. Returns its status and, if the process ended by itself,
-    /// its exit code.
+    /// Ends the process as [`RemoteShell::end`] does. Returns the status of the process and, if it ended by itself, its
+    /// exit code.
     fn end_with_code(&mut self) -> (String, Option<u8>) {
         let begun = Instant::now();
         while begun.elapsed() < Duration::from_secs(2) {
@@ -336,7 +337,7 @@ impl RemoteShell {
     }
 }
 
-/// The message that a packed agent can't be copied.
+/// The message that a binary can't be copied, for the reason `why`.
 fn given_up(binary: &Binary, why: &str) -> String {
     let file = printable(binary.file.as_os_str().as_bytes());
     format!(
@@ -352,7 +353,8 @@ fn printed(greeting: &Greeting) -> String {
     }
 }
 
-/// The options with which ssh only runs the agent: no terminal, no forwarding, no other command.
+/// The options with which ssh only runs the agent: without terminal, without forwarding, and without commands from the
+/// user's ssh configuration.
 pub fn quiet_ssh_options() -> impl Iterator<Item = &'static OsStr> {
     ["-x", "-T", "-oClearAllForwardings=yes", "-oPermitLocalCommand=no", "-oRemoteCommand=none"]
         .into_iter()

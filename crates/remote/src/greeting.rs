@@ -1,5 +1,5 @@
-//! Reads the output of a far shell before its agent is ready. Lines of three kinds are meant for this
-//! program.
+//! Reads the output of a far shell until the agent is ready. Lines of three kinds are meant for this program: that the
+//! agent is ready, that the far shell waits for a binary, and that no agent can be started.
 
 use linerate_wire::control::AGENT_LINE;
 use linerate_wire::path::printable;
@@ -7,12 +7,12 @@ use linerate_wire::path::printable;
 use crate::binary::Unpackers;
 use crate::install::{FAILED, WANTED};
 
-/// The most bytes that a login shell may print before the agent's line.
+/// The most bytes of output before the line by which the agent reports that it is ready.
 const MAX_NOISE: usize = 64 << 10;
 /// The most bytes of the far shell's output in an error message.
 const SHOWN: usize = 500;
 
-/// The output so far. Bytes are read one by one, since binary data follows after the agent's line.
+/// The output so far. Bytes are read one by one, because binary data follows after the line that the agent is ready.
 #[derive(Debug, Default)]
 pub struct Greeting {
     noise: Vec<u8>,
@@ -37,7 +37,7 @@ pub enum Heard {
     Failed(String),
 }
 
-/// The error that a far shell has printed more than any login shell prints.
+/// The error that a far shell has printed more than this program reads before an agent is ready.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TooMuch;
 
@@ -45,7 +45,7 @@ impl Greeting {
     /// Adds the next byte of the output; if the byte ends a line, returns the line's meaning.
     ///
     /// # Errors
-    /// If 64 KiB have come without an agent's line.
+    /// If 64 KiB of output have come before this byte.
     pub fn take(&mut self, byte: u8) -> Result<Option<Heard>, TooMuch> {
         if self.noise.len() >= MAX_NOISE {
             return Err(TooMuch);
@@ -78,7 +78,7 @@ fn meaning(line: &[u8]) -> Heard {
     }
 }
 
-/// Parses a line with the system, the machine, and the programs for decompressing.
+/// Parses a line in which the far shell asks for a binary: the system, the machine, and the programs for decompressing.
 fn wanted(said: &[u8]) -> Heard {
     let (mut machine, mut unpackers) = (said, Unpackers::default());
     while let Some(space) = machine.iter().rposition(|byte| *byte == b' ') {

@@ -1,4 +1,5 @@
-//! An agent that answers questions about its host: facts, processor times, and a recording of its counters.
+//! An agent that answers questions about its host: about facts and processor times, and with a recording of the host's
+//! counters.
 
 use linerate_wire::PROTOCOL;
 use linerate_wire::control::{self, Cookie, Hello, Job, Message};
@@ -16,19 +17,18 @@ use crate::place::Place;
 
 pub use linerate_wire::control::Sampling;
 
-/// The most bytes of a recording that are accepted in one answer. The agent keeps at most a quarter of this
+/// The most bytes of a recording that are accepted in one answer. An honest agent keeps at most a quarter of this
 /// number.
 const MOST_SAMPLES: usize = 256 << 20;
 
-/// The longest silence of an agent that has a question. Its longest work, reading all facts of a host with many ports and mounts,
-/// takes seconds.
+/// The longest time for which an agent may be silent while this end waits for an answer. The agent's longest work,
+/// reading all facts of a host with many ports and mounts, takes seconds.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(60);
 const UNANSWERED: &str = "the agent has sent nothing for 60 s, while this end waited for its answer: a process of that host hangs (as \
      if the server of a mounted file system is gone: try 'df' there), or full packets from there don't arrive (try 'linerate doctor \
      --path local HOST')";
 
-/// The error that the agent speaks another version of the protocol. It is the inner error of an
-/// [`io::Error`].
+/// The error that the agent speaks another version of the protocol. This error is the inner error of an [`io::Error`].
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct AnotherProtocol(String);
@@ -43,7 +43,8 @@ impl AnotherProtocol {
 
 /// A running agent that answers questions about its host.
 pub struct HostAgent {
-    // The channel must be closed before this end waits for the process to end.
+    // This field comes before the process, because the channel must be closed before this end waits for the process to
+    // end.
     input: PatientInput,
     output: BufReader<ChildStdout>,
     _process: AgentProcess,
@@ -66,7 +67,7 @@ impl HostAgent {
         Ok(agent)
     }
 
-    /// Uses an agent that was started on another host (see [`crate::far_end::FarEnd::start`]).
+    /// Takes over an agent that was started on another host (see [`crate::far_end::FarEnd::start`]).
     ///
     /// # Errors
     /// If the agent speaks another version of the protocol, or has ended.
@@ -98,7 +99,7 @@ impl HostAgent {
         }
     }
 
-    /// Waits for the agent's first message.
+    /// Waits until more of the agent's output has come, within the limits of `login`.
     fn wait_readable(&self, login: &Login) -> io::Result<()> {
         while !has_more(&self.output) {
             if let Some(why) = login.too_long() {
@@ -128,8 +129,9 @@ impl HostAgent {
         }
     }
 
-    /// Facts about the agent's host, with the file systems of `paths`, or of default paths if `paths` is
-    /// empty. Returns a compressed snapshot for the `host` crate's `Snapshot::from_bytes`.
+    /// Asks for facts about the agent's host and about the file systems of `paths`; if `paths` is empty, about those of
+    /// `/` and of the agent's current directory. Returns a compressed snapshot for the `host` crate's
+    /// `Snapshot::from_bytes`.
     ///
     /// # Errors
     /// If the agent has ended.
@@ -138,7 +140,7 @@ impl HostAgent {
         self.ask(&Message::AskFacts(paths))
     }
 
-    /// The processor times of the agent's host, as JSON of the `host` crate's `CpuTimes`.
+    /// Asks for the processor times of the agent's host. Returns JSON of the `host` crate's `CpuTimes`.
     ///
     /// # Errors
     /// If the agent has ended.
@@ -146,9 +148,9 @@ impl HostAgent {
         self.ask(&Message::AskCpu)
     }
 
-    /// Starts to record the host's counters; network counters are those of the agent's own network namespace.
-    /// The first sample has been recorded when this method returns. Returns the interval that the agent uses,
-    /// from 20 ms to a minute.
+    /// Starts to record the host's counters; network counters are those of the agent's own network namespace. When this
+    /// method returns, the first sample has been recorded. Returns the interval between two samples that the agent
+    /// uses, from 20 ms to a minute.
     ///
     /// # Errors
     /// If the agent can't record, or has ended.
@@ -160,7 +162,7 @@ impl HostAgent {
             .ok_or_else(|| io::Error::other("the agent's answer lacks the sampling interval"))
     }
 
-    /// The bytes of the samples since the last call, which are the beginning or a continuation of the
+    /// Returns the bytes of the samples since the last call, which are the beginning or a continuation of the
     /// recording.
     ///
     /// # Errors
@@ -169,9 +171,9 @@ impl HostAgent {
         self.samples(false)
     }
 
-    /// Records one more sample, ends the recording, and returns the samples since the last call of
-    /// [`HostAgent::take_samples`]. Without such a call, that is the whole recording, for the `host` crate's
-    /// `sample::Recording::parse`.
+    /// Records one more sample, ends the recording, and returns the bytes of the samples since the last call of
+    /// [`HostAgent::take_samples`]. If there was no such call, these bytes are the whole recording, for the `host`
+    /// crate's `sample::Recording::parse`.
     ///
     /// # Errors
     /// If no recording runs, or the agent has ended.
@@ -199,7 +201,7 @@ impl HostAgent {
         }
     }
 
-    /// Sends a message. If the agent has ended, returns the reason that the agent has sent as the error.
+    /// Sends a message. If the agent has ended and has sent a reason, the error is this reason.
     fn say(&mut self, message: &Message) -> io::Result<()> {
         control::write(&mut self.input, message).map_err(|error| match self.hear() {
             Ok(abort @ Message::Abort { .. }) => unexpected(abort),
@@ -213,8 +215,8 @@ impl HostAgent {
     }
 }
 
-/// The output of an agent, which may be silent for `longest`. Waits are counted, not the clock's time, so that a process that was
-/// stopped meanwhile goes on.
+/// The output of an agent, which may be silent for `longest`. The time is counted in waits, not by the clock, so that
+/// time in which this process was stopped doesn't count.
 struct PatientOutput<'a> {
     output: &'a mut BufReader<ChildStdout>,
     longest: Duration,
@@ -233,7 +235,8 @@ impl Read for PatientOutput<'_> {
     }
 }
 
-/// Waits for [`MOMENT_OF_WAITING`] at most until an agent's output can be read, or has ended.
+/// Waits for at most [`MOMENT_OF_WAITING`] until an agent's output can be read or has ended; false if that time has
+/// passed.
 fn has_more(output: &BufReader<ChildStdout>) -> bool {
     !output.buffer().is_empty() || is_readable(output.get_ref())
 }
@@ -255,7 +258,7 @@ enum AgentProcess {
 impl Drop for AgentProcess {
     fn drop(&mut self) {
         match self {
-            // The process is a child of this process, and none of its work needs to continue.
+            // The agent is a child of this process, and none of its work needs to continue.
             Self::Child(child) => {
                 let _ = child.kill();
                 let _ = child.wait();

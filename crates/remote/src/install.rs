@@ -1,48 +1,49 @@
-//! Copies a binary to a host that lacks it, through the same ssh login that then uses it.
+//! Copies a binary to a host that lacks it, through the same ssh login that then runs the binary.
 //!
-//! The far shell runs a single command line. It starts a copy of one of our exact binaries in the private
-//! cache directory, or else an installed linerate of the same version. If the host has neither, it reads the
-//! hash of the smallest binary, and then this binary, perhaps compressed, from standard input. It checks the
-//! hash, keeps the binary and runs it. The command line contains no path or name that a user chose, and
-//! nothing that a POSIX shell, csh or fish interprets differently inside single quotes.
+//! The far shell runs a single command line. The command line starts a copy of one of this client's binaries from the
+//! account's cache directory, or else an installed linerate of the same version. If the host has neither, the command
+//! line reads from standard input the hash of the client's smallest binary, and then this binary, perhaps compressed;
+//! it checks the hash, keeps the binary and runs it. Unless the user gives a command that calls the agent, the command
+//! line contains no path or name that a user chose, and nothing that a POSIX shell, csh or fish interprets differently
+//! inside single quotes.
 
 use crate::agent_command::AgentCommand;
 use crate::binary::{Binaries, Binary, FarPart};
 use linerate_wire::identity::IDENTITY;
 use std::ffi::OsString;
 
-/// The text that the command line prints when it waits for the binary. The system and machine follow, and
-/// then the programs for decompressing that the host has: `zstd`, `gzip`.
+/// The text that the command line prints when it waits for the binary. After this text come the host's system and
+/// machine, and then the programs for decompressing that the host has: `zstd`, `gzip`.
 pub const WANTED: &str = "linerate-agent wanted";
 /// The text that the command line prints if no agent could be started.
 pub const FAILED: &str = "linerate-agent failed";
 
-/// Removes binaries that were not used for 30 days, and files that interrupted installations left at least a
-/// day ago. A running process keeps its binary until it ends. This command runs after an installation, and
-/// its failure is ignored.
+/// Removes binaries that were not used for 30 days, and files that interrupted installations left at least a day ago. A
+/// running process keeps its removed binary until it ends. This part of the command line runs after an installation,
+/// and its failure is ignored.
 const TIDY: &str = "find \"$d\" -type f -name \"agent-*\" -mtime +30 -atime +30 -exec rm -f {} + 2>/dev/null; \
                     find \"$d\" -type f -name \".new.*\" -mtime +0 -exec rm -f {} + 2>/dev/null";
 
-/// Sets the variable `$d` to the cache directory. A relative path is ignored, as the XDG Base Directory
-/// Specification says.
+/// Sets the variable `$d` to the cache directory. A relative path in `$XDG_CACHE_HOME` is ignored, as the XDG Base
+/// Directory Specification requires.
 const CACHE: &str =
     "case $XDG_CACHE_HOME in /*) d=$XDG_CACHE_HOME;; *) d=$HOME/.cache;; esac; d=$d/linerate;";
 
-/// Sets the variable `$i` to this user's number, if possible without starting a process.
+/// Sets the variable `$i` to the number of the far account's user, if possible without starting a process.
 const USER: &str = "i=; while read -r k z i p; do case $k in Uid:) break;; esac; done 2>/dev/null </proc/self/status; \
     [ \"$i\" ] || i=$(id -u);";
 
-/// Defines the shell function `own`. It succeeds if the cache directory `$d` belongs to this user and nobody
-/// else may write to it, according to the mode and owner that `ls` prints. A link is refused, since in a
-/// shared directory another user could make it lead to any directory of this user. Only such a directory is
-/// used to keep and run a binary. `own FILE` also sets `$n` to the length of a file in this directory, from
-/// the output of the same process, since another process would delay each start.
+/// Defines the shell function `own`, which succeeds if the cache directory `$d` belongs to this user and nobody else
+/// may write to it, by the mode and owner that `ls` prints. Binaries are kept and run only in such a directory. A link
+/// is refused, because in a shared directory another user could make the link lead to any directory of this user.
+/// `own FILE` also sets `$n` to the length of this file in the directory, from the output of the same `ls`, because
+/// another process would delay each start.
 const OWN_DIRECTORY: &str = "own() { set -- $(LC_ALL=C TIME_STYLE=locale ls -ldn \"$d\" \"$@\" 2>/dev/null); \
     case \"$1 $3\" in drwx?-??-?*\" $i\") shift $(($#/2)); n=$5; return 0;; esac; return 1; };";
 
-/// Sets `$d`, the cache directory, and runs `action` for each of our binaries that may be in it: `$b` is the
-/// binary's name, `$s` its length and `$a` its path. Afterwards, these variables describe the last binary,
-/// which is the one to copy.
+/// Sets `$d`, the cache directory, and runs `action` for each of the client's binaries that may be in this directory:
+/// `$b` is the binary's [`Binary::id`], `$s` its length and `$a` its path. Afterwards, these variables describe the
+/// last binary, which is the binary to copy.
 fn each_copy(binaries: &Binaries, part: FarPart, action: &str) -> String {
     let names = |machine: &str| {
         let fit = binaries.for_machine(machine.as_bytes(), part);
@@ -64,8 +65,8 @@ fn each_copy(binaries: &Binaries, part: FarPart, action: &str) -> String {
         + &format!(" for b in $c; do a=$d/agent-$b s=${{b##*-}}; {action}; done; ")
 }
 
-/// Creates `$d` and the empty file `$t` in it, and runs that file. On a file system that is mounted noexec,
-/// the kernel refuses to run it. If a step fails, `$m` is the reason.
+/// Creates the directory `$d`, and in it the file `$t` with an empty line, and runs this file. On a file system that is
+/// mounted noexec, the kernel refuses to run the file. If a step fails, `$m` is the reason.
 const PROBE: &str = "m=$(mkdir -p \"$d\" 2>&1) && \
     { own || { m=\"it must be yours and writable by nobody else\"; false; }; } && \
     m=$({ echo >\"$t\" && chmod 700 \"$t\"; } 2>&1) && \
@@ -76,26 +77,27 @@ const PROBE: &str = "m=$(mkdir -p \"$d\" 2>&1) && \
 const TAKE: &str = "read -r h z p && m=$({ { if [ \"$z\" ]; then head -c \"$z\" | \"$p\" -dc | head -c $s; else head -c $s; fi; } >\"$t\"; } 2>&1) && \
     m=\"what arrived is damaged, or sha256sum is missing\"";
 
-/// The advice if a host can't keep a binary.
+/// The advice to the user if a host can't keep a binary.
 const WAYS_OUT: &str = "install linerate there, or let XDG_CACHE_HOME of that account name a directory in which it may write and run programs";
 
-/// The command line for the far shell. Without `install`, it never requests the binary.
+/// The command line for the far shell. Without `install`, the command line never requests a binary.
 pub fn bootstrap(binaries: &Binaries, part: FarPart, install: bool) -> String {
     bootstrap_by(binaries, part, install, &AgentCommand::default(), CopyTrust::AsFound)
 }
 
-/// How far the command line trusts a binary that was copied before.
+/// How far the command line trusts a binary that was copied to the host before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CopyTrust {
     /// The binary is run if it has the expected length.
     AsFound,
-    /// The binary is removed unless it runs and prints this version, which costs another process.
+    /// The binary is removed unless it runs and prints this program's version; this test costs another process.
     /// `linerate-agent` prints the version in its usage message.
     Tried,
 }
 
 impl CopyTrust {
-    /// The part of the command line that removes an untrusted binary.
+    /// The part of the command line that tests a binary and removes it if it can't be run; empty if binaries are
+    /// trusted.
     fn removal(self) -> String {
         let tried = format!(
             "if [ -x \"$a\" ] && own \"$a\"; then case $(\"$a\" agent --id 2>&1 </dev/null) in *\"{IDENTITY}\"*) ;; *) rm -f \"$a\";; esac; fi; "
@@ -104,8 +106,9 @@ impl CopyTrust {
     }
 }
 
-/// The command line of [`bootstrap`], if the user gave a command that calls the agent. That command is placed
-/// outside the single quotes, for the far shell itself.
+/// The command line of [`bootstrap`], but with the user's command that calls the agent, and with this trust in binaries
+/// that were copied before. Single quotes in the user's command are escaped, so that `sh` gets this command as the user
+/// wrote it.
 pub fn bootstrap_by(
     binaries: &Binaries,
     part: FarPart,
@@ -118,7 +121,7 @@ pub fn bootstrap_by(
         return format!("sh -c '{beginning}{}'", command.call(path));
     }
     let (copied, installed) = (command.call("\"$a\""), command.call("linerate"));
-    // The user's settings may make ls print lengths in other units, so they are overridden.
+    // The user's settings may make ls print lengths in other units. Then wc determines the length.
     let if_whole = format!(
         "{}if [ -x \"$a\" ] && own \"$a\" && {{ [ \"$n\" = $s ] || [ $(wc -c <\"$a\") -eq $s ]; }}; then {copied}; fi",
         trust.removal()
@@ -135,7 +138,7 @@ pub fn bootstrap_by(
     format!("sh -c '{beginning}{start}{}'", if install { bring(&copied) } else { without })
 }
 
-/// The part of the command line that requests the binary, keeps it, and runs it with the command `copied`.
+/// The part of the command line that requests the binary, keeps it, and runs it by the shell command `copied`.
 fn bring(copied: &str) -> String {
     format!(
         "u=$(umask); umask 077; t=$d/.new.$$; {PROBE} && \
@@ -151,13 +154,13 @@ pub fn find(binaries: &Binaries) -> String {
     each_copy(binaries, FarPart::Program, print) + "command -v linerate"
 }
 
-/// The words that run this program again with the arguments `argv` and from the same path, on a host on which
-/// [`bootstrap`]'s command line has started it.
+/// The words of a command that runs this program with the arguments `argv`, on a host on which [`bootstrap`]'s command
+/// line has started this program, and from the path from which it was started.
 pub fn again(binaries: &Binaries, argv: &[OsString]) -> Vec<OsString> {
     again_by(binaries, argv, &AgentCommand::default())
 }
 
-/// The words of [`again`], if the user gave a command that calls the program.
+/// The words of [`again`], but with the user's command that calls the program.
 pub fn again_by(binaries: &Binaries, argv: &[OsString], command: &AgentCommand) -> Vec<OsString> {
     let copied = command.call_with_words("\"$a\"");
     let start = format!("if [ -x \"$a\" ] && own; then {copied}; fi");

@@ -1,4 +1,4 @@
-//! Describes the places (hosts and namespaces) in which processes run, and starts agents there.
+//! Describes the places (hosts and network namespaces) in which processes can run, and starts agents there.
 
 pub mod agent_command;
 pub mod binary;

@@ -1,5 +1,5 @@
-//! Agents that are packed for copying to a host. They are compressed with gzip, which nearly every host can
-//! decompress. A comment in the file's header describes the contents.
+//! Packed agents: agents in the form in which they are copied to a host. They are compressed with gzip, which nearly
+//! every host can decompress. A comment in the header of the gzip file describes the contents.
 
 use flate2::bufread::MultiGzDecoder;
 use flate2::{Compression, GzBuilder};
@@ -16,12 +16,12 @@ pub const NAME: &str = "agent-";
 /// The end of the file name of a packed agent.
 pub const END: &str = ".gz";
 
-/// The error, as a sentence, that a binary doesn't contain its version and protocol.
+/// The error message that a binary doesn't contain its version and protocol.
 pub const SILENT: &str =
     "it doesn't state its protocol: it isn't linerate, or it is an older version; build it again";
 
-/// Packs the binary of an agent. The description contains the version and protocol that are stored in the
-/// binary, since this program may speak another protocol, and can't run a binary for another kind of machine.
+/// Packs the binary of an agent. The description contains the version and protocol that are stored in the binary,
+/// because this program may speak another protocol, and can't run a binary for another kind of machine.
 ///
 /// # Errors
 /// If the binary can't be read or doesn't contain its protocol, or if the packed agent can't be written.
@@ -35,8 +35,8 @@ pub fn write(binary: &Path, packed: &mut impl Write) -> io::Result<()> {
     gzip.finish()?.flush()
 }
 
-/// Reads the description of a packed agent for a machine. Only the beginning and the end of the file are
-/// read.
+/// Reads the description of the packed agent in `file`, which is for the kind of machine `machine` (such as
+/// `Linux x86_64`). Only the beginning and the end of the file are read.
 ///
 /// # Errors
 /// The reason why the agent can't be copied to a host, as the end of a sentence.
@@ -69,7 +69,8 @@ pub fn read(machine: &str, file: &Path) -> Result<Binary, String> {
     }
 }
 
-/// The reason, as the end of a sentence, why a binary with another version or protocol can't be used.
+/// The reason, as the end of a sentence, why a binary that reports another version or protocol, `reported`, can't be
+/// used.
 pub(crate) fn of_other(reported: &str) -> String {
     format!("it belongs to {reported}, not to {IDENTITY}")
 }

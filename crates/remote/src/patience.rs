@@ -1,4 +1,4 @@
-//! Time limits for a silent far end, and a way to write to a far end that may have stopped reading.
+//! Time limits for a far end that is silent, and a way to write to a far end that may have stopped reading.
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::OFlags;
@@ -7,29 +7,29 @@ use std::os::fd::AsFd;
 use std::process::ChildStdin;
 use std::time::{Duration, Instant};
 
-/// The longest time for which one write call may block, if the far end has stopped reading.
+/// For this long, a blocked write waits in any case. After that, it is given up as soon as the far end counts as gone.
 const BLOCKED: Duration = Duration::from_millis(300);
-/// The name of the option that sets the limits. Messages about a far end that was silent for too long append it
-/// to a number of seconds.
+/// The name of the option that sets the limits. In messages about a far end that was silent for too long, it stands
+/// after the number of seconds.
 pub const OPTION: &str = " (--timeout)";
-/// The interval of the checks during a wait.
+/// The interval between two checks during a wait.
 pub const MOMENT_OF_WAITING: Duration = Duration::from_millis(100);
 
-/// The time limits of a login, from the start of the remote shell to the agent's line. Time in which the
+/// The time limits of a login, which lasts from the start of the remote shell until the agent is ready. Time in which a
 /// binary is being copied isn't counted as long as bytes move.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Patience {
-    /// The longest time between two lines; `None` means no limit.
+    /// The longest time between two lines of the far end; `None` means no limit.
     silence: Option<Duration>,
-    /// The longest total time; `None` means no limit.
+    /// The longest time of the whole login; `None` means no limit.
     in_all: Option<Duration>,
     /// True if the command has an option that sets the limits.
     option: bool,
 }
 
 impl Patience {
-    /// The limits by default. They leave time to type a password or to check a host key. A longer limit
-    /// wouldn't help, since an ssh server gives up after 120 s (`LoginGraceTime`).
+    /// The default limits. They leave time to type a password or to check a host key. A longer limit wouldn't help,
+    /// because an ssh server gives up after 120 s (`LoginGraceTime`).
     pub const LOGIN: Self = Self { silence: None, in_all: Some(LOGIN_TIMEOUT), option: false };
 
     /// The limits of a command with `--timeout`. `given` is the user's value in seconds, 0 for no limit, or `None` for
@@ -38,20 +38,21 @@ impl Patience {
         match given.map(|seconds| Duration::from_secs(seconds.into())) {
             None => Self { option: true, ..Self::LOGIN },
             Some(Duration::ZERO) => Self { silence: None, in_all: None, option: true },
-            // The total time is limited too, since a far end may print lines from time to time without ever
-            // completing the login.
+            // The total time is limited too, because a far end may print lines from time to time and never complete the
+            // login.
             Some(silence) => {
                 Self { silence: Some(silence), in_all: Some(silence.max(LOGIN_TIMEOUT)), option: true }
             }
         }
     }
 
-    /// The name of the option, for a message, to be appended to a number of seconds.
+    /// The name of the option, in the form that a message has after a number of seconds; empty if the command has no
+    /// such option.
     pub fn option(&self) -> &'static str {
         if self.option { OPTION } else { "" }
     }
 
-    /// The longest time for which a write to the far end may block; `None` means no limit.
+    /// The longest time for which a write to the far end may block during the login; `None` means no limit.
     pub fn of_writing(&self) -> Option<Duration> {
         self.silence.or(self.in_all)
     }
@@ -74,7 +75,7 @@ impl Login {
         Self { patience, begun, heard: begun }
     }
 
-    /// Records that a whole line has arrived. A partial line doesn't count.
+    /// Records that a whole line has arrived. An incomplete line doesn't count.
     pub fn heard(&mut self) {
         self.heard = Instant::now();
     }
@@ -100,8 +101,8 @@ impl Login {
     }
 }
 
-/// The standard input of a far end's process. If the far end doesn't read, a write fails after some time
-/// instead of blocking without end.
+/// The standard input of the remote shell or agent. If the far end doesn't read, a write fails after some time instead
+/// of blocking without end.
 pub struct PatientInput {
     to: ChildStdin,
     longest: Option<Duration>,
@@ -109,8 +110,8 @@ pub struct PatientInput {
 }
 
 impl PatientInput {
-    /// An input that writes to `to`. A write may block for at most `longest` until the far end reads some of
-    /// its bytes; `None` means no limit.
+    /// An input that writes to `to`. A write may block for at most `longest` until the far end reads some of the bytes;
+    /// `None` means no limit.
     ///
     /// # Errors
     /// If the pipe's flags can't be set.
@@ -119,8 +120,8 @@ impl PatientInput {
         Ok(Self { to, longest, is_there: None })
     }
 
-    /// From now on, a write may block as long as `is_there` returns true. The far end has to send something
-    /// within each period of `longest`.
+    /// From now on, a write may block as long as `is_there` returns true. That is so if the far end has sent something
+    /// in the last period of length `longest`; with `None`, a write may block without limit.
     pub fn wait(&mut self, longest: Option<Duration>, is_there: impl Fn() -> bool + Send + Sync + 'static) {
         self.longest = longest;
         self.is_there = Some(Box::new(is_there));

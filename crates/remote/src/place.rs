@@ -10,17 +10,17 @@ use std::process::Command;
 
 use linerate_sys::netns;
 
-/// A place in which a process can be started. On the [`Command`] that [`Place::command`] returns, the caller
-/// sets stdio, environment and working directory.
+/// A place in which a process can be started. The caller sets standard input and output, environment and working
+/// directory on the [`Command`] that [`Place::command`] returns.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Place {
-    /// The environment of this process.
+    /// This host, in the network namespace of this process.
     Here,
     /// The network namespace that this file refers to, such as `/run/netns/NAME`. The process sees the same
     /// files as with [`Place::Here`].
     Namespace(PathBuf),
-    /// Another host, which is reached by `rsh... HOST COMMAND`. Of the settings of the [`Command`], only
-    /// stdio has an effect on that host.
+    /// Another host, which is reached by `rsh... HOST COMMAND`. Of the settings on the [`Command`], only standard input
+    /// and output have an effect on that host.
     Ssh {
         /// The remote shell and its options, such as `ssh -F CONF`.
         rsh: Vec<OsString>,
@@ -33,8 +33,8 @@ impl Place {
     /// The command that runs `argv` in this place.
     ///
     /// # Errors
-    /// `InvalidInput` for an empty `argv`, an empty remote shell, or a host that starts with a dash (the
-    /// remote shell would read it as an option); any error of opening the namespace's file.
+    /// `InvalidInput` if `argv`, the remote shell or the host's name is empty, or if the host's name starts with a dash
+    /// (the remote shell would read the name as an option). Otherwise the errors of opening the namespace's file.
     pub fn command(&self, argv: &[OsString]) -> io::Result<Command> {
         match self {
             Self::Here => local(argv),
@@ -48,7 +48,7 @@ impl Place {
     }
 }
 
-/// Quotes `argv` as one line, which a POSIX shell splits into exactly `argv`, whatever bytes it contains.
+/// Quotes `argv` as one line, which a POSIX shell splits into exactly `argv`, whatever bytes `argv` contains.
 pub fn quote(argv: &[OsString]) -> OsString {
     let words: Vec<Vec<u8>> = argv.iter().map(|word| quote_word(word.as_bytes())).collect();
     OsString::from_vec(words.join(&b' '))
@@ -85,8 +85,8 @@ fn quote_word(word: &[u8]) -> Vec<u8> {
     if !word.is_empty() && word.iter().all(plain) {
         return word.to_vec();
     }
-    // Inside single quotes, only the single quote itself is special: it is written as a closing quote, an
-    // escaped quote and an opening quote.
+    // Inside single quotes, only the single quote itself is special. A single quote in the word is written as a closing
+    // quote, an escaped quote and an opening quote.
     let mut quoted = vec![b'\''];
     for &byte in word {
         if byte == b'\'' { quoted.extend_from_slice(b"'\\''") } else { quoted.push(byte) }

@@ -1,4 +1,4 @@
-//! Checks of a program's file that don't run it.
+//! Checks of a program's file that don't run the program.
 
 use rustix::fs::OFlags;
 use std::fs::File;
@@ -10,12 +10,12 @@ use crate::strangers;
 /// The number of bytes at the beginning of a program that [`fault`] examines: the ELF header.
 pub const HEAD: usize = 64;
 
-/// The kinds of machine that an ELF header can be compared with, elf(5): their names as `uname -m` prints
-/// them, and EM_X86_64, EM_AARCH64 and EM_RISCV. All have 64 bits and are little-endian.
+/// The kinds of machine for which an ELF header (elf(5)) can be checked: their names as `uname -m` prints them, and
+/// their numbers in ELF headers (EM_X86_64, EM_AARCH64, EM_RISCV). All have 64 bits and are little endian.
 const MACHINES: [(&str, u16); 3] = [("x86_64", 62), ("aarch64", 183), ("riscv64", 243)];
 
-/// The reason, as a sentence, why a program of `size` bytes that begins with `head` can't run on this kind of
-/// machine; `None` if no reason is found. Scripts run on all machines.
+/// The reason, as the end of a sentence, why a program of `size` bytes that begins with the bytes `head` can't run on
+/// the kind of machine `arch`; `None` if no reason is found. Scripts can run on all kinds of machine.
 #[must_use]
 pub fn fault(head: &[u8], size: u64, arch: &str) -> Option<String> {
     let number = MACHINES.iter().find(|(name, _)| *name == arch).map(|(_, number)| *number)?;
@@ -32,7 +32,7 @@ pub fn fault(head: &[u8], size: u64, arch: &str) -> Option<String> {
         let other = other.map_or_else(|| format!("ELF's machine {found}"), |(name, _)| (*name).to_owned());
         return Some(format!("it is a program for {other}, not for {arch}"));
     }
-    // The last part of an ELF file is usually the table of sections, so its offset shows whether the file is
+    // The last part of an ELF file is usually the table of sections, so the end of this table shows whether the file is
     // complete.
     let place = head.get(40..48).and_then(|place| place.try_into().ok()).map(u64::from_le_bytes);
     let length = at(58).zip(at(60)).map(|(each, count)| u64::from(each) * u64::from(count));
@@ -40,8 +40,8 @@ pub fn fault(head: &[u8], size: u64, arch: &str) -> Option<String> {
     end.is_none_or(|end| end > size).then(|| "its end is missing".into())
 }
 
-/// Opens a program's file for reading. A fifo or a device is refused, since reading it might not end. A file
-/// is also refused if it can be written by a user who may not write the running program.
+/// Opens a program's file for reading. A fifo or a device is refused, because reading it might not end. A file is also
+/// refused if it is empty, or if it can be written by a user who may not write the running program.
 ///
 /// # Errors
 /// The reason, as the end of a sentence.

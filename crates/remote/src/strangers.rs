@@ -1,5 +1,5 @@
-//! Checks who may write the agents and programs that are copied to far hosts. They run there, so they are
-//! refused if they can be written by a user who may not write the running program.
+//! Checks who may write the agents and programs that are copied to far hosts. These binaries run on the far hosts, so a
+//! binary is refused if it can be written by a user who may not write the running program.
 
 use std::fs::{self, Metadata};
 use std::io;
@@ -36,11 +36,12 @@ impl Writers {
         Ok(Self::of(&file, directory.as_ref(), above.as_ref()))
     }
 
-    /// The users and groups that may write a program, its directory, or the parent of this directory.
+    /// The users and groups that may write a program or replace it in its directory. `above` is the parent of the
+    /// directory.
     fn of(program: &Metadata, directory: Option<&Metadata>, above: Option<&Metadata>) -> Self {
         let mut owners = vec![0, rustix::process::geteuid().as_raw()];
-        // In a user namespace that has no number for root, a file of another user in /tmp seems to belong to
-        // root.
+        // In a user namespace that has no number for root, root and all other users without a number seem to be one
+        // user. So below /tmp, a file of another user would seem to belong to the owner of root's program.
         if above.is_some_and(|above| above.mode() & (GROUP_WRITES | OTHERS_WRITE) == 0) {
             owners.push(program.uid());
         }
@@ -77,7 +78,7 @@ impl Writers {
             let said = |why: String| format!("its directory {}: {why}", path.display());
             let failed = |error: io::Error| said(format!("it can't be examined: {error}"));
             let itself = fs::symlink_metadata(&path).map_err(failed)?;
-            // The owner of a link decides where it leads.
+            // The owner of a link decides where the link leads, so the link itself is checked, too.
             self.refuse_owner(&itself).map_err(said)?;
             self.refuse(&fs::metadata(&path).map_err(failed)?).map_err(said)?;
         }
@@ -93,10 +94,10 @@ pub fn refuse(file: &Metadata) -> Result<(), String> {
     writers()?.refuse(file)
 }
 
-/// Fails if the directory `below` of `above`, or a directory on the way to it, can be written by a user who
-/// may not write the running program. `above` is the parent of the program's directory. It isn't checked
-/// itself, since a user who may write to it may replace the program too; if it is sticky, the owners are
-/// checked.
+/// Fails if the directory at the relative path `below` in `above`, or a directory on the way there, can be written by a
+/// user who may not write the running program. `above` is the parent of the program's directory; it isn't checked
+/// itself, because a user who may write to it may replace the program, too. If other users may write to `above`, as to
+/// /tmp, files of the program's owner are refused, unless the owner is root or the user of this process.
 ///
 /// # Errors
 /// The reason, as the end of a sentence.

@@ -16,7 +16,7 @@ pub(crate) struct Ceiling {
     pub(crate) payload: f64,
 }
 
-/// The link with the name `name` in [`linerate_bench::record::Case::link`], if the record has it.
+/// The link that [`linerate_bench::record::Case::link`] calls `name`, if the record has it.
 pub(crate) fn link_named<'a>(record: &'a Record, name: &str) -> Option<&'a Link> {
     let named = record.links.iter().find(|link| link.name == name).map(|named| &named.link);
     let only_one = record.links.is_empty() && record.cases.iter().all(|case| case.link == name);
@@ -24,7 +24,7 @@ pub(crate) fn link_named<'a>(record: &'a Record, name: &str) -> Option<&'a Link>
 }
 
 impl Ceiling {
-    /// The ceiling of a link; `None` if the link has no set rate, or if its frames have no room for payload.
+    /// The ceiling of a link; `None` if the link has no set rate, or if its packets have no room for payload.
     pub(crate) fn of(link: &Link) -> Option<Self> {
         let wire = link.bits_per_second.filter(|rate| *rate > 0)?;
         let payload = payload_ceiling(link)? * 1e-9;

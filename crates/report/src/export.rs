@@ -106,7 +106,7 @@ pub(crate) fn data_uri(media_type: &str, text: &str) -> String {
     format!("data:{media_type};charset=utf-8,{}", utf8_percent_encode(text, RESERVED))
 }
 
-/// The text, with each character that XML 1.0 forbids replaced by U+FFFD, since XML has no escape for such
+/// The text, with each character that XML 1.0 forbids replaced by U+FFFD, because XML has no escape for such
 /// characters.
 pub(crate) fn valid_characters(text: &str) -> String {
     text.chars().map(|c| if is_xml_character(c) { c } else { '\u{fffd}' }).collect()

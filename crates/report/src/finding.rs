@@ -1,6 +1,6 @@
-//! The sentence at the top of the page. It states the finding of the first figure; or the rate of the
-//! program's encrypted transfer, compared with the best synthetic stream and with scp; or the best value of
-//! the study's main quantity.
+//! The sentence at the top of the page. It states one of these: the finding of the first figure; the rate of the
+//! program's encrypted transfer, compared with the best synthetic stream and with scp; or the best value of the study's
+//! main quantity.
 
 use linerate_bench::metric::Metric;
 use linerate_bench::record::Record;
@@ -141,7 +141,7 @@ fn best<'s, 'a>(summaries: &'s [Summary<'a>], quantity: Metric) -> Option<&'s Su
 fn nothing_measured(record: &Record, summaries: &[Summary<'_>]) -> String {
     let of = |wanted: fn(&State<'_>) -> bool| summaries.iter().filter(|s| wanted(&s.state())).count() as u64;
     format!(
-        "Nothing was measured: {}, of which {} failed and {} had no tool on this host; {} in the record.",
+        "Nothing was measured: {}, of which {} failed and {} couldn't be run on this host; {} in the record.",
         count(summaries.len() as u64, "case", "cases"),
         of(|state| matches!(state, State::Failed(_))),
         of(|state| matches!(state, State::Unavailable(_))),

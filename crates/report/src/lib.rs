@@ -1,8 +1,8 @@
 //! Presents a study's record: as figures, as a page, as a table of runs.
 //!
-//! All functions depend only on a [`Record`]: they use no file, clock or network. The results are safe to
-//! show, even if the record contains hostile strings. This matters because tools, hosts and file names are
-//! the sources of those strings.
+//! All functions depend only on a [`Record`]: they use no file, clock or network. The results are safe to show, even if
+//! the record contains hostile strings. Safety matters because the record's strings come from tools, hosts and file
+//! names.
 //!
 //! The data passes through these modules: [`Record`] → `summary` (a summary of each case, with medians and
 //! intervals) → `figure` (one module for each kind: a model, two layouts of it, a text alternative, a
@@ -23,8 +23,8 @@ use linerate_bench::record::Record;
 pub struct NamedFigure {
     /// A name for the figure's files, without extension and unique in the record: `figure-1-scaling`.
     pub name: String,
-    /// A stand-alone SVG document, 952 units wide, with its title and caption. Well-formed XML 1.0 for every
-    /// record; it carries its own style with a dark variant.
+    /// A stand-alone SVG document, 952 units wide, with its title and caption. The document is well-formed XML 1.0 for
+    /// every record, and contains its own style, with a dark variant.
     pub svg: String,
     /// The figure's numbers as CSV (RFC 4180) with a header; the column names contain units.
     pub csv: String,
@@ -40,8 +40,8 @@ pub fn html(record: &Record) -> String {
     export::valid_characters(&page::render(record).into_string())
 }
 
-/// Every figure that the record requests, in the record's order; if it requests none, bars of the main
-/// quantity.
+/// Every figure that the record requests, in the record's order; if the record requests no figure, one figure with bars
+/// of the main quantity.
 pub fn figures(record: &Record) -> Vec<NamedFigure> {
     let summaries = summary::summaries(record);
     let asked = figure::asked(record, &summaries);
@@ -62,9 +62,9 @@ fn named(figure: &figure::Shown<'_>) -> NamedFigure {
     }
 }
 
-/// All runs, one in each row, in the order of the record, as RFC 4180 CSV with a header.
+/// All runs as CSV (RFC 4180) with a header: one run in each row, in the order of the record.
 ///
-/// The column names contain units. An unavailable or failed run has its reason, and empty values.
+/// The column names contain units. The row of an unavailable or failed run has the reason, and empty values.
 pub fn csv(record: &Record) -> String {
     export::csv(record)
 }

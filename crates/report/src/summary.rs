@@ -18,9 +18,9 @@ pub(crate) struct Summary<'a> {
     pub(crate) levels: Vec<String>,
     /// The statistics over the case's runs.
     pub(crate) figures: CaseSummary,
-    /// Connections of all good runs together (attempted, made, failed); `None` if the load has none.
+    /// The connections of all good runs together (attempted, made, failed); `None` if the tool reports no connections.
     pub(crate) connections: Option<[u64; 3]>,
-    /// The limiting factor that most runs of the case report.
+    /// The limiting factor that the runs of the case report most often.
     pub(crate) limiter: Option<&'a str>,
     /// Whether the case moves payload; a case that measures only a login doesn't.
     pub(crate) moves_payload: bool,
@@ -34,7 +34,7 @@ pub(crate) struct Summary<'a> {
     pub(crate) warned: Vec<Note<'a>>,
     /// Runs that failed, with the reason.
     pub(crate) failed: Vec<Note<'a>>,
-    /// Runs whose tool wasn't installed, with the reason.
+    /// Runs that weren't possible, for example because the tool isn't installed, with the reason.
     pub(crate) unavailable: Vec<Note<'a>>,
 }
 
@@ -54,7 +54,7 @@ pub(crate) enum State<'a> {
     Measured,
     /// Every run failed; the text is the reason of the first failure.
     Failed(&'a str),
-    /// The tool wasn't installed; the text is the first reported reason.
+    /// No run was possible, for example because the tool isn't installed; the text is the first reported reason.
     Unavailable(&'a str),
     /// The record holds no run of the case.
     NotRun,
@@ -89,7 +89,7 @@ fn distinct_levels(record: &Record, case: &Case) -> Vec<String> {
     factors.filter(|(factor, level)| differs(factor, level)).map(|(_, level)| level.clone()).collect()
 }
 
-/// The cipher in words.
+/// The case's cipher in words.
 pub(crate) fn cipher_words(case: &Case) -> Cow<'_, str> {
     case.cipher.as_deref().unwrap_or("clear text").into()
 }

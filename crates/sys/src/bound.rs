@@ -5,8 +5,8 @@ use std::os::fd::BorrowedFd;
 
 use crate::socket_option;
 
-/// The number of the device to which a socket is bound; `None` if it isn't bound. Either the program has
-/// bound it, or the program runs in a VRF (ip-vrf(8)), in which the kernel binds each socket.
+/// The number of the device to which a socket is bound; `None` if the socket isn't bound. A socket is bound if the
+/// program has bound it, or if the program runs in a VRF (ip-vrf(8)), in which the kernel binds each socket.
 ///
 /// # Errors
 /// If the descriptor isn't a socket, or the kernel is older than Linux 5.1.

@@ -1,5 +1,5 @@
-//! System calls that no safe library offers, facts about a process that only procfs provides, and private
-//! directories. This is the only crate that contains `unsafe`.
+//! System calls that no safe library offers, and helpers beside them: facts from procfs, private directories, and files
+//! that are replaced as a whole. This is the only crate that contains `unsafe`.
 
 mod bound;
 pub mod child;

@@ -2,12 +2,12 @@
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// The number of descriptors for which the kernel is made to allocate memory in advance.
+/// The number of descriptors for which this program makes the kernel allocate memory in advance.
 const ROOM: u64 = 4096;
 
-/// Raises the limit of open files to this user's maximum; if that fails, the old limit stays. Must be called
-/// before threads start. The kernel then allocates memory for many descriptors at once. Otherwise it would
-/// stop all threads for about 10 ms each time the number of descriptors doubles (`expand_fdtable`,
+/// Raises the limit of open files to this user's maximum; if that fails, the old limit stays. Also makes the kernel
+/// allocate memory for many descriptors at once. This function must be called before threads start. Otherwise the
+/// kernel would stop all threads for about 10 ms each time the number of descriptors doubles (`expand_fdtable`,
 /// fs/file.c).
 pub fn raise_open_files() {
     let limit = getrlimit(Resource::Nofile);
@@ -17,9 +17,9 @@ pub fn raise_open_files() {
     let _ = rustix::io::fcntl_dupfd_cloexec(std::io::stdin(), i32::try_from(last).unwrap_or(0));
 }
 
-/// Makes a write beyond the limit of file sizes (`ulimit -f`, systemd's `LimitFSIZE=`) fail with an error
-/// that can be reported. Without this, the signal SIGXFSZ would end this process. Programs that this process
-/// starts have the default behaviour again, since exec resets handlers.
+/// Makes a write beyond the limit of file sizes (`ulimit -f`, systemd's `LimitFSIZE=`) fail with an error that can be
+/// reported. Without this call, the signal SIGXFSZ would end this process. Programs that this process starts have the
+/// default behavior again, because exec resets handlers.
 pub fn outlive_largest_file() {
     extern "C" fn nothing(_: libc::c_int) {}
     // SAFETY: sigaction(2) reads a structure that is valid when it is zeroed, and the handler does nothing.
@@ -31,9 +31,9 @@ pub fn outlive_largest_file() {
     }
 }
 
-/// Keeps up to 64 MiB of freed memory in this process. Without this, the memory would be returned to the
-/// kernel and allocated again for each message, and each page would cost a page fault of a few microseconds.
-/// Only GNU's C library has this setting.
+/// Keeps up to 64 MiB of freed memory in this process. Without this call, the memory would be returned to the kernel
+/// and allocated again for each message, and each page would cost a page fault of a few microseconds. Only GNU's C
+/// library has this setting.
 pub fn keep_freed_memory() {
     #[cfg(target_env = "gnu")]
     {

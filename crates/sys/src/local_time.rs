@@ -41,7 +41,7 @@ impl LocalTime {
     /// The time in seconds since 1970. A field beyond its range is carried over: hour 24 means hour 0 of the
     /// next day. `None` if the result is out of range.
     pub fn seconds(&self) -> Option<i64> {
-        // SAFETY: as above.
+        // SAFETY: tm consists of integers and a pointer, for which zero is a value.
         let mut raw: libc::tm = unsafe { mem::zeroed() };
         (raw.tm_year, raw.tm_mon, raw.tm_mday) = (self.year.checked_sub(1900)?, self.month - 1, self.day);
         (raw.tm_hour, raw.tm_min, raw.tm_sec, raw.tm_isdst) = (self.hour, self.minute, self.second, -1);

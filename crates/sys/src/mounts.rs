@@ -1,5 +1,5 @@
-//! Mounts, from /proc/self/mountinfo; and the location of a path within its file system, which is the same
-//! for all mounts of it.
+//! The mounts in /proc/self/mountinfo; and the location of a path within its file system, which is the same for all
+//! mounts of the file system.
 
 use std::path::{Path, PathBuf};
 
@@ -10,13 +10,13 @@ pub struct Mount {
     pub id: String,
     /// The major and minor number of the mount's device, such as `98:0`.
     pub number: String,
-    /// The directory within the file system that is mounted.
+    /// The directory of the file system that is mounted, as a path within the file system.
     pub root: String,
     /// The mount point: the path at which the file system is mounted.
     pub point: String,
     /// The type of the file system.
     pub kind: String,
-    /// The device of the file system, or another name.
+    /// The source of the file system: its device, or another name.
     pub source: String,
     /// The options of the mount and of the file system.
     pub options: Vec<String>,
@@ -76,8 +76,8 @@ impl Mounts {
         Some(InnerPath { number: mount.number.clone(), path: Path::new(&mount.root).join(below) })
     }
 
-    /// A mount point below the directory `path` through which the directory `other`, or a part of it, can be
-    /// reached. Mounts through which a part of `other` has the same path below both directories don't count.
+    /// A mount point below the directory `path` through which the directory `other`, or a part of `other`, can be
+    /// reached. A mount through which a part of `other` has the same path below `path` as below `other` doesn't count.
     pub fn mounted_below(&self, path: &Path, other: &InnerPath) -> Option<&Path> {
         let real = path.canonicalize().ok()?;
         let reaches = |mount: &&Mount| {

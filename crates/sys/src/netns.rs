@@ -1,9 +1,8 @@
 //! Processes and threads in another network namespace.
 //!
-//! A process that enters a namespace with
-//! these functions keeps the mounts of its parent, so all hosts of a lab see the same files. Therefore the
-//! process's `/sys/class/net` still shows the parent's interfaces. Netlink, ioctl and `/proc/self/net` show
-//! the namespace's interfaces.
+//! A process that enters a namespace with these functions keeps the mounts of its parent, so all hosts of a lab see the
+//! same files. Therefore the process's `/sys/class/net` still shows the interfaces of the parent's namespace. Netlink,
+//! ioctl and `/proc/self/net` show the interfaces of the process's own namespace.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -15,9 +14,9 @@ use rustix::thread::{LinkNameSpaceType, UnshareFlags, move_into_link_name_space,
 
 use crate::socket_option::read;
 
-/// The number of this thread's network namespace, which the kernel gives to no other namespace until the host
-/// is booted again (SO_NETNS_COOKIE, socket(7)); `None` before Linux 5.14. Inode numbers of namespaces, in
-/// contrast, are reused.
+/// The number of this thread's network namespace (SO_NETNS_COOKIE, socket(7)); `None` before Linux 5.14. Until the host
+/// is booted again, the kernel gives this number to no other namespace. The inode numbers of namespaces, in contrast,
+/// are reused.
 pub fn cookie() -> Option<u64> {
     let socket = socket_with(AddressFamily::INET, SocketType::DGRAM, SocketFlags::CLOEXEC, None).ok()?;
     let mut cookie = 0_u64;
@@ -28,13 +27,13 @@ pub fn cookie() -> Option<u64> {
 
 /// Makes `command` run in the network namespace to which the descriptor `namespace` refers.
 ///
-/// The descriptor is that of any file of a network namespace: `/run/netns/NAME` or `/proc/PID/ns/net`. The
-/// caller needs `CAP_SYS_ADMIN` in the user namespace that owns the network namespace; otherwise the spawn
-/// fails with `EPERM` (setns(2)).
+/// The descriptor is that of a file that refers to a network namespace: `/run/netns/NAME` or `/proc/PID/ns/net`. The
+/// caller needs `CAP_SYS_ADMIN` in the user namespace that owns the network namespace; otherwise the spawn fails with
+/// `EPERM` (setns(2)).
 pub fn enter(command: &mut Command, namespace: OwnedFd) {
     let hook = move || enter_now(namespace.as_fd());
-    // SAFETY: between fork and exec the hook makes one system call, setns, on a descriptor that it owns. It
-    // neither allocates nor takes a lock, so it is sound even if another thread held one at the fork.
+    // SAFETY: between fork and exec the hook makes one system call, setns, on a descriptor that it owns. The hook
+    // neither allocates nor takes a lock, so it is sound even if another thread held a lock at the fork.
     unsafe { command.pre_exec(hook) };
 }
 
@@ -48,8 +47,8 @@ pub fn name_host(command: &mut Command, name: String) {
         unsafe { unshare_unsafe(UnshareFlags::NEWUTS)? };
         Ok(rustix::system::sethostname(name.as_bytes())?)
     };
-    // SAFETY: the hook makes two system calls, unshare and sethostname, on values that it owns. It neither allocates nor
-    // takes a lock.
+    // SAFETY: the hook makes two system calls, unshare and sethostname, on values that it owns. The hook neither
+    // allocates nor takes a lock.
     unsafe { command.pre_exec(hook) };
 }
 

@@ -8,7 +8,8 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
 /// The directory for this program's state: `$XDG_STATE_HOME/linerate`, by default `~/.local/state/linerate`; `None` if
-/// the account has neither. A relative path is ignored (XDG base directories).
+/// `XDG_STATE_HOME` isn't set and the account has no home directory. Relative paths in these variables are ignored (XDG
+/// Base Directory Specification).
 pub fn state_directory() -> Option<PathBuf> {
     let absolute = |name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
     let in_home = || absolute("HOME").filter(|home| home.is_dir()).map(|home| home.join(".local/state"));
@@ -39,8 +40,8 @@ pub fn open_or_make_directory(path: &Path) -> Result<OwnedFd, Errno> {
     open_directory(path)
 }
 
-/// Creates the directory and its missing parents, but never inside a directory of another user, whose
-/// programs might not expect a new directory.
+/// Creates the directory and its missing parents, but creates nothing in a directory of another user, because that
+/// user's programs might not expect a new directory.
 fn make(path: &Path) -> Result<(), Errno> {
     let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else { return Err(Errno::INVAL) };
     let open = || rustix::fs::open(parent, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty());
@@ -57,11 +58,11 @@ fn make(path: &Path) -> Result<(), Errno> {
     }
 }
 
-/// Opens the file `name` in a directory for this `access`. It must be a regular file with only one name, to
-/// which nobody else has access.
+/// Opens the file `name` in a directory, for the access in `access`. The file must be a regular file of this account
+/// that has only one name and to which nobody else has access.
 ///
 /// # Errors
-/// The errors of open(2); `EPERM` if the file isn't such a file.
+/// The errors of open(2); `EPERM` if the file doesn't meet these conditions.
 pub fn open_file(directory: impl AsFd, name: &str, access: OFlags) -> Result<(File, Stat), Errno> {
     let flags = access | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
     let file = rustix::fs::openat(directory, name, flags, Mode::empty())?;
@@ -70,8 +71,8 @@ pub fn open_file(directory: impl AsFd, name: &str, access: OFlags) -> Result<(Fi
     if is_own { Ok((File::from(file), stat)) } else { Err(Errno::PERM) }
 }
 
-/// Creates the file `name` in a directory. Nobody else has access to the file. An existing file of that name,
-/// which a killed process may have left, is removed.
+/// Creates the file `name` in a directory. Nobody else has access to the new file. An existing file of that name, which
+/// a killed process may have left, is removed first.
 ///
 /// # Errors
 /// The errors of open(2).
@@ -82,9 +83,9 @@ pub fn create_file(directory: impl AsFd, name: &str) -> Result<File, Errno> {
     rustix::fs::openat(directory, name, flags, Mode::RUSR | Mode::WUSR).map(File::from)
 }
 
-/// Writes the file `name` in a directory to stable storage. Nobody else has access to the file, and no reader
-/// sees an incomplete file. The file is named `NAME.new` until it is complete, so only one process may write
-/// it at a time.
+/// Writes the file `name` in a directory, and puts it on stable storage. Nobody else has access to the file, and no
+/// reader sees an incomplete file. The file is named `NAME.new` until it is complete, so only one process may write the
+/// file at a time.
 ///
 /// # Errors
 /// If the file can't be created, written or renamed.

@@ -1,5 +1,5 @@
-//! Identifies a process of a host uniquely, by its process ID, its start time, and the ID of the host's boot; parses the
-//! times of a thread; reads this process's umask.
+//! Identifies a process of a host uniquely, by the process's ID, its start time, and the ID of the host's boot. Also
+//! parses the times of a thread, and reads this process's umask.
 
 use std::fs;
 use std::io;
@@ -17,7 +17,7 @@ pub fn boot_id() -> io::Result<String> {
 /// When a process started, in clock ticks since the host's boot (field 22 of `/proc/PID/stat`, proc(5)).
 ///
 /// # Errors
-/// `NotFound` if there is no process with this number, or it has ended and its parent hasn't waited for it yet.
+/// `NotFound` if there is no process with this ID, or if the process has ended and its parent hasn't waited for it yet.
 pub fn start_of(pid: u32) -> io::Result<u64> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat"))?;
     running_since(&stat).ok_or_else(|| io::ErrorKind::NotFound.into())
@@ -52,9 +52,10 @@ fn running_since(stat: &str) -> Option<u64> {
     (!matches!(state, "Z" | "X" | "x")).then_some(start)
 }
 
-/// Parses a thread's `schedstat` (the kernel's Documentation/scheduler/sched-stats.rst): the nanoseconds for which the thread was on
-/// a processor, and for which it was ready to run but had none. `None` if the first value is 0: the thread has never run, or the
-/// kernel doesn't count.
+/// Parses a thread's `schedstat` (the kernel's Documentation/scheduler/sched-stats.rst). Returns the nanoseconds for
+/// which the thread was on a processor, and the nanoseconds for which it was ready to run and waited for a processor.
+/// `None` if the text is malformed, or if the first value is 0: then the thread has never run, or the kernel doesn't
+/// count these times.
 pub fn parse_schedstat(text: &str) -> Option<(u64, u64)> {
     let mut words = text.split_whitespace().map(|word| word.parse().ok());
     let (cpu, waited) = (words.next()??, words.next()??);

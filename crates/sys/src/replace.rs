@@ -1,4 +1,4 @@
-//! Writes files as a whole or not at all.
+//! Writes a file completely or not at all.
 
 use rustix::fs::{Access, AtFlags, CWD, Mode, OFlags, StatxAttributes, StatxFlags};
 use rustix::io::Errno;
@@ -10,10 +10,10 @@ use std::os::fd::FromRawFd;
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-/// Writes `bytes` to a new file in the same directory and renames it to `file`, so that no reader sees an
-/// incomplete file. A link or a fifo of that name is replaced, and not written to, since it may belong to
-/// somebody else. A device (`/dev/null`) or a descriptor of this process (`/dev/stdout`, `/dev/fd/63`) can't
-/// be replaced, so it is written to.
+/// Writes `bytes` to a new file in the same directory and renames it to `file`, so that no reader sees an incomplete
+/// file. A link or a fifo of that name is replaced, and not written to, because it may belong to somebody else. A
+/// device (`/dev/null`) or a descriptor of this process (`/dev/stdout`, `/dev/fd/63`) can't be replaced, so `bytes` is
+/// written to it directly.
 ///
 /// # Errors
 /// If the new file can't be created, written or renamed. The old file then stays.
@@ -21,8 +21,7 @@ pub fn replace(file: &Path, bytes: &[u8]) -> io::Result<()> {
     replace_with(file, bytes, None)
 }
 
-/// Writes a file as [`replace`] does. Everybody may read the file and its owner may write it, regardless of
-/// the umask.
+/// Writes a file as [`replace`] does. Regardless of the umask, everybody may read the file, and its owner may write it.
 ///
 /// # Errors
 /// The errors of [`replace`].
@@ -48,13 +47,13 @@ fn replace_with(file: &Path, bytes: &[u8], mode: Option<u32>) -> io::Result<()> 
     renamed.inspect_err(|_| drop(fs::remove_file(&beside)))
 }
 
-/// Checks in advance whether [`replace`] can write `file`. An existing file isn't changed, and no file
-/// appears even for a moment.
+/// Checks in advance whether [`replace`] can write `file`. An existing file isn't changed, and a missing file isn't
+/// created, not even for a moment.
 ///
 /// # Errors
-/// The error of creating a file in the same directory, or of replacing the file that has the name; `EISDIR`
-/// for a directory, or a path that can only name one; `ENAMETOOLONG`; an error if `file` is a disk or a mount
-/// point; the error of writing to a device or a descriptor.
+/// The error of creating a file in the same directory, or of replacing an existing file; `EISDIR` for a directory, or
+/// for a path that can only name a directory; `ENAMETOOLONG`; an error if `file` is a disk or a mount point; the error
+/// of writing to a device or a descriptor.
 pub fn may_replace(file: &Path) -> io::Result<()> {
     if is_descriptor(file) {
         return opened_descriptor(file).map(drop);
@@ -66,7 +65,7 @@ pub fn may_replace(file: &Path) -> io::Result<()> {
         return Err(io::ErrorKind::IsADirectory.into());
     }
     let directory = directory_of(file);
-    // In an append-only directory, the new temporary file could not be removed.
+    // In an append-only directory, the temporary file below could not be removed.
     if has_attribute(directory, StatxAttributes::APPEND) {
         return Err(Errno::PERM.into());
     }
@@ -88,7 +87,7 @@ fn names_directory(file: &Path) -> bool {
     matches!(last, b"" | b"." | b"..")
 }
 
-/// Checks whether a file may be renamed to `file`, apart from the permissions of the directory.
+/// Checks whether a file may be renamed to `file`. This function doesn't check the permissions of the directory.
 fn may_take_name(file: &Path) -> io::Result<()> {
     match file.symlink_metadata() {
         Ok(_) => {}
@@ -99,31 +98,31 @@ fn may_take_name(file: &Path) -> io::Result<()> {
         let why = "it is a mount point, which can't be replaced: mount its directory instead";
         return Err(io::Error::new(io::ErrorKind::ResourceBusy, why));
     }
-    // Before the kernel refuses to remove a file as a directory, it checks whether the name may be removed
-    // (the sticky bit and the owner, immutable and append-only files). So this call checks by the kernel's
-    // own rules, and removes nothing.
+    // This call asks the kernel to remove a file as if it were a directory, which the kernel always refuses. But first
+    // the kernel checks whether the name may be removed at all (the sticky bit and the owner, immutable and append-only
+    // files). So the call checks by the kernel's own rules, and removes nothing.
     match rustix::fs::unlinkat(CWD, file, AtFlags::REMOVEDIR) {
         Err(Errno::PERM) => Err(Errno::PERM.into()),
         _ => Ok(()),
     }
 }
 
-/// True if the file has the attribute; false if the kernel doesn't report it. A link isn't followed.
+/// True if the file has the attribute; false if the kernel doesn't report the attribute. A link isn't followed.
 fn has_attribute(file: &Path, attribute: StatxAttributes) -> bool {
     let flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT;
     let stat = rustix::fs::statx(CWD, file, flags, StatxFlags::empty());
     stat.is_ok_and(|stat| stat.stx_attributes.contains(attribute))
 }
 
-/// False for a device or a descriptor, to which [`replace`] writes directly.
+/// True if [`replace`] replaces the file; false for a device or a descriptor, to which [`replace`] writes directly.
 #[must_use]
 pub fn is_replaced(file: &Path) -> bool {
     !is_descriptor(file) && !is_device(file).unwrap_or(false)
 }
 
-/// A new name in the same directory. The name is random, since a killed process, whose number was the same as
-/// this process's, may have left a file; in a container, numbers are often the same. The name's length
-/// doesn't depend on the file's own name, which may have any length.
+/// A new name in the same directory. The name is random: if it contained the process ID, a killed process with the same
+/// ID may have left a file of this name, and in containers, processes often have the same IDs. The length of the new
+/// name doesn't depend on the file's own name, which may have any length.
 fn beside(file: &Path) -> PathBuf {
     let name = format!(".linerate.new.{:016x}", RandomState::new().build_hasher().finish());
     file.parent().unwrap_or(Path::new("")).join(name)
@@ -139,8 +138,8 @@ pub fn is_descriptor(file: &Path) -> bool {
             && file.file_name().is_some_and(is_number)
 }
 
-/// A duplicate of the descriptor of this process that `file` names. It shares the position and flags of the
-/// descriptor, since the file isn't opened again, so data that other processes write to the descriptor isn't
+/// A duplicate of the descriptor of this process that `file` names. The file isn't opened again, so the duplicate
+/// shares the position and flags of the descriptor, and data that other processes write to the descriptor isn't
 /// overwritten. `None` if `file` doesn't name a [descriptor](is_descriptor).
 ///
 /// # Errors
@@ -163,8 +162,8 @@ pub fn duplicate(file: &Path) -> io::Result<Option<File>> {
     Ok(Some(unsafe { File::from_raw_fd(duplicated) }))
 }
 
-/// Opens a descriptor of this process for writing. A socket, or a file that this user may no longer write,
-/// can't be opened again; a duplicate of the descriptor is used then.
+/// Opens a descriptor of this process for writing. A socket, or a file that this user may no longer write, can't be
+/// opened again; in these cases, a duplicate of the descriptor is returned.
 fn opened_descriptor(file: &Path) -> io::Result<File> {
     match open_existing(file, OFlags::APPEND) {
         Ok(opened) => Ok(opened),
@@ -186,8 +185,8 @@ fn is_device(file: &Path) -> io::Result<bool> {
     Ok(there.file_type().is_char_device())
 }
 
-/// Opens the device `file`, and checks the opened file again: meanwhile the name may belong to a link, a fifo
-/// or a regular file, to which nothing must be written.
+/// Opens the device `file`, and checks the opened file again, because the name may meanwhile belong to a link, a fifo
+/// or a regular file, to which nothing must be written. `None` if the opened file isn't a device.
 fn opened_device(file: &Path) -> io::Result<Option<File>> {
     match open_existing(file, OFlags::NOFOLLOW) {
         Ok(opened) => Ok(opened.metadata()?.file_type().is_char_device().then_some(opened)),
@@ -196,8 +195,8 @@ fn opened_device(file: &Path) -> io::Result<Option<File>> {
     }
 }
 
-/// Opens the existing file for writing. If it is a fifo, the call doesn't wait for a reader, but later writes
-/// do.
+/// Opens the existing file for writing. If the file is a fifo, this call doesn't wait for a reader, but later writes
+/// wait if the fifo is full.
 fn open_existing(file: &Path, flags: OFlags) -> Result<File, Errno> {
     let flags = flags | OFlags::WRONLY | OFlags::CLOEXEC | OFlags::NOCTTY;
     let opened = rustix::fs::open(file, flags | OFlags::NONBLOCK, Mode::empty())?;

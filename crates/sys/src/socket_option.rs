@@ -4,7 +4,8 @@ use std::io;
 use std::mem;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
-/// Reads an option into `value`. If an older kernel returns fewer bytes, the rest of `value` stays unchanged.
+/// Reads an option of a socket into `value`. If an older kernel returns fewer bytes, the rest of `value` stays
+/// unchanged.
 ///
 /// # Errors
 /// If the descriptor isn't a socket of the right kind, or the kernel doesn't know the option.

@@ -14,7 +14,7 @@ const TIMESTAMPS: u8 = 1;
 pub struct TcpInfo {
     /// The smoothed round-trip time in microseconds.
     pub rtt_us: u32,
-    /// The shortest round-trip time of the last minutes in microseconds; 0 before Linux 4.6.
+    /// The shortest round-trip time of the last minutes, in microseconds; 0 before Linux 4.6.
     pub min_rtt_us: u32,
     /// The payload bytes of a segment.
     pub segment_size: u32,
@@ -30,9 +30,9 @@ pub struct TcpInfo {
     pub sndbuf_limited_us: u64,
     /// The number of retransmitted segments.
     pub retransmits: u32,
-    /// True while a retransmitted segment, or a probe of a closed window or an idle other end, waits for its
-    /// acknowledgement. If this host's own firewall or routes discard a segment, that segment never counts as
-    /// in flight, and TCP sends probes instead.
+    /// True as long as a retransmitted segment, or a probe (of a closed window, or of an other end that is idle), waits
+    /// for its acknowledgment. If this host's own firewall or routes discard a segment, that segment never counts as in
+    /// flight, and TCP sends probes instead.
     pub repeats: bool,
     /// Bytes that the other end has acknowledged; 0 before Linux 4.1.
     pub acknowledged: u64,
@@ -40,11 +40,11 @@ pub struct TcpInfo {
     pub acknowledged_ms: u32,
     /// Bytes in the send buffer that have not been sent yet; 0 before Linux 4.6.
     pub unsent: u32,
-    /// Bytes that were sent and not yet acknowledged, in whole segments.
+    /// Bytes that were sent and not yet acknowledged, counted in whole segments.
     pub in_flight: u64,
     /// The most recent delivery rate in bytes per second; 0 before Linux 4.9.
     pub delivery_rate: u64,
-    /// Bytes of the window that the other end announces; 0 if the window is closed, and before Linux 5.4.
+    /// The size, in bytes, of the window that the other end announces; 0 if the window is closed, and before Linux 5.4.
     pub peer_window: u64,
     /// The send buffer; its size is 0 before Linux 4.12.
     pub send_buffer: SendBuffer,
@@ -82,8 +82,7 @@ impl TcpInfo {
     }
 }
 
-/// The memory of a socket's send buffer (`SO_MEMINFO`, Linux 4.12). This is more than the bytes of the data
-/// in the buffer.
+/// The memory of a socket's send buffer (`SO_MEMINFO`, Linux 4.12). The memory is larger than the data in the buffer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SendBuffer {
     /// The most memory that the buffer may use, in bytes; 0 if it is unknown.
@@ -93,10 +92,10 @@ pub struct SendBuffer {
 }
 
 impl TcpInfo {
-    /// True if a larger send buffer would have allowed more bytes in flight. This must be called right after
-    /// a write for which the writer has waited. At that time the kernel has just woken the writer, so the
-    /// buffer has room again, and acknowledgements that arrive in bursts have freed even more. If a third of
-    /// the memory is still in use, the connection didn't run out of data.
+    /// True if a larger send buffer would have allowed more bytes in flight. This function must be called right after a
+    /// write for which the writer has waited. At that time the kernel has just woken the writer, so the buffer has room
+    /// again, and acknowledgments that arrive in bursts have freed even more. If at least a third of the memory is
+    /// still in use, the connection didn't run out of data.
     pub fn has_limited_its_writer(&self) -> bool {
         let SendBuffer { size, queued } = self.send_buffer;
         3 * queued >= size && self.send_buffer.is_all_in_flight(self.unsent.into(), self.in_flight)
@@ -176,7 +175,7 @@ mod tests {
             poll(&mut [PollFd::new(far, PollFlags::IN)], Some(&wait)).unwrap() == 1
         };
         near.write_all(b"four").unwrap();
-        // A read at this point would return the four bytes, and then wait for eight more.
+        // A read at this point would return the four bytes, and the next read would wait for eight bytes.
         assert!(!ready(&far, 50));
         near.write_all(b"more").unwrap();
         assert!(ready(&far, 900));

@@ -10,11 +10,11 @@ use rustix::fs::{Mode, OFlags};
 /// The length of the header (`struct virtio_net_hdr`) before each packet that is read or written.
 pub const HEADER_BYTES: usize = 10;
 
-/// IFF_TUN_EXCL: creating an interface fails if one of that name exists. The libc crate declares the constant
-/// as a signed number.
+/// IFF_TUN_EXCL: the call that creates an interface fails if an interface of that name exists. The libc crate declares
+/// the constant as a signed number, so it is repeated here.
 const EXCLUSIVE: libc::c_int = 0x8000;
 
-/// A TUN interface, which exists as long as this value. Reading and writing never block.
+/// A TUN interface, which exists as long as this value. Reads and writes never block.
 #[derive(Debug)]
 pub struct Tun(OwnedFd);
 
@@ -41,7 +41,7 @@ impl Tun {
         Ok(rustix::io::read(&self.0, buffer)?)
     }
 
-    /// Sends one packet with its header to the host.
+    /// Gives one packet with its header to the host, which receives it from the interface.
     ///
     /// # Errors
     /// `EIO` while the interface is down, `EINVAL` for bytes that aren't a packet, `ENOMEM` without memory.

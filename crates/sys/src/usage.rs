@@ -20,9 +20,9 @@ pub struct ProcessUsage {
     pub cpu_seconds: f64,
     /// The peak resident memory in bytes. For [`UsageOf::Children`], the peak of the largest child.
     pub peak_rss_bytes: u64,
-    /// Bytes that were read from devices and file servers, and not from memory.
+    /// Bytes that were read from devices and file servers, not from the page cache.
     pub device_read: u64,
-    /// Bytes to be written to devices and file servers. They are counted once they are in the page cache.
+    /// Bytes to be written to devices and file servers. These bytes count as soon as they are in the page cache.
     pub device_written: u64,
 }
 
@@ -64,7 +64,7 @@ fn read(who: libc::c_int) -> libc::rusage {
     raw
 }
 
-/// The peak memory of this program in bytes. getrusage(2) can't be used for this, since it also counts the
+/// The peak memory of this program in bytes. getrusage(2) can't be used for this value, because it also counts the
 /// memory of the program that the process ran before execve(2).
 fn own_peak() -> Option<u64> {
     let status = fs::read_to_string("/proc/self/status").ok()?;

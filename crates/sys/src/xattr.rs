@@ -5,7 +5,8 @@ use rustix::path::Arg;
 use std::ffi::{CStr, c_long};
 use std::os::fd::{AsRawFd, BorrowedFd};
 
-/// The number of the system call on all architectures with the common numbering; not used on others.
+/// The number of the system call on all architectures that use the common numbers. linerate is released only for such
+/// architectures.
 const LISTXATTRAT: c_long = 465;
 
 /// Writes the names of a file's extended attributes to `names`, each followed by a zero byte, and returns

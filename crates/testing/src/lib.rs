@@ -1,10 +1,10 @@
 //! Helpers for the tests of all crates: some report that a test can't run on this machine, others write
 //! programs that a test runs. No program depends on this crate.
 //!
-//! Each requirement has a name: that of a program (`rsync`), or `root`, `tun`, `xattrs` and others. If a
-//! requirement isn't met, the test prints `skipped: ...` and passes. With `LINERATE_TEST_ALL=1` it fails
-//! instead, unless `LINERATE_TEST_WITHOUT` lists the name:
-//! `LINERATE_TEST_ALL=1 LINERATE_TEST_WITHOUT=ifb,b3sum cargo test`.
+//! Each requirement has a name: that of a program (such as `rsync`), or another name (such as `root`, `tun` or
+//! `xattrs`). If a requirement isn't met, the test prints `skipped: ...` and passes. With `LINERATE_TEST_ALL=1` it
+//! fails instead, unless `LINERATE_TEST_WITHOUT` lists the name: `LINERATE_TEST_ALL=1 LINERATE_TEST_WITHOUT=ifb,b3sum
+//! cargo test`.
 
 use std::fmt::Display;
 use std::io::Write;
@@ -14,7 +14,7 @@ use std::process::{Command, Stdio};
 /// Directories with programs that may be missing in an ordinary user's `PATH`.
 const SYSTEM_DIRECTORIES: [&str; 3] = ["/usr/local/sbin", "/usr/sbin", "/sbin"];
 
-/// Reports that the calling test ends here, because this machine lacks `need`.
+/// Reports that the calling test ends here, because this machine lacks `need`. `why` is the text of the report.
 ///
 /// # Panics
 /// With `LINERATE_TEST_ALL=1` in the environment, unless `need` is one of the comma-separated names in

@@ -28,10 +28,10 @@ use crate::tree::root::Root;
 use crate::tree::source_root::{Finding, SourceRoot};
 use crate::{differences, memory};
 
-/// The agent itself has no use for the digests: the client keeps them.
+/// Ignores the digests of files: the agent itself has no use for them, because the client keeps them.
 const UNHEARD: Known<'static> = &|_, _, _| {};
 
-/// Answers questions about the agent's host, as JSON of the `host` crate's types.
+/// Answers questions about the agent's host and about its detached jobs.
 pub trait HostObserver {
     /// Facts about the host and the file systems of `paths`, or about the usual file systems if `paths` is
     /// empty. Returns a compressed snapshot in the format of the `host` crate.
@@ -61,7 +61,7 @@ pub trait HostObserver {
         Err(NO_JOBS.into())
     }
 
-    /// Calls `report` with new events of a detached job until the job has ended, or it returns false.
+    /// Calls `report` with new events of a detached job until the job has ended or `report` returns false.
     ///
     /// # Errors
     /// The reason why there is no such job.
@@ -76,7 +76,7 @@ const NO_JOBS: &str = "the far end runs linerate-agent, which can't run or list 
 
 /// Counters that are being recorded; dropping the value ends the recording.
 pub trait Recording {
-    /// The interval that is used, in milliseconds.
+    /// The interval between two samples, in milliseconds.
     fn interval_ms(&self) -> u32;
     /// The samples that were recorded since the last call of this method.
     fn take(&mut self) -> Vec<u8>;
@@ -168,7 +168,8 @@ fn perform(
     }
 }
 
-/// The destination that `named` means: with rsync's names, what a shell would make of it.
+/// The destination that `named` means. With [`Sync::into`](linerate_wire::control::Sync::into), as with rsync, the path
+/// may be a pattern, which is expanded as by a shell.
 fn meant(named: Named, options: &Options) -> Named {
     let is_like_rsync = options.sync.as_ref().is_some_and(|sync| sync.into);
     if is_like_rsync { expand_destination(named) } else { named }
@@ -237,8 +238,9 @@ fn receive_asked(
     Ok(())
 }
 
-/// Sends files to the other agent, of two agents that continue without their client. The other agent must
-/// request exactly `job` and the paths in `listed`. Returns the totals that are in place at the other agent.
+/// Sends files from one of two agents that continue without their client to the other. What the other agent requests,
+/// `asked` and a list of files, must be exactly `job` and the paths in `listed`. Returns the totals of the entries that
+/// are in place at the other agent.
 pub(crate) fn send_linked(
     session: &mut Session,
     job: &Job,

@@ -117,8 +117,8 @@ impl SendingPart {
         if let Job::Send { sources, .. } = &self.job { sources } else { &[] }
     }
 
-    /// Sends the sources that the client has requested to the other agent; returns the totals that are in
-    /// place there.
+    /// Sends to the other agent the sources that the client has requested; returns the totals of the entries that are
+    /// in place there.
     ///
     /// # Errors
     /// The reason why the transfer ended early; the reason has been sent to the other agent too.

@@ -14,9 +14,9 @@ thread_local! {
     static PAIR: RefCell<Option<(Tls, Tls)>> = const { RefCell::new(None) };
 }
 
-/// Feeds TLS records to an established connection. The first byte of each record selects the record's origin.
-/// Even: a stranger, whose bytes must be refused. Odd: the other end itself, which has the keys and may send
-/// anything.
+/// Feeds TLS records to an established connection. The first byte of each record selects the record's origin: if the
+/// byte is even, a stranger, whose bytes must be refused; if it is odd, the other end itself, which has the keys and
+/// may send anything.
 ///
 /// # Panics
 /// If a stranger's bytes are accepted, or the other end's bytes are changed.

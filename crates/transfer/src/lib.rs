@@ -1,7 +1,8 @@
 //! Moves file trees: scan, plan, queue, source, stream, sink, commit.
 //!
-//! It uses threads and blocking sockets. `docs/architecture.md` draws the pipeline and states its invariants. Each room
-//! may use only the rooms above it in this list, and `net` and `tree` don't use each other.
+//! The crate uses threads and blocking sockets. `docs/architecture.md` draws the pipeline and states its invariants.
+//! The crate's modules are its rooms. Each room may use only the rooms above it in the groups of modules in `lib.rs`;
+//! so `net` and `tree` don't use each other, and neither do `send` and `receive`.
 //!
 //! Unit tests are next to the code. The tests of whole transfers need the built program, so they are in
 //! `crates/cli/tests`: `e2e` (two hosts in a lab), `hostile` and `peer` (far ends that break the protocol), `races`

@@ -50,14 +50,14 @@ impl Permit {
         &self.bounds
     }
 
-    /// True if this permits less than the account may do.
+    /// True if this permit allows less than the account may do.
     pub fn is_restricted(&self) -> bool {
         self.restriction.is_some()
     }
 
-    /// Adds protections to a job of a restricted client. The client's journal key isn't used, since with this
-    /// key the client could make the account trust journals that the client wrote. A client that may not read
-    /// files gets neither sums of small blocks nor names of other files, also by no pattern.
+    /// Adds protections to a job of a restricted client. The client's journal key isn't used, because with this key the
+    /// client could make the account trust journals that the client wrote. A client that may not read files gets
+    /// neither sums of small blocks nor names of other files; so its destination isn't used as a pattern, either.
     pub fn guarded(&self, mut job: Job) -> Job {
         let (Some(restriction), Job::Receive { options, destination }) = (self.restriction, &mut job) else {
             return job;
@@ -94,8 +94,8 @@ impl Restriction {
             Job::Receive { options, .. } => {
                 let is_delete = no_delete && deletes(options);
                 let read_only = read_only.then_some("write anything (--read-only)");
-                // If the sender may choose how many bytes of a file are unknown to it, digests of the file
-                // reveal the file's contents.
+                // A client that may choose how many bytes of a file it doesn't know could find these bytes from digests
+                // of the file.
                 let append = write_only && options.details.placing.append != Appending::Never;
                 let append = append.then_some("append to files that it may not read (--write-only)");
                 let follows = options.details.keep_dirlinks || follows_ways(options);
@@ -126,14 +126,14 @@ impl Restriction {
             Job::Clean { remove: false, .. } => write_only.then_some("list anything (--write-only)"),
             Job::Discard { .. } => None,
             Job::Observe => Some("query the host's facts"),
-            // The records of the process are outside the directory, and so is the process itself.
+            // A process in the background isn't restricted to the directory, and its records are outside it.
             Job::Background => Some("leave a process behind (--detach)"),
             Job::Jobs { .. } | Job::Attach(_) => Some("query detached jobs"),
         }
     }
 }
 
-/// True if links may be followed in the directories on the way to the sources.
+/// True if the receiver may follow links in the directories that lead to listed paths.
 fn follows_ways(options: &Options) -> bool {
     options.no_implied && options.sync.as_ref().is_some_and(|sync| sync.into)
 }
@@ -142,9 +142,9 @@ fn compresses_hard(options: &Options) -> bool {
     matches!(options.compression.level, CompressionLevel::Fixed(level) if level > 9)
 }
 
-/// True if the job may delete entries of any name: entries that the source doesn't have, a non-empty
-/// directory that has the name of a file, or the contents of a partial directory. Replacing a file doesn't
-/// count, since a client that may write can also overwrite the file's contents.
+/// True if the job may delete entries of any name: entries that the source doesn't have, a non-empty directory that has
+/// the name of a file, or the contents of a partial directory. Replacing a file doesn't count, because a client that
+/// may write can also overwrite the file's contents.
 fn deletes(options: &Options) -> bool {
     options.sync.as_ref().is_some_and(|sync| sync.delete || sync.force)
         || options.details.placing.partial.is_some()

@@ -8,8 +8,8 @@ use crate::port::{MovedControls, PresentPorts};
 use crate::side_effects;
 use crate::surroundings::Whereabouts;
 
-/// The most times that the settings are restored: restoring one may change another, as the number of queues
-/// changes their masks.
+/// The largest number of times that all settings are restored: restoring one setting may change another, as a new
+/// number of queues changes the queues' masks.
 const ROUNDS: usize = 3;
 
 /// The result of making a step.
@@ -28,7 +28,7 @@ pub enum WayBack {
     Restored,
     /// Another value holds, for this reason.
     Left(String),
-    /// The value holds that somebody else has set since then; the reason names it.
+    /// A value holds that somebody else has set since the step; the reason names this value.
     SetByOthers(String),
 }
 
@@ -45,9 +45,9 @@ impl WayBack {
 /// The person or process that undoes a treatment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UndoneBy {
-    /// The user; settings that others have changed since stay.
+    /// The user. Settings that others have changed since the treatment keep their values.
     User,
-    /// The user; also settings that others have changed since.
+    /// The user with `--force`: settings that others have changed since the treatment are restored too.
     InsistingUser,
     /// The undo timer, at the deadline.
     UndoTimer,
@@ -58,7 +58,7 @@ pub enum UndoneBy {
 /// Makes all steps. `reported` is called with the result of each step.
 ///
 /// # Errors
-/// A sentence if the journal can't be written; then the remaining steps aren't made.
+/// The reason, as a sentence, if the journal can't be written; then the remaining steps aren't made.
 pub fn apply(
     journal: &mut TreatmentJournal,
     controls: &mut dyn Controls,
@@ -82,7 +82,8 @@ fn make(
     }
     let before = match controls.read(&setting) {
         Ok(now) if setting.is_same(&now, &before) => now,
-        // An earlier step has brought it about: a bridge takes the least MTU of its ports. Undoing that step takes it back.
+        // An earlier step has set the new value as a side effect: for example, a bridge takes the smallest MTU of its
+        // ports. Undoing that step restores the former value.
         Ok(now) if step > 0 && setting.is_same(&now, &new) => {
             journal.note(TreatmentEvent::Refused { step, why: format!("it is {now} already") })?;
             return Ok(StepFate::Holds(now));
@@ -127,10 +128,11 @@ fn refused(journal: &mut TreatmentJournal, step: usize, why: String) -> Result<S
     Ok(StepFate::Refused(why))
 }
 
-/// Restores the former value of every step that may have been made, the last one first. It may be called repeatedly.
+/// Restores the former value of every step that may have been made, the last one first. This function may be called
+/// repeatedly.
 ///
 /// # Errors
-/// A sentence if the journal can't be written. The settings are restored nevertheless.
+/// The reason, as a sentence, if the journal can't be written. The settings are restored nevertheless.
 pub fn undo(
     journal: &mut TreatmentJournal,
     controls: &mut dyn Controls,
@@ -142,7 +144,7 @@ pub fn undo(
     Ok(ends)
 }
 
-/// Undoes the steps too, and returns the result of each step even if the journal can't be written.
+/// Undoes the steps as [`undo`] does, but returns the result of each step even if the journal can't be written.
 pub fn restore_all(
     journal: &mut TreatmentJournal,
     controls: &mut dyn Controls,
@@ -150,7 +152,7 @@ pub fn restore_all(
 ) -> (Vec<(usize, WayBack)>, Result<(), String>) {
     // Side effects of an undoing that was interrupted aren't somebody else's changes.
     let is_careful = undoer == UndoneBy::User && !journal.is_half_undone();
-    // The settings are restored also without a journal.
+    // The settings are restored even if the journal can't be written.
     let _ = journal.note(TreatmentEvent::TakingBack);
     let ends = settled(journal, &mut MovedControls::of(journal, controls), undoer, is_careful);
     let mut noted = Ok(());
@@ -167,9 +169,9 @@ pub fn restore_all(
     (ends.into_iter().filter(is_reported).collect(), noted)
 }
 
-/// Restores settings that the undoing of earlier treatments has left, because the treatment `of` had changed them since, or
-/// had changed a setting on which they depend: now that treatment is undone. Returns the identifiers of those that are
-/// undone completely now. The shelf is locked.
+/// Restores settings that the undoing of other treatments has left because the treatment `of` had changed these
+/// settings, or settings on which they depend. The treatment `of` is undone now. Returns the identifiers of the
+/// treatments that are thereby undone completely. The caller holds the shelf's lock.
 pub fn catch_up(shelf: &Shelf, of: &TreatmentJournal, controls: &mut dyn Controls) -> Vec<String> {
     let is_related = |setting: &Setting| {
         let is_it =
@@ -199,12 +201,12 @@ pub fn catch_up(shelf: &Shelf, of: &TreatmentJournal, controls: &mut dyn Control
 /// Notes that a restart of the host undid the treatment.
 ///
 /// # Errors
-/// A sentence if the journal can't be written.
+/// The reason, as a sentence, if the journal can't be written.
 pub fn ended_by_restart(journal: &mut TreatmentJournal) -> Result<(), String> {
     journal.note(TreatmentEvent::Undone { by: RESTART.into() })
 }
 
-/// The steps that may have been made, and whose former values aren't surely restored, the last one first.
+/// The steps that may have been made, and whose former values aren't known to be restored, the last one first.
 pub fn outstanding(journal: &TreatmentJournal) -> Vec<usize> {
     // A restart undid all steps that weren't kept.
     let kept = journal.is_of_earlier_start().then(|| journal.ever_kept());
@@ -225,7 +227,7 @@ pub fn outstanding(journal: &TreatmentJournal) -> Vec<usize> {
         journal.last(|stamped| match &stamped.event {
             TreatmentEvent::Restored { step: of } if *of == step => Some(true),
             TreatmentEvent::Left { step: of, .. } if *of == step => Some(false),
-            // Files that couldn't be removed before have set it again at the start of the host.
+            // Files that couldn't be removed before have set the new value again at the start of the host.
             TreatmentEvent::Forgotten if kept.is_some() => Some(false),
             _ => None,
         })
@@ -245,7 +247,8 @@ fn settled(
     let mut ends: Vec<(usize, WayBack)> = Vec::new();
     for _ in 0..ROUNDS {
         let before = ends;
-        // A setting that one round has restored counts as set by this program, even if a later round finds another value.
+        // A setting that one round has restored counts as set by this program, even if a later round finds another
+        // value.
         let was_restored = |at: usize| before.get(at).is_some_and(|(_, end)| *end == WayBack::Restored);
         let undoer = |at| if was_restored(at) { UndoneBy::InsistingUser } else { undoer };
         ends = (0..)
@@ -264,14 +267,15 @@ fn settled(
     ends
 }
 
-/// The kernel takes a discipline's options from the port's MTU, and the discipline itself from a sysctl: disciplines come last.
+/// Puts the steps into the order in which they are undone. Queueing disciplines come last, because the kernel takes a
+/// discipline's options from the port's MTU, and the discipline itself from a sysctl.
 fn in_order_back(journal: &TreatmentJournal, mut steps: Vec<usize>) -> Vec<usize> {
     steps.sort_by_key(|step| matches!(journal.head.steps[*step].setting, Setting::Qdisc { .. }));
     steps
 }
 
-/// Steps without an event, whose new values hold nevertheless, in a treatment that was interrupted: the end of its journal
-/// may be lost. The last one comes first.
+/// In a treatment that was interrupted, the steps without an event whose new values nevertheless hold: the end of the
+/// journal may be lost. The last step comes first.
 fn unseen(journal: &TreatmentJournal, controls: &mut dyn Controls) -> Vec<usize> {
     let is_cut_off = journal.standing() == TreatmentStanding::Applying && !journal.is_of_earlier_start();
     let mut is_made = |PlannedStep { setting, before, new, .. }: &PlannedStep| {
@@ -305,7 +309,7 @@ fn give_back(
     }
 }
 
-/// The present value of a step's setting, if somebody else has set it since.
+/// The present value of a step's setting, if somebody else has set this value since the step.
 pub(crate) fn set_by_others(
     journal: &TreatmentJournal,
     controls: &mut dyn Controls,
@@ -317,7 +321,8 @@ pub(crate) fn set_by_others(
     (is_others(journal, step, &now) && !planned.setting.is_same(&now, before)).then_some(now)
 }
 
-/// True if this program didn't set the value `now`. For a step that was interrupted, the answer isn't known: false.
+/// True if this program didn't set the value `now`. For a step that was interrupted this isn't known, and the result is
+/// false unless the journal is damaged.
 fn is_others(journal: &TreatmentJournal, step: usize, now: &str) -> bool {
     let PlannedStep { setting, new, .. } = &journal.head.steps[step];
     let is_held = match journal.holds(step) {

@@ -1,5 +1,5 @@
-//! The journal of a treatment: a directory with one file, which has a line of JSON for each step that was done or is about to
-//! be done. Every line is on stable storage before the next step. docs/formats.md describes it.
+//! The journal of a treatment: a directory with a file that has a line of JSON for each step that was done or is about
+//! to be done. Every line is on stable storage before the next step. docs/formats.md describes the format.
 
 mod shelf;
 
@@ -26,7 +26,8 @@ const MOST_JOURNAL_BYTES: u64 = 16 << 20;
 /// The cause of [`TreatmentEvent::Undone`] by a restart.
 pub(crate) const RESTART: &str = "restart";
 
-/// A file beside the journal that means the same as [`TreatmentEvent::Confirmed`]: a journal that is damaged later can't hide it.
+/// A file beside the journal that means the same as [`TreatmentEvent::Confirmed`], even if the journal is damaged
+/// later.
 const CONFIRMED: &str = "confirmed";
 
 /// One treatment's journal.
@@ -36,35 +37,35 @@ pub struct TreatmentJournal {
     pub id: String,
     /// The first line: how the treatment began.
     pub head: JournalHead,
-    /// The events since then, in their order.
+    /// The events after the first line, in their order.
     pub events: Vec<Stamped>,
-    /// Lines that couldn't be read.
+    /// The number of lines that couldn't be read.
     unread: usize,
     file: File,
     /// The journal's directory.
     place: PathBuf,
-    /// True if the file beside it says that it is confirmed.
+    /// True if the file [`CONFIRMED`] exists, so that the treatment is confirmed.
     is_marked: bool,
-    /// Values before steps that replace the values in the journal: see [`Shelf::reach_back`].
+    /// For some steps, a value that replaces the journal's value from before the step: see [`Shelf::reach_back`].
     reached: BTreeMap<usize, String>,
 }
 
 /// The first line of a journal.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct JournalHead {
-    /// `doctor-journal`.
+    /// The type of the file, which is always `doctor-journal`.
     pub r#type: String,
-    /// [`FORM`].
+    /// The version of the format, [`FORM`].
     pub form: u32,
     /// The version of the program.
     pub program: String,
-    /// Seconds since 1970.
+    /// The time at which the treatment began, in seconds since 1970.
     pub begun: u64,
-    /// Seconds within which it must be confirmed.
+    /// The number of seconds within which the treatment must be confirmed.
     pub within: u64,
     /// The place to which the settings belong.
     pub place: Whereabouts,
-    /// The login that began it.
+    /// The login that began the treatment.
     pub entrance: Entrance,
     /// The changes, in their order.
     pub steps: Vec<PlannedStep>,
@@ -73,19 +74,19 @@ pub struct JournalHead {
     pub ports: Vec<PortIdentity>,
 }
 
-/// A change.
+/// A planned change of a setting.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PlannedStep {
-    /// The checks that propose it.
+    /// The checks that propose the change.
     pub checks: Vec<String>,
     /// The setting.
     pub setting: Setting,
-    /// Its value when the plan was made.
+    /// The setting's value when the plan was made.
     pub before: String,
-    /// Its new value.
+    /// The setting's new value.
     pub new: String,
-    /// The file or profile that sets the setting at each start of the host, in words for people; `None` if none
-    /// is known.
+    /// The file or profile that sets the setting at each start of the host, in words for people; `None` if none is
+    /// known.
     #[serde(default)]
     pub owner: Option<String>,
     /// The file that would keep the new value after a restart; `None` if no file can.
@@ -96,27 +97,27 @@ pub struct PlannedStep {
 /// An event and its time, in milliseconds of uptime.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Stamped {
-    /// The time.
+    /// The time, in milliseconds of uptime.
     pub at: u64,
     /// The event.
     #[serde(flatten)]
     pub event: TreatmentEvent,
 }
 
-/// An event in the course of a treatment: an action that is about to happen, or has happened. Steps are numbered from 0.
+/// An event in the course of a treatment: an action that is about to happen or has happened. Steps are numbered from 0.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "kebab-case")]
 pub enum TreatmentEvent {
-    /// The undo timer waits: the process that undoes the treatment unless it is confirmed.
+    /// The undo timer, which undoes the treatment unless the user confirms it, is waiting.
     Watching {
-        /// The process of the undo timer.
+        /// The process ID of the undo timer.
         pid: u32,
     },
     /// A step is about to be made: from now on the setting may have changed.
     Changing {
-        /// The step.
+        /// The number of the step.
         step: usize,
-        /// The value before.
+        /// The value before the step.
         before: String,
         /// Other settings, which the change may change as a side effect, with their values before.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -124,7 +125,7 @@ pub enum TreatmentEvent {
     },
     /// A step was made.
     Changed {
-        /// The step.
+        /// The number of the step.
         step: usize,
         /// The value that was read back.
         holds: String,
@@ -134,9 +135,9 @@ pub enum TreatmentEvent {
     },
     /// The host has refused a step; nothing has changed, or the former value was set again.
     Refused {
-        /// The step.
+        /// The number of the step.
         step: usize,
-        /// Why.
+        /// The reason.
         why: String,
     },
     /// All steps were made or refused.
@@ -145,36 +146,36 @@ pub enum TreatmentEvent {
     Confirmed,
     /// Some steps are kept after a restart.
     Kept {
-        /// The steps.
+        /// The numbers of the steps.
         steps: Vec<usize>,
-        /// The files.
+        /// The files that keep the steps.
         files: Vec<String>,
         /// The directory that holds these files instead of `/`; `None` in journals of earlier versions.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         system: Option<PathBuf>,
-        /// True if the files find ports by their permanent addresses; files of earlier versions find ports by their names.
+        /// True if the files find ports by their permanent addresses; files of earlier versions use the ports' names.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         by_address: bool,
     },
     /// No step is kept after a restart any more.
     Forgotten,
-    /// The changes are about to be undone: from now on the settings beside a step may change.
+    /// The changes are about to be undone: from now on, settings that a step changes as a side effect may change, too.
     TakingBack,
     /// A step's former value was set again, or already held.
     Restored {
-        /// The step.
+        /// The number of the step.
         step: usize,
     },
-    /// A step was left as it is.
+    /// A step's former value wasn't restored.
     Left {
-        /// The step.
+        /// The number of the step.
         step: usize,
-        /// Why.
+        /// The reason.
         why: String,
     },
     /// Every change that could be undone was undone.
     Undone {
-        /// The cause: `user`, `undo timer`, `restart`, `next run`.
+        /// The cause: `user`, `undo timer`, `restart` or `next run`.
         by: String,
     },
 }
@@ -218,7 +219,7 @@ impl TreatmentJournal {
         for line in lines.filter(|line| !line.is_empty()) {
             match serde_json::from_slice(line) {
                 Ok(event) => events.push(event),
-                // A power cut may have left it incomplete, or something has damaged it.
+                // A power cut may have left the line incomplete, or something has damaged it.
                 Err(_) => unread += 1,
             }
         }
@@ -235,18 +236,19 @@ impl TreatmentJournal {
         })
     }
 
-    /// Adds an event. When this returns, it is on stable storage.
+    /// Adds an event. When this method returns, the event is on stable storage.
     ///
     /// # Errors
-    /// A sentence; then the step may not be made.
+    /// The reason, as a sentence; then the step may not be made.
     pub fn note(&mut self, event: TreatmentEvent) -> Result<(), String> {
         let stamped = Stamped { at: uptime(), event };
-        // An empty line ends an incomplete line.
+        // The first newline ends a line that was left incomplete.
         let before = self.file.metadata().map(|found| found.len());
         let written = line(&stamped).and_then(|line| self.file.write_all(&[b"\n", &line[..]].concat()));
         let written = written.and_then(|()| self.file.sync_data());
         if let Err(error) = written {
-            // Part of a line, as a full disk leaves it, isn't damage. If it stays, the next line begins anew.
+            // A part of a line, which a full disk may leave, isn't damage: it is removed, or ended before the next
+            // event.
             let _ = before.and_then(|length| self.file.set_len(length));
             return Err(format!("writing the journal of {}: {error}", self.id));
         }
@@ -254,23 +256,24 @@ impl TreatmentJournal {
         Ok(())
     }
 
-    /// Notes that the user has confirmed the treatment. Its undo timer reads this in the journal, or in a file beside the journal.
+    /// Notes the user's confirmation in the journal and in a file beside it; the treatment's undo timer reads both.
     ///
     /// # Errors
-    /// A sentence; then it isn't confirmed.
+    /// The reason, as a sentence; then the treatment isn't confirmed.
     pub fn confirm(&mut self) -> Result<(), String> {
         if self.events.iter().all(|stamped| stamped.event != TreatmentEvent::Confirmed) {
             self.note(TreatmentEvent::Confirmed)?;
         }
-        // The journal has this event already.
+        // If the file can't be made, the event in the journal is enough.
         self.is_marked |= mark(&self.place).is_ok();
         Ok(())
     }
 
-    /// Reads the events that other processes have added. Events that this process knows stay, even if the file has lost them.
+    /// Reads the events that other processes have added. Events that this process knows stay, even if the file has lost
+    /// them.
     ///
     /// # Errors
-    /// If it can't be read.
+    /// If the journal can't be read.
     pub fn refresh(&mut self) -> io::Result<()> {
         use std::io::Seek;
         self.is_marked |= self.place.join(CONFIRMED).exists();
@@ -314,7 +317,7 @@ impl TreatmentJournal {
         matches!(self.standing(), TreatmentStanding::Applying | TreatmentStanding::Unconfirmed)
     }
 
-    /// The uptime in milliseconds until which the treatment may be confirmed. It is extended while steps are made.
+    /// The uptime in milliseconds until which the treatment may be confirmed; each event before an undoing extends it.
     pub fn deadline(&self) -> u64 {
         let is_step = |event: &TreatmentEvent| {
             !matches!(
@@ -330,7 +333,7 @@ impl TreatmentJournal {
         last.map_or(0, |last| last + self.head.within * 1000)
     }
 
-    /// True if the host has restarted since.
+    /// True if the host has restarted since the treatment began.
     pub fn is_of_earlier_start(&self) -> bool {
         self.head.place.boot != Whereabouts::here().boot
     }
@@ -340,7 +343,7 @@ impl TreatmentJournal {
         self.events.iter().rev().find_map(select)
     }
 
-    /// True if an undoing began and never ended: then it may have changed the settings beside a step.
+    /// True if an undoing began and never ended: then it may have changed settings as a side effect.
     pub fn is_half_undone(&self) -> bool {
         let last = self.last(|stamped| match stamped.event {
             TreatmentEvent::TakingBack => Some(true),
@@ -369,7 +372,7 @@ impl TreatmentJournal {
         last.unwrap_or(false)
     }
 
-    /// The directories whose files may hold the steps: those of all `--persist`, also of one whose files were rewritten since.
+    /// The directories that may have files which keep the steps: that of every `--persist`, not only of the last one.
     pub fn systems(&self) -> Vec<&Path> {
         let mut systems: Vec<_> = self
             .events
@@ -393,7 +396,7 @@ impl TreatmentJournal {
         steps.flatten().filter(|step| *step < self.head.steps.len()).collect()
     }
 
-    /// A step's value before, if it may have been changed. If the events don't have it, the plan does.
+    /// The value from before a step that may have been made; the plan's value, if a damaged journal has lost it.
     pub fn before(&self, step: usize) -> Option<&str> {
         let planned = || self.head.steps.get(step).filter(|_| self.is_damaged());
         let reached = || self.reached.get(&step).map(String::as_str);
@@ -418,7 +421,7 @@ impl TreatmentJournal {
         self.before(step).is_some() || self.holds(step).is_some() || self.is_refused(step)
     }
 
-    /// True if a step was made, or may have been made: the step wasn't refused, or its former value couldn't be set again.
+    /// True if a step was or may have been made: it wasn't refused, or its former value couldn't be set again.
     pub fn was_made(&self, step: usize) -> bool {
         let is_left =
             |event: &TreatmentEvent| matches!(event, TreatmentEvent::Left { step: of, .. } if *of == step);
@@ -435,13 +438,13 @@ impl TreatmentJournal {
         self.changing(step).map(|(before, _)| before)
     }
 
-    /// The settings beside a step, with their values before it.
+    /// The settings that a step may change as a side effect, with their values before the step.
     pub fn beside(&self, step: usize) -> &[Beside] {
         self.changing(step).map(|(_, beside)| beside).unwrap_or_default()
     }
 
-    /// The value of a setting beside a step after the treatment's last step that has it beside; `None` if it wasn't read after this
-    /// step.
+    /// The value of a setting that `step` may have changed as a side effect, as it was read after the last of the
+    /// treatment's steps with this side effect; `None` if it wasn't read after `step`.
     pub fn beside_after(&self, step: usize, setting: &Setting) -> Option<&str> {
         let of = |all: &'_ [Beside]| all.iter().position(|one| one.setting == *setting);
         of(self.changed(step)?.1)?;
@@ -462,7 +465,8 @@ impl TreatmentJournal {
         self.changed(step).map(|(holds, _)| holds)
     }
 
-    /// The values that were noted before a step: its own, and those beside it.
+    /// The values that were noted before a step: that of its own setting, and those of the settings that it may change
+    /// as a side effect.
     fn changing(&self, step: usize) -> Option<(&str, &[Beside])> {
         self.events.iter().find_map(|stamped| match &stamped.event {
             TreatmentEvent::Changing { step: of, before, beside } if *of == step => {

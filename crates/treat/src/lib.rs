@@ -1,8 +1,8 @@
 //! Treatment: changes a host's settings as the doctor proposes, and can undo the changes.
 //!
-//! A [`plan`] finds the changes that the host can make. A [`journal`] on disk holds each value before it is changed; from it a
-//! [`course`] undoes all changes, and so does the [`undo_timer`], a process that waits for a confirmation. The settings
-//! themselves are behind [`Controls`].
+//! A [`plan`] finds the changes that the host can make. A [`journal`] on disk has each value from before its change.
+//! From the journal, a [`course`] can undo all changes; so can the [`undo_timer`], a process that waits for the user's
+//! confirmation. Settings are read and written through [`Controls`].
 
 pub mod course;
 pub mod journal;
@@ -34,13 +34,13 @@ fn is_back(now: &str, setting: &Setting, before: &str) -> Result<(), String> {
 
 /// The settings of a host.
 pub trait Controls {
-    /// The present value.
+    /// The present value of a setting.
     ///
     /// # Errors
-    /// The reason, as the end of a sentence, if it can't be read.
+    /// The reason, as the end of a sentence, if the setting can't be read.
     fn read(&mut self, setting: &Setting) -> Result<String, String>;
 
-    /// Sets a value: a new one, or one that was read before.
+    /// Sets a value: a new one, or one that [`Controls::read`] has returned before.
     ///
     /// # Errors
     /// The reason, as the end of a sentence.

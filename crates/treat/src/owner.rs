@@ -18,13 +18,14 @@ pub const OWN_SYSCTLS: &str = "90-linerate.conf";
 /// Directories of sysctl.d, by precedence: a file hides files of the same name in the later ones.
 const SYSCTLS: [&str; 5] =
     ["etc/sysctl.d", "run/sysctl.d", "usr/local/lib/sysctl.d", "usr/lib/sysctl.d", "lib/sysctl.d"];
-/// The file that sysctl(8) and tuned read last. systemd doesn't read it: most distributions have a link to it in sysctl.d, and
-/// others (Debian 13, Arch Linux) have none.
+/// The file that sysctl(8) and tuned read last. systemd reads it only if sysctl.d has a link to it, as on most
+/// distributions; others (Debian 13, Arch Linux) have no such link.
 const LAST: &str = "etc/sysctl.conf";
-/// systemd, which sets sysctls at the start of the host where it is.
+/// The paths of systemd's program: a host that has it lets systemd set sysctls at the start.
 const SYSTEMD: [&str; 2] = ["usr/lib/systemd/systemd", "lib/systemd/systemd"];
-/// Units and scripts that set the governor at each start, if they are enabled: a link in one of [`ENABLED`] has this name.
-/// Ubuntu's `ondemand.service` (until 20.04) sets it after all other units (`/lib/systemd/set-cpufreq`).
+/// Units and scripts that set the governor at each start, if they are enabled, that is, if one of the directories
+/// [`ENABLED`] has a link with their name. Ubuntu's `ondemand.service` (until 20.04) sets the governor after all other
+/// units (`/lib/systemd/set-cpufreq`).
 const GOVERNOR_UNITS: [&str; 5] =
     ["ondemand.service", "cpupower.service", "cpufrequtils.service", "S01cpufrequtils", "S01ondemand"];
 /// The directories of such links: those of systemd, and those of System V's scripts.
@@ -35,12 +36,12 @@ const ENABLED: [&str; 4] = [
     "etc/rc2.d",
 ];
 const PROFILE: &str = "etc/tuned/active_profile";
-/// tuned's own configuration. Unless `reapply_sysctl` is off there, tuned reads sysctl.d(5)'s files in /run and /etc after its
-/// profile, so these files win (`instance_apply` in tuned/plugins/plugin_sysctl.py).
+/// tuned's own configuration. Unless `reapply_sysctl` is off there, tuned reads sysctl.d(5)'s files in /run and /etc
+/// after its profile, so these files win (`instance_apply` in tuned/plugins/plugin_sysctl.py).
 const TUNED: &str = "etc/tuned/tuned-main.conf";
 /// Directories of tuned's profiles, by precedence.
 const PROFILES: [&str; 4] = ["etc/tuned/profiles", "etc/tuned", "usr/lib/tuned/profiles", "usr/lib/tuned"];
-/// The most bytes of a configuration file.
+/// The most bytes of a configuration file that is read.
 const MOST_BYTES: u64 = 1 << 20;
 /// The most profiles that include one another.
 const MOST_PROFILES: usize = 32;
@@ -54,9 +55,9 @@ pub struct Owners {
     tuned: BTreeMap<String, String>,
     /// True if tuned's sysctls win over files of sysctl.d(5).
     is_tuned_last: bool,
-    /// The unit that sets the governor, as its link.
+    /// The path of the link that enables a unit which sets the governor.
     governor_unit: Option<String>,
-    /// The host's `/`.
+    /// The directory that is the host's `/`.
     root: PathBuf,
 }
 
@@ -152,7 +153,7 @@ impl Owners {
                 self.port_file(other).map_or(Ok(()), |file| file.allow())?;
                 if let Some(unit) = self.unit(other) {
                     return Err(format!(
-                        "{unit} sets it at each start, perhaps after ours: disable it, or change it there"
+                        "{unit} sets it at each start, perhaps after our unit: disable it, or change it there"
                     ));
                 }
                 match tuned_option(other) {
@@ -167,7 +168,9 @@ impl Owners {
             ));
         }
         match self.others(key).iter().find(|one| one.is_later) {
-            Some(later) => Err(format!("{} sets it at each start, after ours: change it there", later.file)),
+            Some(later) => {
+                Err(format!("{} sets it at each start, after our file: change it there", later.file))
+            }
             None => Ok(()),
         }
     }
@@ -177,7 +180,8 @@ impl Owners {
         self.governor_unit.as_deref().filter(|_| *setting == Setting::Governor)
     }
 
-    /// The file that gives a port this setting. The records of programs are those of the first network namespace.
+    /// The file that gives a port this setting. In another network namespace than the first there is none, because
+    /// programs record only the ports of the first.
     fn port_file(&self, setting: &Setting) -> Option<PortFile> {
         let is_elsewhere = self.root == Path::new("/") && is_apart();
         (!is_elsewhere).then(|| PortFile::of(&self.root, setting)).flatten()
@@ -204,7 +208,7 @@ fn is_tuned_last(configuration: &str) -> bool {
     last.is_some_and(|(_, value)| ["0", "false", "no", "off"].contains(&value.trim().to_lowercase().as_str()))
 }
 
-/// The name under which [`Owners::tuned`] has the profile that sets this.
+/// The key under which [`Owners::tuned`] has the profile that sets this setting; `None` if no profile can set it.
 fn tuned_option(setting: &Setting) -> Option<&'static str> {
     match setting {
         Setting::Governor => Some("governor"),
@@ -240,7 +244,8 @@ fn sections(text: &str) -> Vec<Section> {
     sections
 }
 
-/// The files of sysctls in their order, with the names that determine it. `reads_last` says whether a program reads [`LAST`].
+/// The files of sysctls in their order, with the names that determine this order. `reads_last` says whether a program
+/// reads [`LAST`].
 fn files(root: &Path, reads_last: bool) -> Vec<(String, PathBuf)> {
     let mut by_name: BTreeMap<String, PathBuf> = BTreeMap::new();
     for directory in SYSCTLS {
@@ -259,7 +264,7 @@ fn files(root: &Path, reads_last: bool) -> Vec<(String, PathBuf)> {
     by_name.into_iter().collect()
 }
 
-/// `-net/ipv4/tcp_rmem = 1 2 3`; the dash ignores errors.
+/// Parses a line such as `-net/ipv4/tcp_rmem = 1 2 3`; the dash says that errors are ignored.
 fn assignment(line: &str) -> Option<(String, String)> {
     let line = line.trim();
     if line.starts_with(['#', ';']) {
@@ -270,7 +275,7 @@ fn assignment(line: &str) -> Option<(String, String)> {
     Some((dotted(key.trim().trim_start_matches('-')), value))
 }
 
-/// The first separator in a key decides which separator the key uses.
+/// Writes a key with dots between its parts. The first separator in a key decides whether the key uses dots or slashes.
 fn dotted(key: &str) -> String {
     match key.find(['.', '/']).map(|at| key.as_bytes()[at]) {
         Some(b'/') => key.replace('/', "."),
@@ -357,7 +362,7 @@ mod tests {
             "usr/lib/tuned/network-throughput/tuned.conf",
             "[main]\ninclude=throughput\n[sysctl]\n# a remark = x\nnet.ipv4.tcp_rmem=\"4096 131072 16777216\"\n",
         );
-        // Profiles that include each other end somewhere.
+        // Profiles that include each other are each read only once.
         put(
             root,
             "usr/lib/tuned/throughput/tuned.conf",

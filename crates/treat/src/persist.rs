@@ -1,5 +1,5 @@
-//! Keeps settings after a restart, in files of this program, which are rewritten from all treatments that are kept. No
-//! other file is touched.
+//! Keeps settings after a restart, in files of this program, which are written anew from all kept treatments. No other
+//! file is touched.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind, Write};
@@ -31,7 +31,7 @@ pub struct Keeping {
     pub files: Vec<String>,
     /// Steps that are kept.
     pub kept: Vec<usize>,
-    /// Steps that aren't, with the reason.
+    /// Steps that aren't kept, each with the reason.
     pub left: Vec<(usize, String)>,
 }
 
@@ -70,10 +70,12 @@ impl System {
         }
     }
 
-    /// Keeps a confirmed treatment, without ports that couldn't be found after a restart. `shelf` is locked.
+    /// Keeps a confirmed treatment, without the settings of ports that couldn't be found after a restart. The caller
+    /// holds the lock of `shelf`.
     ///
     /// # Errors
-    /// A sentence if the journal or a file can't be written, or a file that isn't ours has one of our names.
+    /// The reason, as a sentence, if the journal or a file can't be written, or a file that isn't ours has one of our
+    /// names.
     pub fn keep(
         &self,
         shelf: &Shelf,
@@ -102,7 +104,7 @@ impl System {
             return Ok(keeping);
         }
         self.refuse_strangers()?;
-        // This comes before the files, so that all files that may exist are surely removed.
+        // This event is noted before the files are written, so that an undoing knows all files that may exist.
         journal.note(TreatmentEvent::Kept {
             steps: keeping.kept.clone(),
             files: keeping.files.clone(),
@@ -116,11 +118,11 @@ impl System {
         Ok(keeping)
     }
 
-    /// Writes to the journal that a treatment is kept, if our files have its settings and its journal has lost this event.
-    /// Only confirmed treatments are kept.
+    /// Writes to a treatment's journal that the treatment is confirmed and kept, if our files have its settings and the
+    /// journal has lost these events. Only confirmed treatments are kept.
     ///
     /// # Errors
-    /// A sentence if the journal can't be written.
+    /// The reason, as a sentence, if the journal can't be written.
     pub fn recall(&self, journal: &mut TreatmentJournal) -> Result<(), String> {
         if !journal.ever_kept().is_empty() || !self.names(&journal.id) {
             return Ok(());
@@ -149,17 +151,18 @@ impl System {
         Ok(())
     }
 
-    /// Removes a treatment from our files, here and where the journal says that it was kept. `shelf` is locked.
+    /// Removes a treatment from our files, both below this root and below each root for which the journal says that the
+    /// treatment was kept. The caller holds the lock of `shelf`.
     ///
     /// # Errors
-    /// A sentence if the journal or a file can't be written.
+    /// The reason, as a sentence, if the journal or a file can't be written.
     pub fn forget(&self, shelf: &Shelf, journal: &mut TreatmentJournal) -> Result<(), String> {
         let mut systems: Vec<_> = journal.systems().into_iter().map(Self::below).collect();
         if !systems.contains(self) {
             systems.push(self.clone());
         }
         systems.retain(|system| system.names(&journal.id));
-        // A file that can't be written keeps no other from being written.
+        // All files are written, even if one of them can't be written.
         let written = systems.iter().map(|system| system.write(shelf, Some(&journal.id)));
         written.fold(Ok(()), Result::and)?;
         if journal.kept().is_empty() && systems.is_empty() {
@@ -168,7 +171,7 @@ impl System {
         journal.note(TreatmentEvent::Forgotten)
     }
 
-    /// True if one of our files has settings of this treatment. A damaged journal may not say so.
+    /// True if one of our files has settings of this treatment, even if a damaged journal doesn't say so.
     fn names(&self, id: &str) -> bool {
         let line = format!("# {id}");
         self.files().iter().any(|path| {
@@ -193,7 +196,7 @@ impl System {
         Ok(())
     }
 
-    /// Writes all files from all treatments that are kept, except one.
+    /// Writes our files anew from all kept treatments, without the treatment `except`.
     fn write(&self, shelf: &Shelf, except: Option<&str>) -> Result<(), String> {
         let (mut sysctls, mut commands, mut ports) = (String::new(), String::new(), Vec::new());
         let is_here = |journal: &TreatmentJournal| {
@@ -228,8 +231,8 @@ impl System {
         self.put_unit(if commands.is_empty() { "" } else { &unit })
     }
 
-    /// Writes the unit and its link, or removes both if it would be empty. The link is removed before the unit, and made
-    /// after it: if this function is interrupted, the next run finds both by the unit.
+    /// Writes the unit and its link, or removes both if the unit would be empty. The link is removed before the unit,
+    /// and made after it: if this function is interrupted, the next run finds both by the unit.
     fn put_unit(&self, unit: &str) -> Result<(), String> {
         if unit.is_empty() {
             self.enable(false)?;
@@ -279,7 +282,8 @@ impl System {
 /// The module with the sysctls of connection tracking.
 const MODULE: &str = "nf_conntrack";
 
-/// True for a sysctl that exists when systemd-sysctl.service reads sysctl.d(5). Those of [`MODULE`] don't: it is loaded later.
+/// True for a sysctl that exists when systemd-sysctl.service reads sysctl.d(5). The sysctls of [`MODULE`] don't,
+/// because this module is loaded later.
 fn exists_early(key: &str) -> bool {
     !key.starts_with("net.netfilter.nf_conntrack")
 }
@@ -318,8 +322,8 @@ fn address<'a>(journal: &'a TreatmentJournal, setting: &Setting) -> Option<&'a s
     port.mac.as_deref().filter(is_address)
 }
 
-/// A command for the port with this permanent address, whatever its name is: the command has `$p` for it. systemd's journal has
-/// a line if no port has the address.
+/// A shell command that runs `command` for the port with this permanent address, whatever the port's name is; `command`
+/// has `$p` for the name. If no port has the address, systemd's journal gets a line that says so.
 fn of_address(mac: &str, command: &str) -> String {
     format!(
         "for d in /sys/class/net/*; do p=${{d##*/}}; case \"$(ethtool -P \"$p\" 2>/dev/null)\" in *\" {mac}\") f=1; {command};; esac; \
@@ -340,7 +344,7 @@ fn device(port: &str) -> String {
     format!("sys-subsystem-net-devices-{escaped}.device")
 }
 
-/// A word of systemd's command lines: it expands `%` and `$`, and takes quotes as a shell does.
+/// Quotes a word for a command line of systemd, which expands `%` and `$`, and interprets quotes as a shell does.
 fn quoted(command: &str) -> String {
     let escaped = command.replace('\\', "\\\\").replace('"', "\\\"").replace('%', "%%").replace('$', "$$");
     format!("\"{escaped}\"")

@@ -24,7 +24,7 @@ pub struct TreatmentPlan {
 /// A remedy that isn't applied.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LeftOut {
-    /// The check that proposes it.
+    /// The check that proposes the remedy.
     pub check: String,
     /// The setting, for people.
     pub setting: String,
@@ -35,7 +35,8 @@ pub struct LeftOut {
 /// The remedies that the user allows.
 #[derive(Clone, Debug, Default)]
 pub struct Allowed {
-    /// Checks by name; the remedies of notes are applied only if their checks are named. Empty: all except notes.
+    /// The names of the checks whose remedies are applied. If there are none, the remedies of all findings except notes
+    /// are applied; those of a note are applied only if its check is named.
     pub only: Vec<String>,
     /// True if MTUs may be raised.
     pub mtu: bool,
@@ -71,7 +72,7 @@ impl TreatmentPlan {
         plan
     }
 
-    /// Drops spreading in software for a port that gets more queues.
+    /// Leaves out spreading packets in software (RPS) for a port that gets more queues.
     fn prefer_queues(&mut self, wanted: &mut Vec<PlannedStep>) {
         let is_channels = |step: &PlannedStep| matches!(step.setting, Setting::Channels { .. });
         let ports: Vec<_> = wanted
@@ -92,8 +93,8 @@ impl TreatmentPlan {
         wanted.retain(|step| !is_needless(step));
     }
 
-    /// The plan of earlier planned steps, checked against the host. A setting that has changed since is left out; a step
-    /// without a former value can't show such a change.
+    /// The plan with the steps of an earlier plan, checked against the host. A setting that has changed since the
+    /// earlier plan is left out; if a step has no former value, such a change can't be seen.
     pub fn again(steps: Vec<PlannedStep>, controls: &mut dyn Controls) -> Self {
         let (mut plan, mut once) = (Self::default(), Vec::<PlannedStep>::new());
         for step in steps {
@@ -192,7 +193,7 @@ impl Allowed {
     }
 }
 
-/// If two findings propose the same setting, the larger value serves both.
+/// Adds a remedy to the steps. If two findings propose the same setting, the larger value serves both.
 fn add(steps: &mut Vec<PlannedStep>, check: &str, remedy: &Remedy) {
     let Some(step) = steps.iter_mut().find(|step| step.setting == remedy.setting) else {
         steps.push(PlannedStep {
@@ -213,8 +214,8 @@ fn add(steps: &mut Vec<PlannedStep>, check: &str, remedy: &Remedy) {
     }
 }
 
-/// The place of a setting in the order of changes: those that may interrupt a port come last, and queues come
-/// before their masks.
+/// The place of a setting in the order of changes: settings of the whole host come before those of ports, and queues
+/// come before their masks.
 fn order(setting: &Setting) -> u8 {
     match setting {
         Setting::Sysctl { .. } | Setting::Governor | Setting::EnergyPreference | Setting::Tunable { .. } => 0,
@@ -231,7 +232,7 @@ fn order(setting: &Setting) -> u8 {
     }
 }
 
-/// The number of remedies that aren't applied, by the reason.
+/// The remedies that aren't applied, grouped by the reason.
 pub fn reasons(left: &[LeftOut]) -> BTreeMap<&str, Vec<&LeftOut>> {
     let mut reasons: BTreeMap<&str, Vec<&LeftOut>> = BTreeMap::new();
     left.iter().for_each(|one| reasons.entry(&one.why).or_default().push(one));
@@ -345,7 +346,7 @@ mod tests {
             (plan.steps.len(), left.join("; "))
         };
         assert_eq!(why(vec![rmem("4096 131072 16777216"), sack("1")]), (2, String::new()));
-        // From a host with more memory: the simulated host has 1 GiB.
+        // This value comes from a host with more memory: the simulated host has 1 GiB.
         let large = why(vec![rmem("4096 131072 1073741824")]);
         assert!(large.0 == 0 && large.1.contains("net.ipv4.tcp_rmem: 1073741824 is too large"), "{large:?}");
         let ring = |new: &str| {

@@ -1,4 +1,5 @@
-//! Identifies ports by more than their names: a port may get another name while it is treated, and another port the old one.
+//! Identifies ports by more than their names: during a treatment, a port may get another name, and another port may get
+//! its former name.
 
 use linerate_doctor::remedy::{HostBounds, Setting};
 use serde::{Deserialize, Serialize};
@@ -9,11 +10,11 @@ use crate::journal::TreatmentJournal;
 /// A port, as the kernel knows it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PortIdentity {
-    /// Its name.
+    /// The port's name.
     pub name: String,
-    /// Its index in its network namespace, until a restart of the host.
+    /// The port's index in its network namespace, which is valid until a restart of the host.
     pub index: u32,
-    /// Its permanent address, as colons separate it; virtual ports have none.
+    /// The port's permanent address, as bytes in hexadecimal digits with colons between them; virtual ports have none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mac: Option<String>,
 }
@@ -21,11 +22,12 @@ pub struct PortIdentity {
 /// The property by which a port is found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Trace {
-    /// Its index, during one start of the host.
+    /// The port's index, which is valid until a restart of the host.
     Index,
-    /// Its permanent address, as our files find it at each start; its name if it has none.
+    /// The port's permanent address, by which our files find the port at each start; the port's name if it has no such
+    /// address.
     Address,
-    /// Its name, as files of earlier versions find it.
+    /// The port's name, by which files of earlier versions find the port.
     Name,
 }
 
@@ -33,7 +35,7 @@ impl PortIdentity {
     /// This port's present name among all ports.
     ///
     /// # Errors
-    /// The end of a sentence, if the port no longer exists.
+    /// The reason, as the end of a sentence, if the port no longer exists.
     fn found(&self, all: &[Self], trace: Trace) -> Result<String, String> {
         let is_of_index =
             |port: &&Self| trace == Trace::Index && port.index == self.index && !self.is_unlike(port);
@@ -60,7 +62,7 @@ impl PortIdentity {
         Err(format!("the port {} is gone: nothing to restore", self.name))
     }
 
-    /// True if no other port has its permanent address.
+    /// True if no other port has this port's permanent address.
     fn is_alone(&self, all: &[Self]) -> bool {
         all.iter().filter(|port| self.mac.is_some() && port.mac == self.mac).count() < 2
     }
@@ -70,7 +72,7 @@ impl PortIdentity {
     }
 }
 
-/// The ports among these to which a setting belongs, for a journal.
+/// The host's ports to which the settings belong, for a journal.
 pub fn of_settings<'a>(
     controls: &mut dyn Controls,
     settings: impl Iterator<Item = &'a Setting>,
@@ -83,7 +85,7 @@ pub fn of_settings<'a>(
     Ok(all.into_iter().filter(|port| names.contains(&port.name)).collect())
 }
 
-/// The name of a setting's port, also of a sysctl's.
+/// The name of the port to which a setting belongs, even if the setting is a sysctl.
 fn port_of(setting: &Setting) -> Option<String> {
     if let Setting::Sysctl { key } = setting {
         return sysctl_port(key).map(|port| port.replace('/', "."));
@@ -91,7 +93,8 @@ fn port_of(setting: &Setting) -> Option<String> {
     setting.port().map(str::to_owned)
 }
 
-/// `eth0` in `net.ipv6.conf.eth0.mtu`; its dots are slashes.
+/// The port in a sysctl's key, such as `eth0` in `net.ipv6.conf.eth0.mtu`. Dots in the port's name are written as
+/// slashes.
 fn sysctl_port(key: &str) -> Option<&str> {
     match key.split('.').collect::<Vec<_>>().as_slice() {
         ["net", _, "conf" | "neigh", port, _, ..] => Some(port),
@@ -120,7 +123,7 @@ struct PresentPort {
     was: PortIdentity,
     /// The port's present name, or the reason why it has none.
     now: Result<String, String>,
-    /// True if no other port has its permanent address.
+    /// True if no other port has this port's permanent address.
     is_alone: bool,
 }
 
@@ -150,10 +153,10 @@ impl PresentPorts {
         self.0.iter().find(|port| port.was.name == name)
     }
 
-    /// The setting by its port's present name.
+    /// The setting, with the present name of its port.
     ///
     /// # Errors
-    /// The end of a sentence, if the port no longer exists.
+    /// The reason, as the end of a sentence, if the port no longer exists.
     pub fn setting(&self, setting: &Setting) -> Result<Setting, String> {
         match self.port(setting).map(|port| &port.now) {
             Some(Ok(name)) => Ok(renamed(setting, name)),
@@ -165,7 +168,7 @@ impl PresentPorts {
     /// Checks that the setting's port has its former name, for changes that use the name.
     ///
     /// # Errors
-    /// The end of a sentence, if the port has another name.
+    /// The reason, as the end of a sentence, if the port has another name.
     pub fn check_name(&self, setting: &Setting) -> Result<(), String> {
         match self.setting(setting)? {
             now if now == *setting => Ok(()),
@@ -173,10 +176,11 @@ impl PresentPorts {
         }
     }
 
-    /// Checks that our files find the setting's port again after a restart: by its permanent address, or by its name if it has none.
+    /// Checks that our files find the setting's port again after a restart: by its permanent address, or by its name if
+    /// it has none.
     ///
     /// # Errors
-    /// The end of a sentence, if our files wouldn't find the port.
+    /// The reason, as the end of a sentence, if our files wouldn't find the port.
     pub fn check_kept(&self, setting: &Setting) -> Result<(), String> {
         match self.port(setting).filter(|_| setting.port().is_some()) {
             Some(PresentPort { now: Err(why), .. }) => Err(why.clone()),
@@ -270,7 +274,7 @@ mod tests {
         let anew = [port("d0", 9, Some("aa"))];
         assert_eq!(now(&anew, Trace::Index).as_deref(), Some("d0"), "a driver's new start");
         assert_eq!(now(&[port("d0", 9, None)], Trace::Index), None);
-        // After a restart the index says nothing.
+        // After a restart, the index no longer identifies the port.
         let restarted = [port("d0", 7, Some("bb")), port("d2", 3, Some("aa"))];
         assert_eq!(now(&restarted, Trace::Address).as_deref(), Some("d2"));
         assert_eq!(now(&restarted[..1], Trace::Address), None, "another card in its place");

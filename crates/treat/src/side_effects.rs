@@ -1,4 +1,5 @@
-//! Settings that a step changes as a side effect: they are read before the step, and restored after the step was undone.
+//! Settings that a step changes as a side effect: they are read before the step, and restored after the step was
+//! undone.
 
 use linerate_doctor::remedy::Setting;
 
@@ -7,24 +8,24 @@ use crate::course;
 use crate::journal::{Beside, TreatmentJournal};
 use crate::port::MovedControls;
 
-/// The most settings that are named when they differ.
+/// The largest number of differing settings that a message names.
 const NAMED: usize = 3;
 
-/// The settings beside a step that is about to be undone.
+/// The settings that a step has changed as a side effect, when the step is about to be undone.
 pub struct BesideStep {
-    /// The values that these settings shall have: those before the step, or those that somebody else has set.
+    /// The values that these settings get: those from before the step, or those that somebody else has set.
     wanted: Vec<Beside>,
-    /// The settings that somebody else has changed since, as ends of sentences.
+    /// The settings that somebody else has changed since the step, as ends of sentences.
     others: Vec<String>,
 }
 
-/// The settings beside this one that can be read, with their values.
+/// The settings that a change of this setting may change as a side effect, if they can be read, with their values.
 pub fn values(controls: &mut dyn Controls, setting: &Setting) -> Vec<Beside> {
     let all = controls.beside(setting);
     all.into_iter().filter_map(|setting| read(controls, setting)).collect()
 }
 
-/// The same settings, as they are now.
+/// The same settings as in `all`, with their present values.
 pub fn again(controls: &mut dyn Controls, all: &[Beside]) -> Vec<Beside> {
     all.iter().filter_map(|one| read(controls, one.setting.clone())).collect()
 }
@@ -70,8 +71,8 @@ fn reported(differing: Vec<String>) -> Result<(), String> {
     Err(format!("the setting itself is restored, but {}{more}", named.join("; ")))
 }
 
-/// The settings beside a step, before anything is undone. If `is_careful`, settings that somebody else has changed stay as
-/// they are.
+/// Finds the settings that a step has changed as a side effect, before anything is undone. If `is_careful` is set,
+/// settings that somebody else has changed stay as they are.
 pub fn of_step(
     journal: &TreatmentJournal,
     controls: &mut MovedControls<'_>,
@@ -126,7 +127,7 @@ fn is_adapted(setting: &Setting, now: &str, after: &str) -> bool {
 }
 
 impl BesideStep {
-    /// Restores them.
+    /// Restores the settings.
     ///
     /// # Errors
     /// The settings that differ nevertheless, as the end of a sentence.

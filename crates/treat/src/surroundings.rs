@@ -12,13 +12,13 @@ use serde::{Deserialize, Serialize};
 
 /// The most parents of a process that are searched for the login.
 const MOST_PARENTS: usize = 32;
-/// Beginnings of the names of ssh servers' processes: `sshd`, `sshd-session`.
+/// Beginnings of the names of ssh servers' processes, such as `sshd-session`.
 const SERVERS: [&str; 2] = ["sshd", "dropbear"];
-/// An audit session that isn't set.
+/// The number of the audit session if none is set.
 const NO_SESSION: &str = "4294967295";
 /// The kernel's first namespace of processes (PROC_PID_INIT_INO of include/linux/proc_ns.h).
 const FIRST_PROCESSES: &str = "pid:[4026531836]";
-/// The kernel has this setting only in its first network namespace.
+/// The file of a setting that the kernel has only in its first network namespace.
 const FIRST_ONLY: &str = "/proc/sys/net/core/netdev_max_backlog";
 
 /// The start of the host and the network namespace that settings belong to.
@@ -26,10 +26,10 @@ const FIRST_ONLY: &str = "/proc/sys/net/core/netdev_max_backlog";
 pub struct Whereabouts {
     /// The kernel's identifier of this start of the host.
     pub boot: String,
-    /// The network namespace, as /proc/self/ns/net names it. A later one may have the same name.
+    /// The network namespace, as /proc/self/ns/net names it. A later namespace may have the same name.
     pub namespace: String,
-    /// The kernel's number for the network namespace, which no other has; `None` before Linux 5.14, and in journals of earlier
-    /// versions.
+    /// The kernel's number for the network namespace, which no other namespace has; `None` before Linux 5.14, and in
+    /// journals of earlier versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cookie: Option<u64>,
 }
@@ -60,7 +60,8 @@ impl Whereabouts {
 }
 
 impl Entrance {
-    /// The login from which this process was started. sudo(8) hides the connection, so the parents are searched too.
+    /// The login from which this process was started. sudo(8) hides the ssh connection, so the parent processes are
+    /// searched too.
     pub fn here() -> Self {
         let session = fs::read_to_string("/proc/self/sessionid").ok().map(|text| text.trim().to_owned());
         Self { connection: connection(), session: session.filter(|id| id != NO_SESSION && !id.is_empty()) }
@@ -91,22 +92,24 @@ pub fn is_apart() -> bool {
     !Path::new(FIRST_ONLY).exists()
 }
 
-/// The container in which this process runs, if the container has the network of its host. Its end would end an undo timer and
-/// remove the journal and all files that keep settings, but the host would keep the changes.
+/// The container in which this process runs, if the container has the network of its host. The container's end would
+/// end an undo timer, and remove the journal and all files that keep settings, but the host would keep the changes.
 pub fn host_network_container() -> Option<String> {
     let name = Machine::container_here().known().cloned().filter(|_| is_contained());
     shares_network(name.as_deref(), is_apart())
 }
 
-/// True if this process sees other processes or other mounts than the host's first process. A virtual machine whose disk was made
-/// from a container's image has the files of a container too.
+/// True if this process sees other processes or other mounts than the host's first process. The files of a container
+/// don't show that this process runs in one: a virtual machine whose disk was made from a container's image has them
+/// too.
 fn is_contained() -> bool {
     let of = |process: &str, kind: &str| fs::read_link(format!("/proc/{process}/ns/{kind}")).ok();
     let is_first = of("self", "pid").is_none_or(|name| name == Path::new(FIRST_PROCESSES));
     !is_first || of("1", "mnt").is_some_and(|first| of("self", "mnt").is_some_and(|own| own != first))
 }
 
-/// WSL's systemd calls its virtual machine a container, too.
+/// The container's name, if the container has the network of its host. WSL doesn't count: its systemd calls its virtual
+/// machine a container.
 fn shares_network(container: Option<&str>, is_apart: bool) -> Option<String> {
     container.filter(|name| *name != "wsl" && !is_apart).map(str::to_owned)
 }
@@ -115,18 +118,19 @@ fn connection() -> Option<String> {
     ancestors().find_map(|pid| connection_of(&pid))
 }
 
-/// The time at which the ssh login began from which this process was started, in milliseconds of uptime; `None` without ssh. The windows
-/// of tmux(1) belong to the login that started it.
+/// The time, in milliseconds of uptime, at which the ssh login began from which this process was started; `None`
+/// without ssh. The windows of tmux(1) belong to the login that started tmux.
 pub fn login_begun() -> Option<u64> {
     let own = connection()?;
     let all: Vec<String> = ancestors().collect();
     let outermost = all.iter().rposition(|pid| connection_of(pid).as_ref() == Some(&own))?;
-    // The server's process for this login is above, unless the program has outlived its login. Logins that share a connection have one.
+    // The ssh server's process for this login is the next one above, unless this program has outlived its login. Logins
+    // that share a connection also share this process.
     let server = all.get(outermost + 1).filter(|pid| is_server(pid));
     begun(server.unwrap_or(&all[outermost]))
 }
 
-/// This process and those above it, from the nearest on.
+/// This process and its ancestors, from the nearest on.
 fn ancestors() -> impl Iterator<Item = String> {
     let first = Some(std::process::id().to_string());
     std::iter::successors(first, |pid| parent(pid).filter(|parent| parent != "0")).take(MOST_PARENTS)

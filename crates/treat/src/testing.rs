@@ -17,7 +17,7 @@ pub struct Pretended {
     pub refused: Option<Setting>,
     /// A value that a setting can't have.
     pub refused_value: Option<(Setting, String)>,
-    /// A setting that gets this value instead of the one that was asked for.
+    /// A setting that gets this value instead of the requested one.
     pub rounded: Option<(Setting, String)>,
     /// The number of accesses after which the program dies.
     pub dies_after: Option<usize>,
@@ -25,9 +25,9 @@ pub struct Pretended {
     pub impossible: BTreeMap<Setting, String>,
     /// Settings that a change of another setting changes as a side effect: the cause, the setting, the value.
     pub reset: Vec<(Setting, Setting, String)>,
-    /// True if eth0's discipline has a quantum, as the kernel makes it.
+    /// True if a port's discipline has a quantum that the kernel computes from the MTU.
     pub quantum: bool,
-    /// Its ports.
+    /// The host's ports.
     pub ports: Vec<PortIdentity>,
 }
 
@@ -43,7 +43,8 @@ impl Pretended {
         Self { values, ..Self::default() }
     }
 
-    /// A discipline that somebody has chosen has no quantum of the kernel's.
+    /// Sets the quantum of a port's discipline as the kernel does. A discipline that somebody has chosen has no such
+    /// quantum.
     fn make_quantum(&mut self, port: &str) {
         let [mtu, qdisc, quantum] = [
             Setting::Mtu { port: port.into() },
@@ -64,7 +65,7 @@ impl Pretended {
 
     fn live_on(&mut self) {
         match &mut self.dies_after {
-            // No panic's message: it would be in every test's output.
+            // Unlike `panic!`, this call prints no message, which would be in every test's output.
             Some(0) => std::panic::resume_unwind(Box::new("killed")),
             Some(left) => *left -= 1,
             None => {}

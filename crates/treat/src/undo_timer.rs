@@ -1,5 +1,5 @@
-//! The undo timer, a dead man's switch: a separate process that undoes a treatment, unless the treatment is confirmed in
-//! time. The undo timer continues when the login ends, and when the program that started the timer is killed.
+//! The undo timer, a dead man's switch: a separate process that undoes a treatment, unless the treatment is confirmed
+//! in time. The undo timer continues when the login ends, and when the program that started the timer is killed.
 
 use std::fs;
 use std::os::fd::OwnedFd;
@@ -17,12 +17,12 @@ use crate::course::{UndoneBy, WayBack, catch_up, restore_all};
 use crate::journal::{Shelf, TreatmentEvent, TreatmentJournal};
 use crate::surroundings::uptime;
 
-/// The seconds until the undo timer undoes unconfirmed changes, by default: enough for a new login, and a host that lost its
-/// network comes back soon.
+/// The seconds until the undo timer undoes unconfirmed changes, by default: enough for a new login, and a host that
+/// lost its network comes back soon.
 pub const DEFAULT_SECONDS: u64 = 60;
-/// The least that a user can choose, in seconds.
+/// The shortest time that a user can choose, in seconds.
 pub const LEAST_SECONDS: u64 = 1;
-/// The most that a user can choose, in seconds.
+/// The longest time that a user can choose, in seconds.
 pub const MOST_SECONDS: u64 = 86_400;
 /// The interval at which the undo timer reads the journal.
 const CHECK_INTERVAL: Duration = Duration::from_millis(100);
@@ -33,13 +33,14 @@ const LOCK_TIMEOUT: Duration = Duration::from_secs(5);
 /// The number of further tries to restore a setting that couldn't be restored, and the pause before each.
 const TRIES: usize = 20;
 const AGAIN: Duration = Duration::from_secs(1);
-/// The control group of undo timers that can't be in the uppermost one.
+/// The control group of undo timers that can't be in the uppermost group.
 const OWN_GROUP: &str = "linerate-undo-timer";
 
-/// Starts the undo timer of a treatment, by a command that calls [`run`]; nothing may be changed before this returns.
+/// Starts the undo timer of a treatment, by a command that calls [`run`]; nothing may be changed before this function
+/// returns.
 ///
 /// # Errors
-/// A sentence if the undo timer doesn't start to wait.
+/// The reason, as a sentence, if the undo timer doesn't start to wait.
 pub fn start(journal: &mut TreatmentJournal, mut command: Command) -> Result<(), String> {
     command.current_dir("/").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     new_session(&mut command);
@@ -72,12 +73,13 @@ pub fn start(journal: &mut TreatmentJournal, mut command: Command) -> Result<(),
 /// Waits for the confirmation or the deadline; at the deadline, undoes the treatment.
 ///
 /// # Errors
-/// A sentence if the journal can't be read or written.
+/// The reason, as a sentence, if the journal can't be read or written.
 pub fn run(shelf: &Shelf, id: &str, starter: i32, controls: &mut dyn Controls) -> Result<(), String> {
     let mut journal = shelf.journal(id)?;
     let starter = parent(starter);
     leave_unit();
-    // The program may lie on a file system that needs the network; without the right to lock memory it may have to be read again.
+    // The program's file may be on a file system that needs the network, so the program is locked in memory. Without
+    // the right to lock memory, parts of the file may have to be read again.
     let _ = mlockall(MlockAllFlags::CURRENT);
     journal.note(TreatmentEvent::Watching { pid: std::process::id() })?;
     while journal.is_open() && uptime() < journal.deadline() {
@@ -127,7 +129,8 @@ fn parent(starter: i32) -> Option<OwnedFd> {
     pidfd_open(parent, PidfdFlags::empty()).ok().filter(|_| is_it())
 }
 
-/// A program that applies a treatment and makes no more steps hangs, and must not continue later.
+/// Ends the program that applies the treatment, and then takes the shelf's lock: if that program makes no more steps,
+/// it hangs, and must not continue later.
 fn freed(shelf: &Shelf, starter: Option<OwnedFd>) -> Result<crate::journal::ShelfLock, String> {
     if let Some(starter) = starter {
         let _ = pidfd_send_signal(&starter, Signal::KILL);
@@ -135,8 +138,9 @@ fn freed(shelf: &Shelf, starter: Option<OwnedFd>) -> Result<crate::journal::Shel
     shelf.lock(LOCK_TIMEOUT)
 }
 
-/// systemd ends all processes of a service when it ends, and on some hosts those of a login; a host without memory ends the largest
-/// processes.
+/// Leaves the control group of this process's service or login, and protects this process from a lack of memory. When a
+/// service ends, systemd ends all processes of the service; on some hosts it does the same for a login. If a host has
+/// no more memory, the kernel ends the largest processes.
 fn leave_unit() {
     for (hierarchy, _) in hierarchies(&cgroups(std::process::id())) {
         let is_there = |mount: &&&str| Path::new(mount).join("cgroup.procs").exists();
@@ -155,8 +159,8 @@ fn cgroups(pid: u32) -> String {
     fs::read_to_string(format!("/proc/{pid}/cgroup")).unwrap_or_default()
 }
 
-/// The hierarchies by which systemd follows processes: their mounts, of which the first that exists counts, and the process's group,
-/// if it isn't the uppermost.
+/// The hierarchies of control groups by which systemd follows processes, if the process isn't in the uppermost group of
+/// the hierarchy: the possible mounts of the hierarchy, of which the first that exists counts, and the process's group.
 fn hierarchies(cgroups: &str) -> impl Iterator<Item = (&'static [&'static str], &str)> {
     cgroups.lines().filter_map(|line| {
         let mut parts = line.splitn(3, ':').skip(1);

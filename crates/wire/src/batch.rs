@@ -1,8 +1,8 @@
 //! The payload of a batch frame: many entries, each with the whole contents of a small file.
 //!
-//! A record is: length of the entry (4 bytes, little endian), length of the contents (4), the entry in postcard, the
-//! contents. An entry that isn't a file has no contents. If digests are sent, a file's contents end with the BLAKE3
-//! hash of the bytes before it; the length of the contents includes the hash.
+//! A record consists of the length of the entry and the length of the contents (4 bytes each, little endian), the entry
+//! in postcard, and the contents. An entry that isn't a file has no contents. If digests are sent, the BLAKE3 hash of a
+//! file's contents follows the contents; the length of the contents includes the hash.
 
 use crate::control::Digest;
 use crate::entry::{Entry, Kind};
@@ -10,13 +10,13 @@ use crate::entry::{Entry, Kind};
 const PREFIX: usize = 8;
 /// The most records of one batch.
 pub const MAX_RECORDS: usize = 1024;
-/// Bytes of a digest.
+/// The length of a digest in bytes.
 const DIGEST: usize = size_of::<Digest>();
 
 /// The reason why a batch can't be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BatchError {
-    /// More than [`MAX_RECORDS`].
+    /// The batch has more than [`MAX_RECORDS`] records.
     #[error("a batch has more than {MAX_RECORDS} records")]
     TooMany,
     /// A length points past the end of the payload.
@@ -28,7 +28,7 @@ pub enum BatchError {
     /// The contents don't have the length that the entry states.
     #[error("a batch record's contents differ from the size that it states")]
     Size,
-    /// Digests are sent, but a file's record has none.
+    /// Digests are sent, but the record of a file has no digest.
     #[error("a batch record of a file has no digest")]
     Digest,
 }
@@ -57,8 +57,8 @@ impl<'a> Writer<'a> {
         self.push_with(entry, read, |_| None).map(drop)
     }
 
-    /// Appends an entry as [`Writer::push`] does. If the entry is a file and `digest` is set, also appends
-    /// the digest of the contents, and returns it.
+    /// Appends an entry as [`Writer::push`] does. If the entry is a file and `digest` returns a digest of the contents,
+    /// also appends this digest, and returns it.
     ///
     /// # Errors
     /// The errors of `read`; the payload is then unchanged.
@@ -70,9 +70,9 @@ impl<'a> Writer<'a> {
     ) -> Result<Option<Digest>, E> {
         let start = self.payload.len();
         self.payload.extend_from_slice(&[0; PREFIX]);
-        // The size is known only after the contents were read, and its encoding has no fixed length. So space
-        // for the largest possible encoding is left before the contents, and the entry is encoded again
-        // afterwards if its size has changed.
+        // The size is known only after the contents were read, and the encoding of a size has no fixed length. So the
+        // entry is first encoded with the size that the scan found. If the size has changed, another encoding takes the
+        // first one's place afterwards.
         let scanned = encode(entry);
         self.payload.extend_from_slice(&scanned);
         let contents = self.payload.len();
@@ -116,7 +116,7 @@ pub struct Record<'a> {
     pub entry: Entry,
     /// The entry's contents; empty unless the entry is a file.
     pub contents: &'a [u8],
-    /// BLAKE3 of the bytes that the sender read; only of files, and only if digests are sent.
+    /// The BLAKE3 hash of the bytes that the sender read; `None` unless the entry is a file and digests are sent.
     pub digest: Option<Digest>,
 }
 
@@ -134,7 +134,7 @@ impl<'a> Reader<'a> {
         Self { rest: payload, digests: false, left: MAX_RECORDS }
     }
 
-    /// A reader for a payload in which a digest follows the contents of each file.
+    /// A reader of a payload in which a digest follows the contents of each file.
     pub fn with_digests(payload: &'a [u8]) -> Self {
         Self { digests: true, ..Self::new(payload) }
     }

@@ -1,5 +1,5 @@
-//! Checks the length of lists while they are decoded. This is necessary because an element that takes one
-//! byte in a message may take a hundred bytes in memory.
+//! Checks the length of lists while they are decoded. The check is necessary because an element that takes one byte in
+//! a message may take a hundred bytes in memory.
 
 use serde::de::{Error, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
@@ -9,8 +9,8 @@ use std::marker::PhantomData;
 /// Decodes a list of at most `MOST_ELEMENTS` elements, for `#[serde(deserialize_with)]`.
 ///
 /// # Errors
-/// The errors of decoding an element; an error if there are more than `MOST_ELEMENTS` elements, before memory is allocated for
-/// them.
+/// If an element can't be decoded, or if the list has more than `MOST_ELEMENTS` elements. No memory is allocated for a
+/// list that is too long.
 pub fn at_most<'de, const MOST_ELEMENTS: usize, T, D>(deserializer: D) -> Result<Vec<T>, D::Error>
 where
     T: Deserialize<'de>,

@@ -21,17 +21,17 @@ pub struct Entry {
     pub mtime: Timestamp,
     /// The access time.
     pub atime: Timestamp,
-    /// Further properties, if [`crate::control::Keep`] requests them; in most transfers `None`.
+    /// Further properties that [`crate::control::Keep`] requests; in most transfers `None`.
     pub extra: Option<Box<Extra>>,
 }
 
-/// Properties that an archive keeps in addition to mode and times.
+/// Properties of an entry in addition to mode and times.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Extra {
     /// The entry's owner and group.
     pub owner: Option<Owner>,
-    /// The extended attributes except ACLs: unique names with their values, as raw bytes, at most
-    /// [`MAX_XATTRS`] in total.
+    /// The extended attributes except ACLs: unique names and their values, as raw bytes, at most [`MAX_XATTRS`] bytes
+    /// in total.
     #[serde(deserialize_with = "at_most::<MAX_XATTR_COUNT, _, _>")]
     pub xattrs: Vec<(Vec<u8>, Vec<u8>)>,
     /// The access ACL, if it contains more than the mode.
@@ -40,18 +40,18 @@ pub struct Extra {
     /// A directory's default ACL.
     #[serde(deserialize_with = "at_most::<MAX_ACL, _, _>")]
     pub default_acl: Vec<AclEntry>,
-    /// The entry has several names, and later ones may be sent as [`Kind::HardLink`].
+    /// True if the entry has several names, and later names may be sent as [`Kind::HardLink`].
     pub linked: bool,
 }
 
 /// The most bytes of one entry's extended attributes, including names and values.
 pub const MAX_XATTRS: usize = 512 << 10;
-/// The most extended attributes of one entry. The kernel lists at most 64 KiB of names.
+/// The most extended attributes of one entry. More than enough, because the kernel lists at most 64 KiB of names.
 pub const MAX_XATTR_COUNT: usize = 8192;
-/// The most entries of an ACL that fit into an extended attribute (64 KiB).
+/// The most entries of an ACL. More entries don't fit into an extended attribute, which has at most 64 KiB.
 pub const MAX_ACL: usize = 8191;
 
-/// The owner and group of an entry: numbers, and their names at the sender. A name is empty if the number has none.
+/// The owner and group of an entry: their numbers, and the names of these numbers at the sender.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Owner {
     /// The user number.
@@ -67,25 +67,24 @@ pub struct Owner {
 /// One line of a POSIX ACL (acl(5)).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AclEntry {
-    /// The user or group to which the permissions apply.
+    /// The users to whom the permissions apply.
     pub tag: AclTag,
     /// The permissions: the sum of 4 (read), 2 (write) and 1 (execute).
     pub permissions: u8,
 }
 
-/// The user or group to which a line of an ACL applies. Named users and groups have a number and a name; the name is
-/// empty if the number has none.
+/// The users to whom a line of an ACL applies. The name of a user or group is empty if the number has no name.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum AclTag {
     /// The owner.
     UserObj,
-    /// A user: number and name.
+    /// The user with this number and this name.
     User(u32, String),
-    /// The owning group.
+    /// The members of the owning group.
     GroupObj,
-    /// A group: number and name.
+    /// The members of the group with this number and this name.
     Group(u32, String),
-    /// The most permissions that named users and all groups can have.
+    /// The mask: the most permissions that named users and all groups can have.
     Mask,
     /// Everybody else.
     Other,
@@ -117,7 +116,7 @@ pub enum Kind {
     },
     /// A named pipe.
     Fifo,
-    /// A Unix socket. Only its name is copied.
+    /// A Unix socket. A copy of a socket only has its name; nobody listens there.
     Socket,
     /// A further name of a file that was sent before with [`Extra::linked`].
     HardLink {
@@ -140,7 +139,7 @@ pub struct Timestamp {
 /// A part of a large file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Chunk {
-    /// The file; its kind is [`Kind::File`].
+    /// The entry of the file; its kind is [`Kind::File`].
     pub entry: Entry,
     /// A number that distinguishes the file from all others of the transfer.
     pub file: u64,
@@ -150,7 +149,7 @@ pub struct Chunk {
     pub length: u64,
     /// The number of parts of the whole file; at least one.
     pub parts: u32,
-    /// Identifies the file at the sender.
+    /// Identifies the source file at the sender.
     pub origin: Origin,
 }
 
@@ -164,7 +163,8 @@ pub struct Origin {
 }
 
 impl Chunk {
-    /// True if the part lies within the size that the entry states.
+    /// True if the part lies within the size that the entry states, and the number of parts is possible: a part that is
+    /// the only one ends at the end of the file.
     pub fn is_consistent(&self) -> bool {
         let Kind::File { size } = self.entry.kind else { return false };
         let inside = self.offset.checked_add(self.length).is_some_and(|end| end <= size);

@@ -1,5 +1,5 @@
-//! Parsed filter rules, and the paths of a list of files: one end sends them to the other, so that the other
-//! end leaves out the same entries.
+//! Parsed filter rules, and the paths of a list of files. One end sends the rules and paths to the other end, so that
+//! both ends leave out the same entries.
 //!
 //! The rules are plain data; the crate `linerate-transfer` parses and matches them. Rules that are decoded
 //! from the other end's bytes are checked in the same way as rules that the user wrote.
@@ -9,9 +9,10 @@ use serde::{Deserialize, Serialize};
 
 /// The most rules of one list.
 pub const MAX_RULES: usize = 65_536;
-/// The longest pattern in bytes, and the longest path in a rule.
+/// The most bytes of a pattern, and the most bytes of a path in a rule.
 pub const MAX_PATTERN: usize = 4096;
-/// The most bytes of all patterns of one list, so that the list fits into a control message.
+/// The most bytes of all patterns, and all names and paths of merge files, of one list together. The limit makes the
+/// list fit into a control message.
 pub const MAX_RULE_BYTES: usize = 512 << 10;
 /// The most per-directory merge files of one list.
 pub const MAX_MERGES: usize = 64;
@@ -22,13 +23,13 @@ pub enum BadRules {
     /// The list has more than [`MAX_RULES`] rules.
     #[error("there are more than {MAX_RULES} filter rules")]
     TooMany,
-    /// The patterns have more than [`MAX_RULE_BYTES`] in total.
+    /// The patterns, and the names and paths of merge files, together have more than [`MAX_RULE_BYTES`] bytes.
     #[error("the filter rules together have more than {} KiB", MAX_RULE_BYTES >> 10)]
     TooLong,
     /// The list has more than [`MAX_MERGES`] merge files.
     #[error("there are more than {MAX_MERGES} per-directory merge files")]
     TooManyMerges,
-    /// A pattern is empty, longer than [`MAX_PATTERN`], or has a zero byte.
+    /// A pattern, or the path of a merge file, is empty, has more than [`MAX_PATTERN`] bytes, or has a zero byte.
     #[error("a filter rule's pattern is empty, longer than {MAX_PATTERN} bytes, or has a zero byte")]
     Pattern,
     /// The name of a merge file isn't a single path component.
@@ -47,12 +48,13 @@ struct RawRules {
     reading: Reading,
 }
 
-/// How merge files in directories are read, and how their rules are interpreted.
+/// How the rules are interpreted, and how merge files in directories are read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reading {
-    /// Rules that name no side apply only at the sender, so the receiver deletes the entries that they exclude.
+    /// True if rules that name no side apply only at the sender. The receiver then deletes the entries that these rules
+    /// exclude.
     pub delete_excluded: bool,
-    /// Rules in a file end with a zero byte, not with a newline.
+    /// True if rules in a merge file end with a zero byte, not with a newline.
     pub nul: bool,
 }
 
@@ -61,7 +63,8 @@ pub struct Reading {
 pub enum Rule {
     /// A pattern whose matches are excluded or included.
     Pattern(PatternRule),
-    /// A file that each directory may contain; its rules are inserted at this position.
+    /// A merge file, which each directory may contain; the rules in this file are inserted at the position of this
+    /// rule.
     Merge(DirMerge),
 }
 
@@ -70,21 +73,21 @@ pub enum Rule {
 pub struct PatternRule {
     /// True if matching entries are included, false if they are excluded.
     pub include: bool,
-    /// The end at which the rule applies.
+    /// The ends at which the rule applies.
     pub sides: Sides,
-    /// The rule applies to names that don't match the pattern, instead of names that do.
+    /// True if the rule applies to names that don't match the pattern, instead of names that match it.
     pub negated: bool,
-    /// The rule doesn't apply in a directory that is being deleted.
+    /// True if the rule doesn't apply in a directory that is being deleted.
     pub perishable: bool,
-    /// The pattern is matched against the absolute path.
+    /// True if the pattern is matched against the absolute path.
     pub absolute: bool,
-    /// The rule applies to the names of extended attributes, and not to paths.
+    /// True if the rule applies to the names of extended attributes, and not to paths.
     pub attributes: bool,
-    /// The pattern as the user wrote it, raw bytes.
+    /// The pattern as the user wrote it, as raw bytes.
     pub pattern: Vec<u8>,
 }
 
-/// The end at which a rule applies.
+/// The ends at which a rule applies.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Sides {
     /// The rule excludes entries from the transfer, and protects them from deletion.
@@ -101,10 +104,10 @@ pub enum Sides {
 pub struct DirMerge {
     /// The file's name in each directory, a single path component.
     pub name: Vec<u8>,
-    /// If set, the file is also searched in the directories above the transfer, from this directory on. The
+    /// If set, the merge file is also looked for in the directories above the transfer, from this directory down. The
     /// path is absolute, or below the transfer's root.
     pub above: Option<Vec<u8>>,
-    /// The rules of a file in a directory apply in its subdirectories too.
+    /// True if the rules of a merge file also apply in the subdirectories of its directory.
     pub inherited: bool,
     /// How the lines of the file are read.
     pub style: MergeStyle,
@@ -113,18 +116,18 @@ pub struct DirMerge {
 /// How a merge file is read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MergeStyle {
-    /// If set, each line is only a pattern, which includes (`true`) or excludes (`false`). `None`: each line
-    /// is a whole rule.
+    /// If set, each line is only a pattern, which includes (`true`) or excludes (`false`) entries. `None` means that
+    /// each line is a whole rule.
     pub patterns: Option<bool>,
-    /// Rules are separated by spaces, not by newlines.
+    /// True if rules are separated by spaces, not by newlines.
     pub words: bool,
-    /// The file is read as cvs reads its files: a single `!` clears the list even if lines are only patterns.
+    /// True if the file is read as cvs reads its files: a single `!` clears the list even if lines are only patterns.
     pub cvs: bool,
-    /// The end at which all rules of the file apply; `None`: each rule may name its end.
+    /// The ends at which all rules of the file apply. `None` means that each rule may name its ends.
     pub sides: Option<Sides>,
-    /// The rules of the file are [`PatternRule::perishable`].
+    /// True if the rules of the file are [`PatternRule::perishable`].
     pub perishable: bool,
-    /// The rules of the file are [`PatternRule::absolute`].
+    /// True if the rules of the file are [`PatternRule::absolute`].
     pub absolute: bool,
 }
 
@@ -142,7 +145,7 @@ impl Rules {
         &self.0.rules
     }
 
-    /// How merge files in directories are read.
+    /// How the rules are interpreted, and how merge files are read.
     pub fn reading(&self) -> Reading {
         self.0.reading
     }
@@ -181,7 +184,7 @@ impl Rule {
     /// Checks one rule.
     ///
     /// # Errors
-    /// If the pattern or the name in it isn't valid.
+    /// If the rule's pattern, name or path isn't valid.
     pub fn check(&self) -> Result<(), BadRules> {
         match self {
             Rule::Pattern(rule) if is_text(&rule.pattern) => Ok(()),
@@ -220,10 +223,10 @@ fn is_text(bytes: &[u8]) -> bool {
 pub struct ListedPath {
     /// The path below the source; empty means the source itself.
     pub path: RelPath,
-    /// The path was written with a slash at its end: the entries directly in it are wanted too. If the path is the
-    /// source itself and this is false, only the source's own entry is wanted.
+    /// True if the user wrote the path with a slash at its end: then the entries directly in the path's directory are
+    /// wanted too. If the path is the source itself and this is false, only the source's own entry is wanted.
     pub contents: bool,
-    /// The number of its source on the command line.
+    /// The number, from 0, of the path's source on the command line.
     pub argument: u32,
 }
 

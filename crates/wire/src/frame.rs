@@ -1,7 +1,7 @@
 //! Frames on a data stream: a header of fixed size, then a payload.
 //!
-//! The parser takes bytes as they arrive, and passes the payload on in the same pieces. So it doesn't copy
-//! payloads to join their pieces.
+//! The parser takes bytes as they arrive, and passes each payload on in the same pieces. So it doesn't copy the pieces
+//! of a payload to join them.
 
 use crc_fast::{CrcAlgorithm, Digest};
 
@@ -11,49 +11,50 @@ pub const HEADER: usize = 16;
 pub const MAX_DATA: usize = 1 << 20;
 /// The largest payload of any other frame in bytes.
 pub const MAX_OTHER: usize = 2 << 20;
-/// The largest distance over which compressed bytes on a stream may refer back, as a power of two in bytes.
-/// The receiver needs this much memory for each stream. One stream of a transfer may use a longer distance if
-/// the receiver permits it.
+/// The window of a compressed stream: the largest distance over which compressed bytes may refer back, as a power of
+/// two in bytes. The receiver needs memory of this size for each stream. One stream of a transfer may have a larger
+/// window if the receiver permits it.
 pub const WINDOW_LOG: u8 = 23;
-/// The longest distance that this one stream may use, as a power of two in bytes.
+/// The largest window that this one stream may have, as a power of two in bytes.
 pub const LONG_WINDOW_LOG: u8 = 27;
 /// The unit of [`Header::sure`] in bytes.
 pub const SURE_UNIT: usize = 64 << 10;
 
-/// The kind of a frame's payload.
+/// The kind of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum FrameKind {
-    /// Records of entries with the complete contents of small files ([`crate::batch`]).
+    /// The payload is a batch: records of entries, with the complete contents of small files ([`crate::batch`]).
     Batch = 1,
-    /// A [`crate::entry::Chunk`] in postcard, which begins a chunk. The chunk's bytes follow in data frames.
+    /// The payload is a [`crate::entry::Chunk`] in postcard, which begins a chunk. The chunk's bytes follow in other
+    /// frames.
     Chunk = 2,
-    /// The next bytes of the current chunk.
+    /// The payload is the next bytes of the current chunk.
     Data = 3,
     /// The current chunk can't be finished, and its entry is given up. No payload.
     GiveUp = 4,
     /// The end of this stream. No payload.
     End = 5,
-    /// The next bytes of the current chunk are zeros that take no space at the sender (a hole). Payload:
-    /// their number, 8 bytes, little endian.
+    /// The next bytes of the current chunk are zeros that take no space at the sender (a hole). Payload: the number of
+    /// these zeros, 8 bytes, little endian.
     Hole = 6,
-    /// The rest of the current chunk equals the contents that the receiver has reported. No payload.
+    /// The receiver already has the rest of the current chunk, as its answer to the offer reported. No payload.
     Same = 7,
-    /// The BLAKE3 hash of the current chunk as the sender read it, 32 bytes, sent after the chunk's last
-    /// bytes. It is the root hash if the chunk is the whole file, else the chaining value of the chunk's
-    /// subtree.
+    /// Comes after the last bytes of a chunk. If digests are sent, the payload begins with the BLAKE3 hash of the chunk
+    /// as the sender read it, 32 bytes: the root hash if the chunk is the whole file, else the chaining value of the
+    /// chunk's subtree. If the chunk contained a `Copy`, the digest of the copied pieces follows, 32 bytes.
     Digest = 8,
     /// The current chunk ends here, and the rest of it is sent in other chunks. Payload: the number of parts
     /// that the file now has, 4 bytes, little endian.
     Split = 9,
-    /// The next bytes of the current chunk are in the receiver's older version. Payload: their offset there
-    /// and their number, 8 bytes each, little endian.
+    /// The receiver copies the next bytes of the current chunk from its older version of the file. Payload: the offset
+    /// in the older version and the number of bytes, 8 bytes each, little endian.
     Copy = 10,
-    /// The next bytes of the stream's zstd frame. Decompressed, they contain frames of all other kinds except
-    /// the end.
+    /// The payload is the next bytes of the stream's zstd frame. Decompressed, this zstd frame contains frames of all
+    /// kinds except `End`, `Packed` and `Sealed`.
     Packed = 11,
-    /// The next bytes of a stream that passes several hosts, which contain frames of the other kinds. The marks prove to
-    /// each host that the bytes come from the source ([`crate::sealed`]).
+    /// The payload has the next bytes of a stream that passes through several hosts; these bytes contain frames of
+    /// other kinds. Marks prove to each host that the bytes come from the source ([`crate::sealed`]).
     Sealed = 12,
 }
 
@@ -76,7 +77,7 @@ impl FrameKind {
         ALL.into_iter().find(|kind| *kind as u8 == byte)
     }
 
-    /// True if frames of this kind must have a payload. An empty frame would only keep the other end busy.
+    /// True if a frame of this kind must have a payload. A frame without payload would only keep the other end busy.
     fn has_payload(self) -> bool {
         matches!(self, Self::Batch | Self::Chunk | Self::Data | Self::Packed | Self::Sealed)
     }
@@ -99,17 +100,18 @@ impl FrameKind {
     }
 }
 
-/// The header of a frame: kind (1 byte), flags (1, bit 0: checksum present), units that are sure to follow (2, little
-/// endian), payload length (4, little endian), CRC-64/NVME of the payload or zero (8, little endian).
+/// The header of a frame. Its bytes are: the kind (1 byte), flags (1 byte; bit 0 is set if there is a checksum),
+/// [`Header::sure`] (2 bytes), the length of the payload (4 bytes), and the CRC-64/NVME of the payload or zero (8
+/// bytes). Numbers are little endian.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
     /// The frame's kind.
     pub kind: FrameKind,
-    /// The number of payload bytes as they are sent.
+    /// The number of payload bytes that are sent.
     pub length: u32,
-    /// The payload's checksum, on streams without a cipher.
+    /// The payload's checksum; `None` on streams with a cipher.
     pub checksum: Option<u64>,
-    /// A promise: after this data frame, at least `sure` times [`SURE_UNIT`] bytes of the chunk follow
+    /// The sender's promise that after this data frame, at least `sure` times [`SURE_UNIT`] bytes of the chunk follow
     /// without compression.
     pub sure: u16,
 }
@@ -123,7 +125,7 @@ pub enum FrameError {
     /// Reserved bits are set.
     #[error("reserved bits are set in a frame header")]
     Reserved,
-    /// The payload is larger than the frame's kind allows, or is empty although the kind needs a payload.
+    /// The payload is larger than the frame's kind allows, or is empty although frames of this kind need a payload.
     #[error("a frame of kind {0:?} claims {1} bytes")]
     Length(FrameKind, u32),
     /// A frame has no checksum although the stream requires one, or has one although the stream uses none.
@@ -135,19 +137,21 @@ pub enum FrameError {
 }
 
 impl Header {
-    /// The header for `payload`, with a checksum if `checked` is set.
+    /// The header of a frame with this payload, with a checksum if `checked` is set.
     pub fn of(kind: FrameKind, payload: &[u8], checked: bool) -> Self {
         let checksum = checked.then(|| crc_fast::checksum(CrcAlgorithm::Crc64Nvme, payload));
         Self { checksum, ..Self::unchecked(kind, payload.len()) }
     }
 
-    /// The header for a payload of `length` bytes without a checksum, since a cipher protects it.
+    /// The header of a frame whose payload has `length` bytes. It has no checksum, because a cipher protects the
+    /// payload.
     pub fn unchecked(kind: FrameKind, length: usize) -> Self {
         let length = u32::try_from(length).expect("payloads are below 4 MiB");
         Self { kind, length, checksum: None, sure: 0 }
     }
 
-    /// Adds the promise that at least `bytes` more bytes of the chunk follow without compression.
+    /// Adds the promise that at least `bytes` more bytes of the chunk follow without compression (rounded down to a
+    /// multiple of [`SURE_UNIT`]).
     pub fn before(self, bytes: u64) -> Self {
         Self { sure: u16::try_from(bytes / SURE_UNIT as u64).unwrap_or(u16::MAX), ..self }
     }
@@ -166,7 +170,7 @@ impl Header {
     /// Decodes a header.
     ///
     /// # Errors
-    /// If the kind is unknown, reserved bits are set, or the length is above what the kind allows.
+    /// If the kind is unknown, reserved bits are set, or frames of this kind can't have this length.
     pub fn decode(bytes: &[u8; HEADER]) -> Result<Self, FrameError> {
         let kind = FrameKind::parse(bytes[0]).ok_or(FrameError::Kind(bytes[0]))?;
         let sure = u16::from_le_bytes([bytes[2], bytes[3]]);
@@ -190,9 +194,9 @@ impl Header {
 pub enum Piece<'a> {
     /// A frame with this header begins.
     Start(Header),
-    /// The next bytes of the current frame's payload.
+    /// These bytes are the next bytes of the current frame's payload.
     Payload(&'a [u8]),
-    /// The current frame is complete, and its checksum is right if it has one.
+    /// The current frame, of this kind, is complete, and its checksum is right if it has one.
     Done(FrameKind),
 }
 
@@ -211,8 +215,8 @@ struct Open {
 }
 
 impl Parser {
-    /// A parser for a stream. If `checked` is set, the frames must have checksums (a stream without a
-    /// cipher); otherwise they must not (TLS).
+    /// A parser for a stream. If `checked` is set, which is for streams without a cipher, each frame must have a
+    /// checksum; otherwise no frame may have a checksum.
     pub fn new(checked: bool) -> Self {
         Self { checked, partial: [0; HEADER], have: 0, current: None }
     }

@@ -5,17 +5,17 @@
 const BEGIN: &str = "(speaks ";
 /// The byte after the identity in a binary.
 const END: u8 = b')';
-/// The identity as every binary that uses it contains it. The parentheses separate it from the texts beside
-/// it.
+/// The identity in the form in which every binary that uses this constant contains it. The parentheses separate the
+/// identity from the texts beside it.
 pub const STAMP: &str =
     concat!("(speaks linerate ", env!("CARGO_PKG_VERSION"), " protocol ", protocol_number!(), ")");
 /// An upper limit for the length of an identity in bytes.
 const MOST_BYTES: usize = 96;
 
-/// The output of `linerate agent --id`. Two ends can communicate if their outputs are equal.
+/// The output of `linerate agent --id`. Two ends with the same output can communicate.
 pub const IDENTITY: &str = STAMP.split_at(STAMP.len() - 1).0.split_at(BEGIN.len()).1;
 
-/// The message that the end `other` uses another version of the protocol.
+/// The error message that the end with the name `other` uses another version of the protocol.
 #[must_use]
 pub fn differing(other: &str, version: &str, protocol: u32) -> String {
     format!(
@@ -26,9 +26,8 @@ pub fn differing(other: &str, version: &str, protocol: u32) -> String {
     )
 }
 
-/// Finds the identity in a binary's bytes: the value of [`IDENTITY`] when the binary was built. This also
-/// works for a binary for another kind of machine, which can't be run here. `None` if the bytes contain no
-/// identity.
+/// Finds the identity in a binary's bytes: the value that [`IDENTITY`] had when the binary was built. The binary may be
+/// for another kind of machine, and so impossible to run here. Returns `None` if the bytes contain no identity.
 #[must_use]
 pub fn reported_by(binary: &[u8]) -> Option<&str> {
     let mut places = binary.windows(BEGIN.len()).enumerate().filter(|(_, bytes)| *bytes == BEGIN.as_bytes());

@@ -8,10 +8,10 @@ use std::os::unix::ffi::OsStrExt;
 
 /// The longest name of one directory entry in bytes (`NAME_MAX`).
 pub const MAX_NAME: usize = 255;
-/// The longest relative path in bytes that either end accepts: twice the longest path that a system call
-/// accepts (`PATH_MAX`).
+/// The longest relative path in bytes that an end accepts: twice the longest path that a system call accepts
+/// (`PATH_MAX`).
 pub const MAX_PATH: usize = 8 * 1024;
-/// The most components of a path: half the number that the kernel resolves in one call. Real trees aren't
+/// The most components of a path: half the number of components that the kernel resolves in one call. Real trees aren't
 /// that deep.
 pub const MAX_COMPONENTS: usize = 1024;
 
@@ -33,14 +33,15 @@ pub enum BadPath {
     /// A component is longer than [`MAX_NAME`], or the path is longer than [`MAX_PATH`].
     #[error("the path is too long")]
     TooLong,
-    /// The path has more than [`MAX_COMPONENTS`].
+    /// The path has more than [`MAX_COMPONENTS`] components.
     #[error("the path has more than {MAX_COMPONENTS} components")]
     TooDeep,
 }
 
-/// A path below a root: without `..`, leading slash or zero byte. The empty path is the root itself.
+/// A path below a root: it has no leading slash, no zero byte, and no component that is empty, `.` or `..`. The empty
+/// path is the root itself.
 ///
-/// Each value is checked when it is made, even when it is decoded from the other end's bytes.
+/// Each path is checked when it is made, also when it is decoded from the other end's bytes.
 #[derive(Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RelPath(Vec<u8>);
 
@@ -50,10 +51,11 @@ impl RelPath {
         Self::default()
     }
 
-    /// Makes a path of `bytes`, after checking them.
+    /// Makes a path from `bytes` if they are valid.
     ///
     /// # Errors
-    /// If a component is empty, `.`, `..` or too long, if the path is absolute, or if a byte is zero.
+    /// If a component is empty, `.`, `..` or too long; if the path is absolute, too long or too deep; or if a byte is
+    /// zero.
     pub fn new(bytes: impl Into<Vec<u8>>) -> Result<Self, BadPath> {
         let bytes = bytes.into();
         check(&bytes)?;
@@ -81,7 +83,7 @@ impl RelPath {
         Ok(Self(bytes))
     }
 
-    /// True if the path stays valid when a name of any length is inserted before it. That happens when a
+    /// True if the path stays valid when a name of any permitted length is put in front of it. This happens when a
     /// source's own name becomes part of the path at the destination.
     pub fn fits_below_a_name(&self) -> bool {
         let length = self.0.len();
@@ -219,7 +221,7 @@ fn check_size(bytes: &[u8]) -> Result<(), BadPath> {
     if bytes.len() > MAX_PATH {
         return Err(BadPath::TooLong);
     }
-    // Nearly all paths are too short to have that many components, so counting them is rarely necessary.
+    // Nearly all paths are too short to have more than the permitted components, so counting is rarely necessary.
     let is_deep = bytes.len() > MAX_COMPONENTS && slashes(bytes) >= MAX_COMPONENTS;
     if is_deep { Err(BadPath::TooDeep) } else { Ok(()) }
 }
@@ -267,7 +269,7 @@ pub fn is_unprintable(c: char) -> bool {
     c.is_control() || is_format(c)
 }
 
-/// True for characters that reorder, hide or break text on a terminal without being control characters.
+/// True for characters that reorder, hide or break text on a terminal although they aren't control characters.
 fn is_format(c: char) -> bool {
     matches!(c,
         '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}'

@@ -1,10 +1,10 @@
 //! The payload of a [`crate::frame::FrameKind::Sealed`] frame: bytes of a stream that passes through several
 //! hosts, and a mark for each host.
 //!
-//! A mark is made with a key that only the source and the mark's host know. So if a host through which the
-//! bytes have passed changes, repeats, reorders, omits or adds bytes, the next hosts detect it.
+//! A mark is made with a key that only the source and the mark's host know. So if a host through which the bytes have
+//! passed changes, repeats, reorders, omits or adds bytes, the hosts behind it detect this.
 
-/// The most hosts of a chain or tree.
+/// The largest number of hosts in a chain or tree.
 pub const MAX_CHAINED: usize = 64;
 /// The length of a mark in bytes.
 pub const MARK: usize = 32;
@@ -14,10 +14,10 @@ pub const SEALED_HEAD: usize = 12;
 /// The most bytes of the stream in one frame.
 pub const MAX_SEALED: usize = 256 << 10;
 
-/// A mark, by which a host verifies that a part comes from the source: a keyed BLAKE3 hash.
+/// A mark: a keyed BLAKE3 hash by which a host verifies that a part comes from the source.
 pub type Mark = [u8; MARK];
 
-/// A part of a stream in the form in which it is sent.
+/// A part of a stream, decoded from a frame's payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SealedPart<'a> {
     /// The number of the source's stream to which the part belongs.
@@ -45,14 +45,14 @@ impl<'a> SealedPart<'a> {
         (1..=MAX_SEALED).contains(&bytes.len()).then_some(part)
     }
 
-    /// The mark for the host at this position.
+    /// The mark for the host at the position `place`; `None` if there is no such host.
     pub fn mark(&self, place: usize) -> Option<Mark> {
         let from = place.checked_mul(MARK)?;
         self.marks.get(from..from.checked_add(MARK)?)?.try_into().ok()
     }
 }
 
-/// The first bytes of a part, before its marks.
+/// The first bytes of a part, which come before its marks.
 pub fn sealed_head(stream: u32, number: u64) -> [u8; SEALED_HEAD] {
     let mut head = [0; SEALED_HEAD];
     head[..4].copy_from_slice(&stream.to_le_bytes());

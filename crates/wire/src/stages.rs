@@ -1,12 +1,13 @@
-//! Counters of each stage of a transfer: busy time, waiting time and bytes. From these counters the limiter
-//! is determined.
+//! Counters for each stage of a transfer: busy time, waiting time and bytes. These counters show what limits the
+//! transfer.
 
 use serde::{Deserialize, Serialize};
 
-/// One end's stages, summed over its workers. Times are nanoseconds of wall time inside the stage.
+/// The counters of one end's stages, summed over its workers. Unless a field states another unit, times are nanoseconds
+/// of wall time inside the stage.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Stages {
-    /// The number of stream workers that ran.
+    /// The number of workers, the threads that each serve one stream.
     pub workers: u64,
     /// Nanoseconds for which the workers existed, summed over workers.
     pub lifetime: u64,
@@ -16,17 +17,17 @@ pub struct Stages {
     pub read: u64,
     /// Time spent encrypting or decrypting, and computing checksums.
     pub cipher: u64,
-    /// Time in the socket call. At the sender, the other end or the network accepts no more data; at the receiver,
-    /// no data has arrived. The time includes copying between kernel and program, and at the sender also the
-    /// wait for a held rate.
+    /// Time in the socket call. At the sender, this is mostly time in which the other end or the network accepts no
+    /// more data; at the receiver, time in which no data has arrived. The time includes copying between kernel and
+    /// program, and at the sender also the waits by which the rate is held below the path's rate.
     pub socket: u64,
     /// At the receiver: time spent creating and writing files.
     pub write: u64,
     /// Time spent waiting because of the user's rate limit.
     pub limit: u64,
-    /// At the sender: the part of `lifetime` in which the rate was held slightly below the path's.
+    /// At the sender: the part of `lifetime` in which the rate was held slightly below the path's rate.
     pub held: u64,
-    /// Time spent compressing or decompressing.
+    /// At the sender: time spent waiting for the compressor. At the receiver: time spent decompressing.
     pub compress: u64,
     /// Payload bytes, before compression.
     pub bytes: u64,
@@ -36,7 +37,7 @@ pub struct Stages {
     pub packed: u64,
     /// The number of entries.
     pub entries: u64,
-    /// Microseconds that TCP had something to send (`tcpi_busy_time`), summed over streams.
+    /// Microseconds in which TCP had something to send (`tcpi_busy_time`), summed over streams.
     pub tcp_busy: u64,
     /// Microseconds of `tcp_busy` in which the receive window was the limit (`tcpi_rwnd_limited`).
     pub tcp_rwnd_limited: u64,
@@ -46,57 +47,60 @@ pub struct Stages {
     pub tcp_retransmits: u64,
     /// The number of segments sent, including retransmissions.
     pub tcp_segments: u64,
-    /// The number of samples of TCP's state on which the following sums are based: a few per second for each
-    /// stream.
+    /// The number of samples of TCP's state, of which there are a few per second for each stream. The next fields are
+    /// sums over these samples.
     pub tcp_looks: u64,
-    /// The sum, over these samples, of the smoothed round-trip time in microseconds.
+    /// The sum, over the samples of TCP's state, of the smoothed round-trip time in microseconds.
     pub tcp_rtt: u64,
-    /// The sum, over these samples, of the stream's shortest round-trip time so far, in microseconds.
+    /// The sum, over the samples of TCP's state, of the stream's shortest round-trip time so far, in microseconds.
     pub tcp_min_rtt: u64,
-    /// The sum, over these samples, of the delivery rate in bytes per second.
+    /// The sum, over the samples of TCP's state, of the delivery rate in bytes per second.
     pub tcp_delivery_rate: u64,
-    /// The sum, over these samples, of the segment size in bytes.
+    /// The sum, over the samples of TCP's state, of the segment size in bytes.
     pub tcp_segment_size: u64,
-    /// The sum, over these samples, of the send buffer's size in bytes of memory.
+    /// The sum, over the samples of TCP's state, of the send buffer's size in bytes of memory.
     pub tcp_send_buffer: u64,
-    /// The sum, over these samples, of the bytes in flight, which were sent and not yet acknowledged.
+    /// The sum, over the samples of TCP's state, of the bytes in flight, which were sent and not yet acknowledged.
     pub tcp_in_flight: u64,
-    /// The number of samples in which the send buffer was full with bytes in flight.
+    /// The number of samples of TCP's state in which at least a third of the send buffer was in use, nearly all of it
+    /// by bytes in flight.
     pub tcp_send_buffer_full: u64,
-    /// Nanoseconds from the start of the first worker to the latest update by any worker.
+    /// Nanoseconds from the start of the first worker to the last update by any worker.
     pub span: u64,
-    /// Nanoseconds of `lifetime` for which `cpu` and `waited` were counted; 0 if the kernel doesn't count them.
+    /// Nanoseconds of `lifetime` for which `cpu` and `waited` were counted; 0 if the kernel doesn't count these two
+    /// times.
     pub clocked: u64,
     /// Nanoseconds of processor time of the workers.
     pub cpu: u64,
     /// Nanoseconds in which workers were ready to run but had no processor.
     pub waited: u64,
-    /// Nanoseconds in which the processors of this host were busy, with work of any process, summed over
-    /// processors. Work at a lower priority (nice) isn't counted, since it gives way to other work.
+    /// Nanoseconds in which the processors of this host were busy with work of any process, summed over processors.
+    /// Work at a lower priority (nice) isn't counted, because it gives way to other work.
     pub host_busy: u64,
     /// Nanoseconds of all processors of this host, busy or idle, in the time for which `host_busy` was counted.
     pub host_time: u64,
     /// Nanoseconds of processor time that the end's control group may use in a second; 0 without a quota. If several
-    /// nested groups have a quota, it is that of the group that was throttled most often.
+    /// nested groups have a quota, this is the quota of the group that was throttled most often.
     pub quota: u64,
-    /// Length of the quota's period in nanoseconds.
+    /// The length of the quota's period in nanoseconds.
     pub quota_period: u64,
-    /// Periods in which the group used up its quota and was throttled.
+    /// The number of periods in which the group used up its quota and was throttled.
     pub quota_stops: u64,
     /// Nanoseconds for which the group was throttled, summed over processors.
     pub quota_stopped: u64,
-    /// At the sender: the rate of the port that its streams use in bits per second, or the rate of the port's
-    /// shaper if that is lower. 0 if neither is known, or if the port's rate is only nominal.
+    /// At the sender: the rate, in bits per second, of the port that the streams use, or the rate of the port's shaper
+    /// if that is lower. 0 if there is no shaper and the port's rate is unknown or only nominal.
     pub link: u64,
 }
 
-/// Processor time and memory of one end's process.
+/// The processor time and memory that one end's process has used.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Usage {
-    /// The processor time of the process in seconds, user and system.
+    /// The processor time of the process, and of its child processes that have ended, in seconds, in user and kernel
+    /// mode.
     pub cpu_seconds: f64,
-    /// Peak resident memory in bytes.
+    /// The peak of the process's resident memory in bytes.
     pub peak_rss_bytes: u64,
-    /// The number of processors that are online at that end.
+    /// The number of processors that the process may use.
     pub processors: u32,
 }

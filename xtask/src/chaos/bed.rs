@@ -23,7 +23,7 @@ pub struct ChaosBed {
     /// A directory for the files of a round.
     pub work: PathBuf,
     pub program: PathBuf,
-    /// The copy of the program in the far account's cache; it is removed with the bed if the bed created it.
+    /// The copy of the program in the far account's cache, if the bed created this copy; it is removed with the bed.
     brought: Option<PathBuf>,
     /// The ssh server of the near host, so that this host can be a far host too.
     server: Child,

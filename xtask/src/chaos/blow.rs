@@ -100,7 +100,7 @@ impl BlowKind {
         }
     }
 
-    /// Injects the fault into `run`, which must then end by itself.
+    /// Injects the fault into `run`. After some faults, checks that the client and the agent end by themselves in time.
     pub fn hit(&self, run: &mut RunningRound<'_>) -> anyhow::Result<()> {
         match self {
             Self::Client(signal) => run.signal_client(*signal),
@@ -169,7 +169,7 @@ impl Moment {
         Self::Bytes((bytes as f64 * rng.f64() * 1.02) as u64)
     }
 
-    /// Waits until the time of the fault; returns false if the run has ended before.
+    /// Waits until the time of the fault. Returns false if the run ends before this time.
     pub fn wait(&self, run: &mut RunningRound<'_>) -> bool {
         let begun = Instant::now();
         let has_come = |run: &RunningRound<'_>| match self {

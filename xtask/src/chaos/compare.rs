@@ -1,4 +1,4 @@
-//! Compares a tree with its copy at the end of a round, with rsync and with own code.
+//! Compares a tree with its copy at the end of a round, once with rsync and once with the test's own code.
 
 use anyhow::Context;
 use std::fs::Metadata;

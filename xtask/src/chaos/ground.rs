@@ -52,7 +52,8 @@ impl Ground {
             GroundKind::Tmpfs | GroundKind::Small => ground.mount_tmpfs()?,
             GroundKind::Ext4 => ground.mount_image(&["mkfs.ext4", "-q", "-F"])?,
             GroundKind::Xfs => ground.mount_image(&["mkfs.xfs", "-q", "-f"])?,
-            // So small a file system has one kind of block groups: else contents that were removed leave no room for names.
+            // With --mixed, data and metadata share the same block groups. Otherwise, on such a small file system, the
+            // space of removed contents couldn't be used for names.
             GroundKind::Btrfs => ground.mount_image(&["mkfs.btrfs", "-q", "-f", "--mixed"])?,
             GroundKind::Bindfs => {
                 ground.mount_tmpfs()?;

@@ -1,7 +1,6 @@
-//! The kill test. Each *round* runs one command, of any kind and on any file system. While it runs, its ends,
-//! its remote shell or its link is disturbed; then it is run again until it succeeds. A watcher reads the
-//! destination during the whole round. At the end, rsync compares the trees, and no temporary files may be
-//! left.
+//! The kill test. Each *round* runs one command, of any kind and on any file system. While the command runs, the test
+//! disturbs its ends, its remote shell or its link. Then the command is run again until it succeeds. A watcher reads
+//! the destination during the whole round. At the end, rsync compares the trees, and no temporary files may be left.
 //!
 //! All files are in a lab and in a separate mount namespace, so that a killed test leaves nothing behind.
 
@@ -35,7 +34,7 @@ const INSIDE: &str = "LINERATE_CHAOS_INSIDE";
 struct ChaosOptions {
     kills: u32,
     seed: u64,
-    /// The seed of a single round that is run.
+    /// The seed of the only round to run, if the user names one.
     round: Option<u64>,
     program: Option<PathBuf>,
 }
@@ -94,14 +93,14 @@ struct ChaosFigures {
     grounds: BTreeMap<&'static str, u32>,
     /// The number of files that the watcher read.
     read: u64,
-    /// The number of repeated runs that had to be repeated again.
+    /// The number of repeated runs that failed, so that another run was necessary.
     again: u32,
     failed: Vec<(u64, Vec<String>)>,
 }
 
 impl ChaosFigures {
-    /// Plays rounds until the requested number of kills is reached, and each operation and each file system
-    /// was used at least once.
+    /// Plays rounds until the requested number of kills is reached, and each operation and each file system has been
+    /// used at least once.
     fn play_all(&mut self, bed: &ChaosBed, options: &ChaosOptions) -> anyhow::Result<()> {
         let (operations, grounds) = (OPERATIONS.len() as u64, bed.grounds.len() as u64);
         let mut rng = Rng::with_seed(options.seed);

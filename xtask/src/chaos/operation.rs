@@ -23,7 +23,7 @@ pub enum SourceForm {
     Tree,
     /// `tree/`, copied as `there/tree`.
     Contents,
-    /// `./tree`, so that the name is kept below the destination.
+    /// `./tree`, so that rsync's option -R keeps the name `tree` below the destination.
     Relative,
 }
 
@@ -34,7 +34,7 @@ pub enum Special {
     Delete,
     /// Existing files are written in place, so readers may see a mixture of old and new contents.
     InPlace,
-    /// As [`Special::InPlace`], with backups; a repeated run makes additional backups.
+    /// Like [`Special::InPlace`], but with backups. A repeated run makes additional backups.
     InPlaceBackup,
     /// The existing bytes of a file are kept, and the rest is appended.
     Append,
@@ -47,7 +47,7 @@ pub enum Special {
 }
 
 impl Operation {
-    /// Whether the command has linerate's own options, as `cp` and `sync` have.
+    /// Whether the command is `cp` or `sync`, which have linerate's own options.
     pub fn is_cp_or_sync(&self) -> bool {
         matches!(self.words[0], "cp" | "sync")
     }
@@ -89,7 +89,7 @@ pub const OPERATIONS: &[Operation] = &[
     synced("sync --delete", &["sync", "--delete"], "-aHAX").with(Special::Delete),
     synced("rsync -a --delete", &["rsync", "-a", "--delete"], "-a").with(Special::Delete),
     plain("cp -a", &["cp", "-a"], "-aHAX"),
-    // If a source was only partly emptied, its directories have new modification times.
+    // In a source from which only some files were removed, directories have new modification times.
     synced("rsync --remove-source-files", &["rsync", "-a", "--remove-source-files"], "-aO")
         .with(Special::RemoveSource)
         .onto_nothing(),

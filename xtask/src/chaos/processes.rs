@@ -35,7 +35,7 @@ pub fn signal(pids: &[i32], signal: Signal) {
     }
 }
 
-/// Calls `done` repeatedly until it returns true or `patience` has passed; returns whether it became true.
+/// Calls `done` repeatedly until it returns true or `patience` has passed. Returns the last result of `done`.
 pub fn within(patience: Duration, mut done: impl FnMut() -> bool) -> bool {
     let deadline = Instant::now() + patience;
     while !done() {

@@ -1,4 +1,4 @@
-//! A round: a command is disturbed once or several times, and run again until it succeeds.
+//! A round: a command is run, is disturbed once or several times, and is then run again until it succeeds.
 
 mod running;
 
@@ -25,10 +25,10 @@ use super::watch::{Scene, SceneWatch};
 use crate::call;
 pub use running::RunningRound;
 
-/// The longest time of a run without further faults.
+/// The longest time that a run may take without further faults.
 const RUN_TIMEOUT: Duration = Duration::from_secs(150);
-/// The number of repeated runs that may fail, because processes of an earlier run may still exist or the
-/// machine may be slow.
+/// The greatest number of repeated runs. Some of them may fail, because processes of an earlier run may still exist, or
+/// because the machine may be slow.
 const TRIES: u32 = 4;
 
 /// The direction of the transfer.
@@ -66,7 +66,7 @@ pub struct RoundOutcome {
 }
 
 impl<'a> ChaosRound<'a> {
-    /// Determines the round of this seed. The operation and the file system are remainders of the seed.
+    /// Determines the round of this seed. Remainders of the seed select the operation and the file system.
     pub fn draw(bed: &'a ChaosBed, seed: u64) -> anyhow::Result<Self> {
         let operations = OPERATIONS.len() as u64;
         let operation = &OPERATIONS[(seed % operations) as usize];
@@ -95,7 +95,7 @@ impl<'a> ChaosRound<'a> {
         Ok(Self { bed, operation, ground, shape, way, options, timeout, blows, small, hurries })
     }
 
-    /// Plays the round.
+    /// Plays the round, from the preparation to the comparison of the trees.
     pub fn play(&self) -> anyhow::Result<RoundOutcome> {
         self.prepare()?;
         let watch = SceneWatch::start(self.scene());
@@ -209,8 +209,8 @@ impl<'a> ChaosRound<'a> {
         Ok(())
     }
 
-    /// The processes that still exist after twice the timeout, and after the time that an agent waits for its
-    /// job: a client that was cut off early hasn't sent its timeout yet.
+    /// The processes that still exist after twice the timeout, or after 30 seconds if that is longer. An agent whose
+    /// client was cut off early waits that long for its job, because the client hasn't sent its timeout yet.
     fn survivors(&self) -> Vec<String> {
         let left = || [marked(&self.near_mark()), self.agents()].concat();
         let patience = Duration::from_secs((2 * self.timeout).max(30) + 2);
@@ -284,7 +284,7 @@ impl<'a> ChaosRound<'a> {
         }
     }
 
-    /// The command line.
+    /// The words of the command line.
     fn words(&self) -> Vec<OsString> {
         let source = self.source();
         let top = source.parent().expect("below the work directory");

@@ -18,7 +18,7 @@ pub struct Shape {
     pub name: &'static str,
     /// The directory that holds both versions.
     pub top: PathBuf,
-    /// The number of bytes on disk.
+    /// The number of bytes that the tree takes on disk.
     pub bytes: u64,
     /// Whether the tree has only files, directories, and links that lead to files or directories.
     pub is_plain: bool,
@@ -34,7 +34,7 @@ impl Shape {
     }
 }
 
-/// Makes all shapes below `top`. They are the same in every run.
+/// Makes all shapes below `top`. The trees are the same in every run.
 pub fn make_shapes(top: &Path) -> anyhow::Result<Vec<Shape>> {
     let makers: [(&str, Maker, bool); 4] =
         [("small", small, true), ("large", large, true), ("mixed", mixed, true), ("kinds", kinds, false)];
@@ -166,7 +166,7 @@ fn age(top: &Path, rng: &mut Rng) -> io::Result<()> {
                 File::options().write(true).open(&path)?.set_len(meta.len() / 2)?;
                 set_time(&path, 1_200_000_000, 0)?;
             }
-            // All entries of the tree have a different path in the older version.
+            // In the older version, all bytes of the file are at other positions.
             5 => {
                 let bytes = fs::read(&path)?;
                 fs::write(&path, &bytes[bytes.len() / 50..])?;

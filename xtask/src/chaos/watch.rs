@@ -70,7 +70,7 @@ impl Scene {
             if self.judges_modes {
                 self.judge_mode(&path, &meta, seen);
             }
-            // Each file is read once; a file that replaced it or was changed is read again.
+            // Each file is read once. A file that has changed, or that replaced another file, is read again.
             let identity = (path.clone(), meta.ino(), meta.len(), meta.ctime_nsec());
             if self.reads && meta.is_file() && !is_temporary(&path) && seen.known.insert(identity) {
                 self.read(&path, seen);
@@ -84,7 +84,7 @@ impl Scene {
         if is_one(&self.tree) || self.older.as_deref().is_some_and(is_one) {
             seen.read += 1;
         } else if here.symlink_metadata().is_ok_and(|meta| meta.is_file()) && !is_one(&self.tree) {
-            // The file is read twice, since it may have been replaced between two reads.
+            // The file is read twice, because it may have been replaced between two reads.
             seen.wrong.push(format!("{path:?} was half a file, or a wrong one, under its real name"));
         }
     }
@@ -102,8 +102,8 @@ impl Scene {
         }
     }
 
-    /// The permissions that other users may have on this path: those in either version, or, for a temporary
-    /// name, those of any file in the same directory.
+    /// The permissions that other users may have on this path: those that the path has in either version or, for a
+    /// temporary name, those of any file in the same directory.
     fn may_be_open(&self, path: &Path) -> u32 {
         let tops = [Some(&self.tree), self.older.as_ref()];
         let mode = |path: PathBuf| path.symlink_metadata().map_or(0, |meta| meta.mode() & 0o077);
@@ -125,8 +125,8 @@ fn is_temporary(path: &Path) -> bool {
     path.iter().any(is_unfinished)
 }
 
-/// Whether a name is that of an unfinished file: of linerate itself, of `--delay-updates`, or of this test's
-/// `--partial-dir`.
+/// Whether a name is that of an unfinished file of linerate itself, or of the directory of `--delay-updates` or of this
+/// test's `--partial-dir`.
 pub fn is_unfinished(name: &OsStr) -> bool {
     name.as_encoded_bytes().starts_with(b".linerate.")
         || [".~tmp~", ".partial"].iter().any(|own| name == *own)

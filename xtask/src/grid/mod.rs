@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::built_release;
 
-/// The script that measures a path with several buffer sizes, by both programs.
+/// The script that measures a path with several buffer sizes, with both programs.
 const SCRIPT: &str = include_str!("point.sh");
 /// The rate of the link: fast enough that the windows limit the transfer, and slow enough that two processors
 /// can carry it.
@@ -19,20 +19,21 @@ const LINK: &str = "1gbit";
 const ROUND_TRIPS: [u64; 3] = [20, 40, 80];
 /// The congestion controls that are tested, if the kernel has them.
 const CONTROLS: [&str; 3] = ["cubic", "reno", "bbr"];
-/// Pairs of receive and send buffers, in units of [`UNIT`] per millisecond of the round-trip time. The first
-/// buffer limits, or the second, or both are equal.
+/// Pairs of receive and send buffers, in units of [`UNIT`] per millisecond of the round-trip time. In each pair, the
+/// first buffer limits the rate, or the second, or both equally.
 const BUFFERS: [(u64, u64); 4] = [(1, 16), (2, 16), (2, 2), (16, 1)];
-/// A buffer of this number of bytes per millisecond allows 210 Mbit/s, if all of it is window.
+/// A buffer of this number of bytes for each millisecond of the round-trip time allows 210 Mbit/s, if the whole buffer
+/// is window.
 const UNIT: u64 = 26_214;
-/// The least number of points; the largest tolerated difference; and the share of points that must be within
-/// it.
+/// These three bounds are the least number of points, the largest tolerated difference, and the least share of points
+/// that must be within this difference.
 const LEAST_POINTS: usize = 24;
 const DIFFERENCE: f64 = 0.15;
 const BOUND: f64 = 0.95;
 /// The seconds for which iperf3 sends, and the seconds over which it averages each of its rates.
 const SECONDS: (&str, &str) = ("5", "2");
-/// The number of results for each point: one of the doctor and two of iperf3, since a single early loss slows
-/// down a whole run.
+/// The number of results for each point: one of the doctor and two of iperf3, because a single early loss slows down a
+/// whole run of iperf3.
 const OBJECTS: usize = 3;
 
 /// The options `--program FILE`, `--congestion NAME,NAME` and `--rtt MS,MS`.

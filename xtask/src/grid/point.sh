@@ -1,5 +1,6 @@
-# Measures one path with several buffers, on host a of a lab: for each line "RECEIVE SEND" of $BUFFERS, in bytes, the doctor's
-# object and then two of iperf3, each on a line. $PROGRAM is linerate, $SECONDS_EACH and $INTERVAL are for iperf3.
+# Measures one path with several buffers, on host a of a lab. Each line of $BUFFERS is "RECEIVE SEND", in bytes. For
+# each of these lines, prints the doctor's JSON object and then two JSON objects of iperf3, each on a line. $PROGRAM is
+# linerate; $SECONDS_EACH and $INTERVAL are the times for iperf3.
 set -eu
 far() { ip netns exec "$LINERATE_LAB_NETNS_B" "$@"; }
 

@@ -1,6 +1,6 @@
-# What the limits are made with: data in memory, a file system whose device is throttled, a group with a part of a
-# processor, a group that gets a processor when nobody else wants it.
-# $WORK is a directory in memory, $GROUP the name of the control groups.
+# The means to create limits: data in memory, a file system whose device is throttled, a control group with a part of a
+# processor, and a control group that gets a processor only when no other group needs it. $WORK is a directory in
+# memory, and the names of the control groups begin with $GROUP.
 set -eu
 if [ -n "${LINERATE_LAB_SSH_CONFIG-}" ]; then
     SSH="ssh -F $LINERATE_LAB_SSH_CONFIG"
@@ -11,7 +11,7 @@ if [ -n "${LINERATE_LAB_SSH_CONFIG-}" ]; then
     FAR="ip netns exec $LINERATE_LAB_NETNS_B"
 fi
 
-# iperf3 listens on host b, until this shell ends.
+# Makes iperf3 listen on host b until this shell ends.
 listen() {
     $FAR iperf3 --server >/dev/null &
     server=$!
@@ -21,7 +21,7 @@ listen() {
     done
 }
 
-# Host b sends to whoever connects to port 5202, until this shell ends.
+# Makes host b send to every client that connects to port 5202, until this shell ends.
 send() {
     $FAR python3 -c '
 import socket
@@ -40,8 +40,8 @@ while True:
     done
 }
 
-# A program that receives from host HOST for four seconds, while eight threads of it work: the first for the share FIRST of the time,
-# each other one for OTHERS.
+# A program that receives from host HOST for four seconds while eight of its threads work: the first thread for the
+# share FIRST of the time, each other thread for the share OTHERS.
 THREADS='
 import socket, sys, threading, time
 host, first, others = sys.argv[1], float(sys.argv[2]), float(sys.argv[3])
@@ -59,8 +59,8 @@ with socket.create_connection((host, 5202)) as connection:
         pass
 '
 
-# fills RATE: whether two connections of iperf3 reach RATE Gbit/s. If they don't, this machine is too slow for the limit, and no
-# limit is made.
+# fills RATE: checks that two connections of iperf3 reach RATE Gbit/s. If they don't, this machine is too slow for the
+# limit, and the limit isn't created.
 fills() {
     listen
     reached=$(iperf3 --client "$LINERATE_LAB_ADDRESS_B" --parallel 2 --time 2 --format g | awk '/SUM.*receiver/ { print $6 }')
@@ -70,7 +70,7 @@ fills() {
     fi
 }
 
-# Four connections of another program, until this shell ends.
+# Makes another program send over four connections until this shell ends.
 others() {
     listen
     iperf3 --client "$LINERATE_LAB_ADDRESS_B" --parallel 4 --time 60 >/dev/null &
@@ -80,19 +80,20 @@ others() {
     done
 }
 
-# The port by which host a reaches b sends at most 60 Mbit/s, with room for a long queue before it.
+# Limits the port by which host a reaches b to 60 Mbit/s, with room for a long queue.
 shape() {
     port=$(ip -o route get "$LINERATE_LAB_ADDRESS_B" | sed 's/.* dev \([^ ]*\).*/\1/')
     tc qdisc replace dev "$port" root tbf rate 60mbit burst 32k latency 400ms
 }
 
-# Host b drops what it receives above 100 Mbit/s.
+# Makes host b drop the packets that it receives above a rate of 100 Mbit/s.
 police() {
     $FAR nft 'add table inet t; add chain inet t c { type filter hook input priority 0; };
         add rule inet t c limit rate over 12500000 bytes/second drop'
 }
 
-# The directory of a new control group, of version 1 or 2: blkio, cpu (with a quota) or weight (with a small one).
+# group KIND: prints the directory of a control group, of version 1 or 2. KIND is blkio, cpu (with a quota) or weight
+# (with a small weight).
 group() {
     if [ "$1" = weight ] && [ -d /sys/fs/cgroup/cpu ]; then
         echo "/sys/fs/cgroup/cpu/$GROUP-weight"
@@ -103,11 +104,12 @@ group() {
     fi
 }
 
-# near GROUP: this shell, and so the command. far GROUP: host b with its ssh server.
+# near KIND: moves this shell, and so its commands, to the control group. far KIND: moves the processes of host b,
+# including the ssh server.
 near() { echo $$ >"$(group "$1")/cgroup.procs"; }
 far() { for pid in $(ip netns pids "$LINERATE_LAB_NETNS_B"); do echo "$pid" >"$(group "$1")/cgroup.procs"; done; }
 
-# Every processor has something to do until this shell ends.
+# Keeps every processor busy until this shell ends.
 busy() {
     spinners=
     for processor in $(seq "$(nproc)"); do
@@ -117,7 +119,7 @@ busy() {
     trap 'kill $spinners' EXIT
 }
 
-# What runs left behind that were killed.
+# Removes what killed runs left behind.
 sweep() {
     for left in /dev/shm/linerate-limits-*; do
         if [ -d "$left" ] && ! kill -0 "${left##*-}" 2>/dev/null; then
@@ -174,7 +176,7 @@ weight() {
     fi
 }
 
-# Nothing of the last try is left, and nothing of the slow file system is cached.
+# Removes what the last try left, and empties the cache of the slow file system.
 bed_again() {
     rm -rf "$WORK/out" "$WORK/slow/out"
     mkdir -p "$WORK/out" "$WORK/slow/out"

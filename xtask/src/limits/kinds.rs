@@ -1,18 +1,19 @@
 //! The limits that the test creates on purpose.
 
-/// One kind of limit, and its name.
+/// One kind of limit, with the script that creates it.
 pub struct LimitKind {
-    /// The name of the created limit, for output and for selection.
+    /// The name of the created limit, for output and for the option `--only`.
     pub made: &'static str,
     /// The limiting factor that linerate must name.
     pub expected: &'static str,
     /// The options of the lab.
     pub lab: &'static str,
-    /// The script that runs on host a, with the functions of bed.sh and `$CP`, `$STREAM`, `$MEASURE`, `$SCP`, `$SSH`, `$FAR`.
+    /// The script that runs on host a, with the functions of bed.sh and `$CP`, `$STREAM`, `$MEASURE`, `$SCP`, `$SSH`,
+    /// `$FAR`.
     pub script: &'static str,
 }
 
-/// Every kind.
+/// Every kind of limit.
 pub const KINDS: &[LimitKind] = &[
     LimitKind {
         made: "link-1g",
@@ -20,7 +21,7 @@ pub const KINDS: &[LimitKind] = &[
         lab: "--link 1gbit",
         script: "$CP $WORK/mid b:$WORK/out",
     },
-    // Data goes from memory to memory, since writing files would overload a host with two processors.
+    // Data goes from memory to memory, because writing files would overload a host with two processors.
     LimitKind {
         made: "link-10g",
         expected: "network",

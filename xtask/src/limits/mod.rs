@@ -11,9 +11,9 @@ use kinds::{KINDS, LimitKind};
 
 use crate::{cargo, setup};
 
-/// The common first lines of each step's script.
+/// The common first lines of each limit's script.
 const BED: &str = include_str!("bed.sh");
-/// The start of a result whose limit wasn't made, since this machine is too slow for it.
+/// The start of the result of a try whose limit couldn't be created, because this machine is too slow for it.
 const NOT_MADE: &str = "NOT MADE";
 /// The least share of tries in which the limit must be named correctly.
 const BOUND: f64 = 0.95;
@@ -179,7 +179,7 @@ impl LimitBed {
 
 impl Drop for LimitBed {
     fn drop(&mut self) {
-        // Other parts of the bed are in memory, and are removed with it.
+        // If this fails, the next run removes what is left (`sweep` in bed.sh).
         if let Err(error) = self.must("bed_down") {
             eprintln!("xtask: {error:#}");
         }

@@ -21,13 +21,14 @@ use crate::call;
 
 /// The size of a large file in bytes.
 const LARGE: usize = 1_000_000_000;
-/// A login takes fewer bytes than this, so bytes beyond it are data.
+/// A login moves fewer bytes than this number, so further bytes are data.
 const LOGIN_BYTES: u64 = 64 << 10;
-/// The interval at which a run is observed; long enough to cost no measurable time.
+/// The interval at which a run is observed. It is so long that the observation costs no measurable time.
 const CHECK_INTERVAL: Duration = Duration::from_millis(100);
 
 const WDT: &str = include_str!("wdt.sh");
-/// The texts that precede, in a program's output, its own measurement of the data's time in seconds.
+/// In a program's output, one of these texts precedes the time in seconds that the program itself measured for the
+/// data.
 const OWN_SECONDS: [&str; 2] = ["\"payload_seconds\":", "own seconds: "];
 
 /// The time of one run, and other measurements of it.
@@ -40,7 +41,7 @@ pub struct RaceTime {
     pub cpu_seconds: f64,
     /// The number of bytes on the link, in both directions.
     pub bytes: u64,
-    /// The seconds until the link carried data.
+    /// The time until the link carried data, in seconds.
     pub first_seconds: f64,
     /// The largest memory of any process of the program, in bytes.
     pub memory: u64,
@@ -53,7 +54,7 @@ pub struct RaceBed {
     source: PathBuf,
     older: PathBuf,
     destination: PathBuf,
-    /// The labs: one for each of the case's links; for a case within one host, one lab of which only the
+    /// The labs: one for each entry of the case's `links`. For a case within one host, one lab, of which only the
     /// directory is used.
     labs: Vec<Lab>,
     is_far: bool,
@@ -86,7 +87,7 @@ impl RaceBed {
         self.labs.into_iter().try_for_each(|lab| Ok(lab.down()?))
     }
 
-    /// Runs one of the programs, after the destination was restored to its initial state.
+    /// Restores the destination to its initial state, and then runs one of the programs.
     pub fn race(&self, racer: &Racer) -> anyhow::Result<RaceTime> {
         self.reset()?;
         let mut command = self.place(racer).command(&self.words(racer))?;
@@ -184,14 +185,14 @@ struct Watch<'a> {
 }
 
 impl Watch<'_> {
-    /// Waits for the program's end. Returns its output, its seconds, the seconds until the link carried data,
-    /// and the most memory of a process.
+    /// Waits until the program ends. Returns the program's output, the seconds that it took, the seconds until the link
+    /// carried data, and the largest memory of any of its processes.
     fn until_over(&self, child: Child) -> anyhow::Result<(Output, f64, (Option<f64>, u64))> {
         let is_over = AtomicBool::new(false);
         thread::scope(|scope| {
             let seen = scope.spawn(|| self.look(&is_over));
             let output = child.wait_with_output().context("waiting for the program");
-            // The observing thread ends later, so the time is taken first.
+            // The time is taken now, because the observing thread ends a little later.
             let seconds = self.begun.elapsed().as_secs_f64();
             is_over.store(true, Ordering::Relaxed);
             Ok((output?, seconds, seen.join().expect("it doesn't panic")?))
@@ -220,7 +221,7 @@ fn greatest_memory(racer: &Racer) -> u64 {
     let of = |process: PathBuf| {
         let text = fs::read_to_string(process.join("status")).ok()?;
         let field = |name: &str| text.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
-        // The copy of linerate that is sent to a host has a different process name.
+        // The copy of linerate that is sent to a host has another process name, which begins with `agent-`.
         let is_it = field("Name:").is_some_and(|is| is == name || name == OURS && is.starts_with("agent-"));
         let kibibytes = field("VmHWM:")?.split(' ').next()?.parse::<u64>().ok()?;
         is_it.then_some(kibibytes << 10)
@@ -275,7 +276,7 @@ fn make(data: RaceData, source: &Path, older: &Path) -> anyhow::Result<()> {
     }
 }
 
-/// Makes a mix of small and large files, 0.2 GB for each of `times`.
+/// Makes a mix of small and large files: `times` times 0.2 GB.
 pub fn make_mix(top: &Path, times: usize, rng: &mut Rng) -> anyhow::Result<()> {
     make_files(&top.join("small"), 110 * times, 700_000, rng)?;
     make_files(&top.join("large"), 15 * times, 8_000_000, rng)

@@ -37,7 +37,7 @@ const fn long(rate: &'static str, rtt: &'static str, loss: &'static str) -> Race
 pub enum RaceData {
     /// 2 GB of random bytes: 1,100 files of 0.7 MB and 150 of 8 MB.
     Mix,
-    /// A tenth of the bytes of [`RaceData::Mix`], in such files.
+    /// A tenth of the files of [`RaceData::Mix`], of the same sizes.
     LittleMix,
     /// 20,000 files of 8 KB.
     Small,
@@ -57,8 +57,9 @@ pub enum RaceData {
     AllNew,
 }
 
-/// A program in a race. In its line, `{linerate}` is ours, `{from}` and `{to}` the source and the destination, `{older}` the older version, `{ssh}` the
-/// remote shell and `{config}` its configuration, `{address}` the far host's, and `{wdt}` the script that runs both ends of WDT. A rival that isn't
+/// A program in a race. In its line, `{linerate}` is the program under test, `{from}` and `{to}` are the source and the
+/// destination, and `{older}` is the older version. `{ssh}` is the remote shell, `{config}` its configuration,
+/// `{address}` the address of the far host, and `{wdt}` the script that runs both ends of WDT. A program that isn't
 /// installed is left out.
 pub struct Racer {
     pub name: &'static str,
@@ -91,7 +92,8 @@ impl Racer {
     }
 }
 
-/// linerate with the number of streams that it chooses, and with fixed ones, and rivals.
+/// linerate with the number of streams that it chooses itself, linerate with fixed numbers of streams, and other
+/// programs.
 const STREAMS: &[Racer] = &[
     racer("linerate", "{linerate} cp --json -a -F {config} {from}/. {to}/"),
     racer("--streams 1", "{linerate} cp -q -a --streams 1 -F {config} {from}/. {to}/"),

@@ -1,5 +1,5 @@
-//! Compares a copy to several hosts with a copy to a single host. Each host is a network namespace, whose
-//! port at a switch carries the same rate in each direction: 1 Gbit/s, unless the user chooses another rate.
+//! Compares a copy to several hosts with a copy to a single host. Each host is a network namespace. Its port at a
+//! switch carries the same rate in each direction: 1 Gbit/s, unless the user chooses another rate.
 
 use anyhow::{Context, ensure};
 use std::fs;

@@ -19,7 +19,7 @@ use crate::call;
 
 /// The case's name on the command line.
 pub const NAME: &str = "fleet";
-/// Hosts of a site.
+/// The number of hosts of each site.
 const HOSTS: usize = 4;
 /// The sizes of the fleets, in pairs of hosts, whose times are also computed.
 const COMPUTED: [usize; 4] = [1, 2, 4, 8];
@@ -37,7 +37,7 @@ const EMPTY: usize = 10_000;
 /// The result of a run of the fleet.
 struct FleetTime {
     seconds: f64,
-    /// The seconds for the tasks, without planning.
+    /// The seconds that the tasks took, without the time for planning.
     of_tasks: f64,
     /// The time of the slowest shard divided by the mean time of all shards.
     balance: f64,
@@ -113,7 +113,7 @@ fn compare_with_simulation(bed: &FleetBed, blocks: usize, rate: &str) -> anyhow:
     Ok(())
 }
 
-/// Two sites of hosts.
+/// The test bed: two sites of hosts.
 struct FleetBed {
     program: PathBuf,
     lab: Lab,
@@ -126,7 +126,7 @@ impl FleetBed {
         Ok(Self { program: program.to_owned(), lab })
     }
 
-    /// A path that the hosts of the first site can read.
+    /// The path of a source tree, which the hosts of the first site can read.
     fn source(&self, name: &str) -> PathBuf {
         self.lab.sites()[0].directory.join(name)
     }
@@ -205,7 +205,7 @@ impl FleetBed {
             format!("--per-task={task:.3}s"),
             format!("--files-per-second={files:.1}"),
             format!("--processors={processors}"),
-            // The plan counts holes as data.
+            // The plan counts holes as data, but the simulation gets only the bytes of real data.
             format!("--bytes={}", FILES * FILE + large),
             format!("--largest={largest}"),
         ];

@@ -1,5 +1,5 @@
-//! The race compares linerate with other programs for the same task, in shuffled blocks, so that disturbances
-//! of the machine affect all programs alike. Ratios are computed within each block.
+//! The race compares the times of linerate and of other programs for the same task. The runs are in shuffled blocks, so
+//! that disturbances of the machine affect all programs alike. Ratios are computed within each block.
 
 mod bed;
 mod cases;
@@ -18,14 +18,14 @@ use crate::built_release;
 /// The name of the racer with which each of the others is compared.
 const OURS: &str = "linerate";
 
-/// The arguments.
+/// The arguments of the command.
 struct RaceOptions {
     blocks: usize,
     program: Option<PathBuf>,
     cases: Vec<&'static RaceCase>,
-    /// Whether to run the race of several receiving hosts too.
+    /// Whether the race with several receiving hosts is run.
     fan_out: bool,
-    /// Whether to run the race of a fleet with one pair of hosts too.
+    /// Whether the race of a fleet with one pair of hosts is run.
     fleet: bool,
     /// The rate of the links in these two races.
     rate: Option<String>,
@@ -92,8 +92,8 @@ type RaceTimes = BTreeMap<&'static str, Vec<RaceTime>>;
 fn blocks(case: &RaceCase, bed: &RaceBed, blocks: usize) -> anyhow::Result<RaceTimes> {
     let (mut order, missing): (Vec<_>, Vec<_>) = case.racers.iter().partition(|racer| racer.is_here());
     missing.iter().for_each(|racer| println!("  {:16} isn't installed", racer.name));
-    // A run before the first block does one-time work: it copies the program to the far end, and warms the
-    // caches.
+    // One run of each program before the first block does the work that is only needed once: it copies the program to
+    // the far end, and warms the caches.
     for racer in &order {
         bed.race(racer)?;
         bed.check(racer)?;

@@ -1,4 +1,4 @@
-//! Hosts at one switch. Each is a network namespace, whose port at the switch carries the same rate in each
+//! Hosts at one switch. Each host is a network namespace. Its port at the switch carries the same rate in each
 //! direction.
 
 use anyhow::Context;
@@ -19,7 +19,8 @@ pub struct SwitchedBed {
 }
 
 impl SwitchedBed {
-    /// Makes them, with links of a rate as tc writes it. `name` makes namespaces differ from those of other beds.
+    /// Makes the hosts and the switch. `rate` is the rate of each link, in the notation of tc(8). `name` distinguishes
+    /// the namespaces from those of other beds.
     pub fn up(program: &Path, name: &str, hosts: usize, rate: &str) -> anyhow::Result<Self> {
         let scratch = tempfile::Builder::new().prefix(&format!("linerate-{name}-")).tempdir_in("/dev/shm")?;
         let prefix = format!("lr{name}{}", std::process::id());

@@ -1,5 +1,6 @@
 #!/bin/sh
-# Copies a tree by WDT, whose receiver is started over ssh, as WDT's own wcp does: wdt.sh CONFIG ADDRESS FROM HOST:TO OPTION...
+# Copies a tree with WDT. Starts WDT's receiver over ssh, as WDT's own script wcp does. Usage: wdt.sh CONFIG ADDRESS
+# FROM HOST:TO OPTION...
 set -eu
 config=$1 address=$2 from=$3 host=${4%%:*} to=${4#*:}
 shift 4

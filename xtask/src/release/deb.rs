@@ -36,7 +36,7 @@ pub fn architecture(arch: Option<&str>) -> &str {
     }
 }
 
-/// The bytes of the package. It is compressed with gzip, since dpkg before Debian 12 can't read Zstandard.
+/// The bytes of the package. It is compressed with gzip, because dpkg before Debian 12 can't read Zstandard.
 pub fn package(product: &Product) -> anyhow::Result<Vec<u8>> {
     let mut files = below("usr", &product.files);
     files.iter_mut().for_each(|file| file.path = file.path.replace(ZSH, DEBIAN_ZSH));
@@ -90,7 +90,7 @@ fn control(product: &Product) -> String {
         product.maintainer,
         match product.arch() {
             Some(_) => "Recommends: openssh-client".to_owned(),
-            // Programs and agents of another version can't be used.
+            // linerate can't use programs and agents of another version.
             None => format!("Depends: linerate (= {})", product.package_version()),
         },
         product.summary,

@@ -19,7 +19,7 @@ const RUST_STD: &str = "\
 rust-std (Rust's standard library, copyright by the Rust Project Developers): Apache-2.0 OR MIT
 ";
 
-/// The names and texts of the licence files: ours, and one file with those of all crates.
+/// The names and texts of the licence files: those of linerate itself, and one file with the licences of all crates.
 pub fn files(repository: &Path, parts: &Parts) -> anyhow::Result<Vec<(String, String)>> {
     let ours =
         [("LICENSE", "copyright"), ("LICENSE-APACHE", "LICENSE-APACHE"), ("LICENSE-MIT", "LICENSE-MIT")];

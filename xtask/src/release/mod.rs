@@ -58,7 +58,7 @@ pub fn run(repository: &Path, arguments: &[String]) -> anyhow::Result<()> {
     }
     let file = out.join("SHA256SUMS");
     let signature = file.with_added_extension("sig");
-    // An old signature is removed, since ssh-keygen would ask before it overwrites the file.
+    // An old signature is removed, because ssh-keygen would ask before it overwrites the file.
     match fs::remove_file(&signature) {
         Err(error) if error.kind() != ErrorKind::NotFound => {
             return Err(error).with_context(|| format!("removing the older {}", signature.display()));
@@ -112,8 +112,8 @@ type ByMachine = BTreeMap<Machine, PathBuf>;
 #[derive(Debug, PartialEq, Eq)]
 struct ReleaseOptions {
     out: PathBuf,
-    /// Programs for which packages are made, by machine. A program for this machine replaces the one that
-    /// would be built here.
+    /// Programs for which packages are made, by machine. If a program for this machine is named, no program is built
+    /// here.
     programs: ByMachine,
     /// The agents that the programs send to far hosts, by machine.
     agents: ByMachine,

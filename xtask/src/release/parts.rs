@@ -42,7 +42,7 @@ type Needs = Vec<(String, String)>;
 /// All parts of the program: the crates that are linked, and procedural macros, whose output is part of the
 /// program.
 pub struct Parts {
-    /// The crates with the program's own, sorted by name and version.
+    /// The crates, including those of this repository, sorted by name and version.
     pub crates: Vec<Part>,
     /// The dependencies between the crates, by id.
     pub needs: Needs,

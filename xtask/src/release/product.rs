@@ -246,9 +246,9 @@ fn read(file: &Path) -> anyhow::Result<Vec<u8>> {
     fs::read(file).with_context(|| format!("reading {}", file.display()))
 }
 
-/// Checks that a binary speaks this source's protocol, and that it is of this commit if it names one: its
-/// manual pages, licences and list of parts are made from this source, and far hosts get the binary as one
-/// that understands this version.
+/// Checks that a binary speaks this source's protocol and, if the binary names its commit, that it was built from this
+/// commit. The manual pages, licences and list of parts are made from this source, and far hosts get the binary as a
+/// program of this version.
 ///
 /// # Errors
 /// A message with the binary, the error and advice.
@@ -276,7 +276,8 @@ pub fn check(source: &ReleaseSource, file: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The licences in [`LICENCE`] and of all crates, each once, regardless of the order of its alternatives.
+/// The licences in [`LICENCE`] and those of all crates, as one SPDX expression. Each licence occurs once: licences that
+/// differ only in the order of their alternatives count as the same.
 fn licence(parts: &Parts) -> String {
     let foreign = parts.crates.iter().filter(|part| part.source.is_some());
     let sorted = |part: &Part| {
@@ -335,7 +336,7 @@ fn completions(program: &Path) -> anyhow::Result<Vec<InstalledFile>> {
     places.into_iter().map(script).collect()
 }
 
-/// The bytes compressed as by gzip(1), without a file name and a time.
+/// The bytes, compressed in the format of gzip(1), without a file name and a time.
 pub fn compressed(bytes: &[u8]) -> anyhow::Result<Vec<u8>> {
     let mut gzip = GzBuilder::new().write(Vec::new(), Compression::best());
     gzip.write_all(bytes).and_then(|()| gzip.finish()).context("compressing a file")

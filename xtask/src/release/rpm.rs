@@ -14,7 +14,7 @@ const OWN: &str = "lib/linerate";
 /// a conflict.
 const SHARED: [&str; 3] = ["share/bash-completion", "share/fish", "share/zsh"];
 
-/// The bytes of the package. It is compressed with xz, since rpm before 4.14 can't read Zstandard.
+/// The bytes of the package. It is compressed with xz, because rpm before 4.14 can't read Zstandard.
 pub fn package(product: &Product) -> anyhow::Result<Vec<u8>> {
     let config = BuildConfig::v4().compression(CompressionWithLevel::Xz(9)).source_date(product.seconds);
     let version = product.package_version();
@@ -23,11 +23,11 @@ pub fn package(product: &Product) -> anyhow::Result<Vec<u8>> {
     package.using_config(config).release("1").description(product.description).build_host("localhost");
     match product.arch() {
         Some(_) => package.recommends(Dependency::any("openssh-clients")),
-        // Programs and agents of another version can't be used.
+        // linerate can't use programs and agents of another version.
         None => package.requires(Dependency::eq("linerate", format!("{version}-1"))),
     };
-    // rpm removes these directories with the last package that owns them, if they are empty; other
-    // directories belong to `filesystem`.
+    // When rpm removes the last package that owns these directories, it removes them too, if they are empty. Other
+    // directories belong to the package `filesystem`.
     for directory in own_directories(product) {
         let options = FileOptions::dir(format!("/usr/{directory}")).permissions(0o755);
         package.with_dir_entry(options).context("packing a directory")?;

@@ -56,8 +56,8 @@ pub fn document(parts: &Parts, seconds: u32, binaries: &Binaries) -> anyhow::Res
     Ok(bytes)
 }
 
-/// The entry of a crate. The checksum of a foreign crate is that of its source; the checksum of linerate and
-/// its agent is that of the binary.
+/// The entry of a crate. For a crate from elsewhere, the checksum is that of its source. For linerate and its agent,
+/// the checksum is that of the binary.
 fn package(part: &Part, binaries: &Binaries) -> Value {
     let mut package = described(&identifier(part), &part.name, Some(&part.version), &part.licence());
     let built = binaries.built.get(part.name.as_str()).filter(|_| part.source.is_none());

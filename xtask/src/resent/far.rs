@@ -1,5 +1,5 @@
-//! A remote shell that runs commands on this host and relays their data, as ssh does. If it is killed, both
-//! pipes close.
+//! A remote shell that runs commands on this host and relays their data, as ssh does. If the shell is killed, the pipes
+//! to and from the command close.
 
 use anyhow::Context;
 use std::io::{Read, Write};

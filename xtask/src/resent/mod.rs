@@ -1,5 +1,5 @@
-//! Measures the bytes that killed transfers send again. The ends and the remote shell of transfers are killed
-//! at random times, and the transfers are run again until they succeed. The test runs in a separate network
+//! Measures how many bytes transfers send again after they were killed. The ends and the remote shell of transfers are
+//! killed at random times, and the transfers are run again until they succeed. The test runs in a separate network
 //! namespace, so that the counter of its loopback shows the bytes sent.
 
 mod far;
@@ -21,8 +21,8 @@ use watch::HalfWatch;
 /// The least number of kills for judging the bytes that were sent again. With fewer kills, a single delay by
 /// slow storage would matter too much.
 const ENOUGH_KILLS: u32 = 100;
-/// The greatest amount that may be sent again beyond chunk size times streams, in percent of the bytes that
-/// had to be sent.
+/// The greatest amount that may be sent again beyond the allowed bytes (chunk size times streams, for each kill), in
+/// percent of the bytes that had to be sent.
 const MAX_BEYOND: f64 = 2.0;
 
 /// The environment variable that marks the process inside the test's own namespace.
@@ -133,7 +133,7 @@ impl<'a> ResentTest<'a> {
     }
 
     fn run(&mut self, kills: u32) -> anyhow::Result<()> {
-        // After the first error the test ends, so that its consequences aren't reported too.
+        // The test ends after the first error, so that the consequences of the error aren't reported too.
         while self.figures.kills.iter().sum::<u32>() < kills && self.figures.wrong.is_empty() {
             self.cycle(kills)?;
             self.figures.cycles += 1;

@@ -34,7 +34,7 @@ pub enum Whom {
 /// All values of [`Whom`], in the order of the results.
 pub const WHOM: [Whom; 4] = [Whom::Sender, Whom::Receiver, Whom::Shell, Whom::Both];
 
-/// The end of a run that was not killed.
+/// The result of a run that was not killed.
 #[derive(Debug, PartialEq)]
 pub enum RunEnd {
     Done,

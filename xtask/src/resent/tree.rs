@@ -9,8 +9,8 @@ use std::path::Path;
 
 use crate::chaos::tree::{names, write};
 
-/// Makes files with about `size` bytes in total: three large, many of some MB, and many small files. Returns
-/// the size of the largest.
+/// Makes files with about `size` bytes in total: three large, many of some MB, and many small files. Returns the size
+/// of the largest file.
 pub fn make(top: &Path, size: u64, rng: &mut Rng) -> io::Result<u64> {
     let largest = size / 5;
     for (name, length) in [("large a", largest), ("large b", size / 10), ("deep/er/large c", size / 20)] {

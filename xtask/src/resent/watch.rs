@@ -40,7 +40,7 @@ impl HalfWatch {
     }
 }
 
-/// Reads each new file once. A file that replaces it is read again.
+/// Reads each new file once. If another file replaces a file, the new file is read too.
 fn look(tree: &Path, destination: &Path, seen: &mut HashSet<(PathBuf, u64)>, wrong: &mut Vec<String>) {
     for path in names(destination) {
         let is_temporary =

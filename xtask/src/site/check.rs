@@ -77,7 +77,7 @@ fn read(
     Ok(())
 }
 
-/// The references of a page, and the anchors in it to which others may refer.
+/// The references of a page, and the anchors in the page to which other pages may refer.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct BuiltPage {
     links: Vec<String>,

@@ -8,7 +8,8 @@ use std::path::{Component, Path, PathBuf};
 /// The path in the site of the file that is at `path` in the repository.
 pub fn place(path: &Path, is_page: bool) -> PathBuf {
     match path.strip_prefix("docs") {
-        // The site's first page. mdBook would also make it from README.md, but wouldn't change links to it.
+        // The site's first page. mdBook would also make index.html from README.md, but wouldn't change the links to
+        // README.md.
         Ok(below) if below == Path::new("README.md") => "index.md".into(),
         Ok(below) if is_page || path.starts_with("docs/images") => below.to_owned(),
         Err(_) if path == Path::new("README.md") => "project.md".into(),
@@ -24,8 +25,8 @@ pub struct Moved {
     pub files: BTreeSet<PathBuf>,
 }
 
-/// Changes the links of the page at `path` in the repository. `is_page` and `is_directory` look up paths
-/// there.
+/// Changes the links of the page at `path` in the repository. `is_page` and `is_directory` look up paths in the
+/// repository.
 pub fn moved(
     text: &str,
     path: &Path,
@@ -68,7 +69,7 @@ fn links(text: &str) -> Vec<(Range<usize>, String)> {
             found.push((start..start + dest_url.len(), dest_url.to_string()));
         }
     }
-    // An image in a link's words is reported after the link, but its position is before the link's target.
+    // The parser reports an image in a link's words after the link, but the image's target precedes the link's target.
     found.sort_by_key(|(range, _)| range.start);
     found
 }

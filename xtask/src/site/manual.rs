@@ -8,7 +8,7 @@ use std::process::Command;
 
 use super::stage::write;
 
-/// Writes a page for each manual page below `out`, and returns their part of the contents.
+/// Writes a page of the site for each manual page below `out`, and returns these pages' part of the table of contents.
 ///
 /// # Errors
 /// If the program or man fails.
@@ -46,8 +46,7 @@ fn shown(page: &Path) -> anyhow::Result<String> {
 /// The lines of the table of contents; subcommands are below their command.
 fn contents(names: &BTreeSet<String>) -> String {
     let mut contents = "\n# Manual pages\n\n".to_owned();
-    // Names are sorted as lists of words, since as texts 'load-x' would be between 'load' and its
-    // subcommands.
+    // Names are sorted as lists of words, because as texts 'load-x' would be between 'load' and its subcommands.
     let mut words: Vec<Vec<&str>> = names.iter().map(|name| name.split('-').collect()).collect();
     words.sort_unstable();
     for words in words {

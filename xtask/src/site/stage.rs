@@ -1,4 +1,4 @@
-//! Copies the pages, and the files to which they refer, to their places in the site.
+//! Copies the pages, and the files to which the pages refer, to their places in the site.
 
 use anyhow::{Context, bail};
 use std::collections::BTreeSet;
@@ -33,7 +33,7 @@ pub fn pages(repository: &Path, out: &Path) -> anyhow::Result<String> {
 
 /// The pages of the table of contents, as paths in the repository.
 fn listed(repository: &Path, contents: &str) -> anyhow::Result<BTreeSet<PathBuf>> {
-    // With no path counting as a page, each link counts as a file.
+    // Because no path counts as a page here, each link counts as a file.
     let listed = links::moved(contents, Path::new(CONTENTS), |_| false, |_| false).files;
     let mut missing = crate::docs::pages_below(repository)?;
     missing.retain(|page| {

@@ -15,7 +15,8 @@ const STANZAS: &[(&str, &str)] = &[
     ("http://deb.debian.org/debian-security", "bookworm-security trixie-security"),
 ];
 
-/// The number of tries: a mirror may report that a file is missing, and have it a moment later.
+/// The number of tries to download a file: a mirror may report that a file is missing, and have the file a moment
+/// later.
 const TRIES: u32 = 3;
 
 /// An upstream tarball that a signed package index lists.
@@ -157,8 +158,8 @@ impl Apt {
         command.output().with_context(|| format!("running {program}"))
     }
 
-    /// The path of the tarball below `kept`, if it was downloaded completely; other files of its package
-    /// aren't needed.
+    /// Downloads a tarball, and returns its path below `kept`; `None` if it wasn't downloaded completely. Other files
+    /// of the source package aren't needed.
     fn fetch(&self, package: &str, tarball: &Tarball, kept: &Path) -> anyhow::Result<Option<PathBuf>> {
         let wanted = format!("{package}={}", tarball.version);
         self.run("apt-get", &["source", "-q", "--download-only", &wanted])?;

@@ -11,7 +11,7 @@ use std::path::Path;
 #[serde(rename_all = "kebab-case")]
 pub enum Standing {
     Passes,
-    /// The case doesn't apply, since it tests a feature that linerate doesn't have; it isn't run.
+    /// The case doesn't apply, because it tests a feature that linerate doesn't have. The case isn't run.
     NotApplicable,
     /// The case fails, because linerate differs on purpose.
     DiffersOnPurpose,
@@ -34,11 +34,11 @@ struct CaseGroup {
 pub struct Listing {
     /// The Debian source package that contains the suite.
     pub package: String,
-    /// The versions of the program whose suite the list is about, the best first; each stands for all
+    /// The versions of the program to whose suite the list applies, the best version first. Each stands for all
     /// versions that begin with it.
     pub versions: Vec<String>,
     passes: Vec<String>,
-    /// Passing cases that can't be run on some machines, with what those machines lack.
+    /// Passing cases that can't be run on some machines, each with a text that names what those machines lack.
     #[serde(default)]
     may_skip: BTreeMap<String, String>,
     #[serde(rename = "group")]

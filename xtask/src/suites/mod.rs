@@ -1,6 +1,6 @@
-//! Runs the test suites of other programs with linerate in place of the program. Each case's result is
-//! compared with a list in `crates/cli/tests/suites`. The suites are downloaded as Debian source packages
-//! when they are run; this repository contains no part of them.
+//! Runs the test suites of other programs with linerate in the place of these programs. Each case's result is compared
+//! with a list in `crates/cli/tests/suites`. The suites are downloaded as Debian source packages when they are run;
+//! this repository contains no part of them.
 
 mod debian;
 mod judge;
@@ -22,7 +22,7 @@ use listing::Listing;
 struct SuiteOptions {
     program: Option<PathBuf>,
     only: Vec<String>,
-    /// Whether a source that isn't available is only reported, not an error.
+    /// Whether the command only reports that the suite's source isn't available, and succeeds.
     may_lack: bool,
 }
 
@@ -75,7 +75,7 @@ pub fn rsync(arguments: &[String]) -> anyhow::Result<()> {
 /// Runs OpenSSH's own tests of scp.
 ///
 /// # Errors
-/// As [`rsync()`].
+/// The errors of [`rsync()`].
 pub fn scp(arguments: &[String]) -> anyhow::Result<()> {
     check(arguments, "scp.toml", scp::ScpSuite::build)
 }

@@ -38,7 +38,7 @@ const CONFIGURED: &[&str] = &[
     "CFLAGS=-O0",
 ];
 
-/// The time limits in seconds for a case, and for a case that depends on a race.
+/// The time limits, in seconds: the first for a case, the second for a case that depends on a race.
 const CASE_SECONDS: &str = "60";
 const RACE_SECONDS: &str = "2";
 

@@ -16,8 +16,8 @@ use super::listing::Listing;
 /// The test scripts; each has many cases.
 const SCRIPTS: &[&str] = &["scp.sh", "scp-uri.sh", "scp3.sh"];
 
-/// A script that replaces ssh, as `-S` requests. The suite's own replacement runs scp at the far end, where
-/// linerate has a command line for a shell. The suite's scripts that simulate bad servers are used unchanged.
+/// A script that takes the place of ssh (option `-S`). The suite's own script of this kind runs scp at the far end, but
+/// linerate passes a command line for a shell. The suite's scripts that simulate bad servers are used unchanged.
 const WRAPPER: &str = r#"#!/bin/sh
 [ -z "$SCPTESTMODE" ] || exec "$BAD_SERVERS" "$@"
 for last; do :; done
@@ -54,7 +54,8 @@ pub struct ScpSuite {
 }
 
 impl ScpSuite {
-    /// Installs `program` as `scp`, a shell script as ssh, and another as the server that `-D` names.
+    /// Installs `program` as `scp`, a shell script in the place of ssh, and another script as the server that `-D`
+    /// names.
     ///
     /// # Errors
     /// If the source has no such scripts, or files can't be written.

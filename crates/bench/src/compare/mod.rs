@@ -17,7 +17,7 @@ pub use equal::{Equal, EqualError, equal};
 pub struct Comparison {
     /// Messages about other differences between the two results, which may explain changes.
     pub warnings: Vec<String>,
-    /// One row for each metric of each case that both results have, in the order of the first result.
+    /// The rows, in the order of the first result: for each case that both results have, one row for each metric.
     pub rows: Vec<Row>,
     /// The IDs of the cases that only the first result has.
     pub only_in_base: Vec<String>,
@@ -159,7 +159,7 @@ fn median(values: &[f64]) -> Option<f64> {
     Estimate::of(values, 0).map(|estimate| estimate.median)
 }
 
-/// The reason of the first run of a case that has no values; `None` if every run is good.
+/// The reason why the first bad run of a case gave no values; `None` if every run is good.
 fn failure(record: &Record, case: &str) -> Option<String> {
     let mut runs = runs(record, case).peekable();
     if runs.peek().is_none() {
@@ -171,8 +171,8 @@ fn failure(record: &Record, case: &str) -> Option<String> {
     })
 }
 
-/// A remark if the case is limited by its test bed. Such a case can't become better, and can hide that
-/// another part has become worse.
+/// A remark if the test bed limits the case. Such a case can't become better, and can hide that another part has become
+/// worse.
 fn limited(base: &Record, new: &Record, case: &str) -> Option<String> {
     let limit = |record| good_runs(record, case).find_map(|(_, run)| run.limited_by_bed.clone());
     limit(base).or_else(|| limit(new)).map(|part| format!("limited by the test bed: {part}"))

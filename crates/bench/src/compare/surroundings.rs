@@ -33,7 +33,7 @@ fn hosts(base: &Record, new: &Record) -> Vec<String> {
             all.push(format!("host {} differs: {}", host.name, differing.join("; ")));
         }
     }
-    // If both ends are on one machine, they have the same differences, which are shown once.
+    // If both ends are on one machine, both have the same differences, which are shown only once.
     all.dedup_by(|a, b| a.split_once(':').map(|(_, rest)| rest) == b.split_once(':').map(|(_, rest)| rest));
     all.extend(differ(
         "the sharing of processors by both ends",
@@ -58,7 +58,7 @@ fn facts(facts: &Profile) -> Vec<(&'static str, String)> {
         ("governor", show(&facts.governor)),
         ("hypervisor", show(&facts.hypervisor)),
         ("congestion control", show(&facts.congestion_control)),
-        // The value is rounded, since the kernel reserves a slightly different amount of memory at each boot.
+        // The value is rounded, because the kernel reserves a slightly different amount of memory at each boot.
         (
             "memory in GB",
             facts

@@ -18,9 +18,9 @@ pub(crate) struct Destination(pub PathBuf);
 impl Destination {
     /// Empties the directory, and makes sure that memory for `bytes` is available at once.
     ///
-    /// The run reuses the memory that is freed here. On a tmpfs, the directory is first filled with `bytes`
-    /// bytes. Otherwise, in a virtual machine, the hypervisor would have to provide memory that hasn't been
-    /// used for some time, and this would be measured as the tool's work.
+    /// On a tmpfs, the directory is first filled with `bytes` bytes and then emptied, so that the run reuses the memory
+    /// that becomes free. Without this step, the hypervisor of a virtual machine would have to provide memory that
+    /// hasn't been used for some time, and the run would measure this as the tool's work.
     ///
     /// # Errors
     /// If the directory can't be filled, removed or made.

@@ -1,5 +1,5 @@
-//! Copies a user's own tree to the directory of data sets, so that the disk on which the tree is doesn't
-//! affect the measurement.
+//! Copies a user's own tree to the directory of data sets, so that the disk with the original tree doesn't affect the
+//! measurement.
 
 use std::fs;
 use std::io;

@@ -55,13 +55,13 @@ pub enum DataError {
         name: String,
         /// The directory in which it was to be generated.
         place: PathBuf,
-        /// The reason.
+        /// The reason why the file couldn't be made or read.
         cause: io::Error,
     },
     /// The user's tree contains no bytes.
     #[error("--tree {0} has no files to move, or only empty files")]
     Empty(PathBuf),
-    /// The end at which the set was to be generated reports this error.
+    /// The end at which the set was to be generated reported this error.
     #[error("{0}")]
     Reported(String),
     /// The user's tree can't be read.

@@ -23,9 +23,8 @@ fn count(total: u64, mean: u64) -> u64 {
     total.div_ceil(mean.max(1)).max(1)
 }
 
-/// Draws total / mean sizes, and scales them so that their sum is the total. With a heavy tail, one file
-/// could be most of the set. So no file may have more than an eighth of the total, which allows eight slices
-/// of equal size.
+/// Draws total / mean sizes, and scales them so that their sum is the total. With a heavy tail, a single file could be
+/// most of the set. So no file may have more than an eighth of the total; then eight slices of equal size are possible.
 fn log_normal(total: u64, mean: u64, sigma: f64, seed: u64) -> Vec<u64> {
     let n = usize::try_from(count(total, mean)).unwrap_or(usize::MAX);
     let mut rng = fastrand::Rng::with_seed(seed);

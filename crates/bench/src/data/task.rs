@@ -63,7 +63,7 @@ pub enum Answer {
     Done,
     /// The numbers of files and bytes.
     Counted(u64, u64),
-    /// For every entry its path, and its kind with the digest of its contents; sorted by path.
+    /// For every entry, its path, and a description of its kind with the digest of its contents; sorted by path.
     Digest(Vec<(PathBuf, String)>),
     /// The task failed, for this reason.
     Failed(String),

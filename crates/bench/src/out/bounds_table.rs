@@ -6,7 +6,7 @@ use super::grid::{Grid, wrap};
 use crate::record::{Record, Relation};
 use crate::stats::{BoundRow, BoundVerdict, Interval, LEAST_BLOCKS, outcome};
 
-/// The table of bounds: the rows, the reasons for rows that don't hold, and the outcome.
+/// The table of bounds: the rows, the reasons why bounds don't hold, and the outcome.
 pub fn bounds_table(record: &Record, rows: &[BoundRow]) -> String {
     let judges = rows.iter().any(|row| row.bound.limit.is_some());
     let mut heading = vec!["row", "value", "95 % interval"];

@@ -5,7 +5,8 @@ use crate::compare::{Comparison, Equal, Row, Verdict};
 use crate::metric::Metric;
 use crate::stats::Interval;
 
-/// The comparison as text: the other differences, the rows, and the cases that only one result has.
+/// The comparison as text: warnings about other differences between the results, the rows, and the cases that only one
+/// result has.
 pub fn compare_table(comparison: &Comparison) -> String {
     let mut lines: Vec<String> =
         comparison.warnings.iter().flat_map(|text| wrap(&format!("warning: {text}"), 2)).collect();

@@ -10,20 +10,20 @@ use crate::spec::tool::{Moves, Tool, Toolbox};
 const RUN_OVERHEAD: f64 = 0.7;
 /// Seconds that it takes to create a lab.
 const LAB: f64 = 1.0;
-/// The assumed rate, in bytes per second, for generating data, clearing and counting a destination, and
-/// comparing contents.
+/// The assumed rates, in bytes per second, of generating data, of clearing and counting a destination, and of comparing
+/// contents.
 const MAKING: f64 = 4e8;
 const CLEARING: f64 = 3e9;
 const COMPARING: f64 = 1e9;
-/// The time of a search in steps, as a multiple of a run's time: ten tries, each with a quarter more for its
-/// start.
+/// The time of a search, as a multiple of a run's time: ten tries, each of which takes a quarter longer than a run
+/// because of its start.
 const TRIES: f64 = 12.5;
 /// The assumed rate of an unshaped link, in bits per second.
 const OPEN: f64 = 2e10;
 
-/// An estimate of the study's total time: labs, data, warm-ups and blocks. The assumption is that each tool
-/// is installed, and reaches the rate in its tool file or, without such a rate, the link's rate. For a tool
-/// that runs for a fixed time, this time is used.
+/// An estimate of the study's total time: labs, data, warm-ups and blocks. The assumption is that each tool is
+/// installed, and reaches the rate in its tool file or, without such a rate, the link's rate. For a tool that runs for
+/// a fixed time, the estimate uses this time.
 pub fn estimate(study: &Study, tools: &Toolbox, blocks: u32) -> Duration {
     let labs = study.links.len() as f64 * LAB;
     let data: f64 = study.datasets.iter().map(|set| total(&set.sizes) / MAKING).sum();

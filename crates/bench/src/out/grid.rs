@@ -3,10 +3,10 @@
 use linerate_wire::path::printable;
 use std::collections::BTreeMap;
 
-/// The width of the widest line, in characters.
+/// The greatest width of a line, in characters.
 pub(crate) const WIDTH: usize = 100;
 
-/// The width that the first column keeps, as long as other columns can be removed.
+/// The least width of the first column, as long as other columns can be removed.
 const LEAST_NAME: usize = 16;
 
 /// A table: a heading, and rows of cells. In a row, a note may take the place of the last cells.
@@ -24,9 +24,8 @@ impl Grid {
         Grid { heading, rows: Vec::new(), left }
     }
 
-    /// Adds a row. If it has fewer cells than there are columns, its last cell is a note that extends over
-    /// the missing columns. Control characters in cells are escaped, since a record's texts may contain any
-    /// characters.
+    /// Adds a row. If it has fewer cells than there are columns, its last cell is a note that extends over the missing
+    /// columns. Control characters in cells are escaped, because a record's texts may contain any characters.
     pub fn row(&mut self, cells: Vec<String>) {
         self.rows.push(cells.iter().map(|cell| printable(cell.as_bytes())).collect());
     }
@@ -83,7 +82,7 @@ impl Grid {
     fn widths(&self) -> Vec<usize> {
         let whole = |row: &&Vec<String>| row.len() == self.heading.len();
         let width = |column: usize| {
-            // A note doesn't make the column wider in which it begins.
+            // A note doesn't widen the column in which it begins.
             let cells = self.rows().filter(|row| whole(row) || column + 1 < row.len());
             cells.filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max().unwrap_or(0)
         };

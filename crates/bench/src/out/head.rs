@@ -1,4 +1,4 @@
-//! Prints a few lines above the results that describe the measurement.
+//! Prints the lines above the results, which describe the measurement.
 
 use linerate_quantity::{BitRate, Bytes, counted, three};
 

@@ -37,8 +37,8 @@ const BESIDE: [Metric; 7] = [
     Metric::FarBusyPercent,
     Metric::CpuPerGb,
 ];
-/// The columns for tools that make requests. Only the load of the server's processors is shown, since it
-/// matters more than the client's.
+/// The columns for tools that make requests. Only the load of the server's processors is shown, because it matters more
+/// than the load of the client's processors.
 const REQUESTS: [Metric; 5] =
     [Metric::TransactionRate, Metric::P50, Metric::P99, Metric::PayloadRate, Metric::FarBusyPercent];
 
@@ -53,8 +53,8 @@ fn tell_apart(all: &mut [CaseSummary]) {
     }
 }
 
-/// The metric that decides in which table a case is shown. A case without a good run is shown with other
-/// cases of its tool; if there are none, with the first case that has a value.
+/// The metric that decides in which table a case is shown. A case without a good run is shown with other cases of its
+/// tool; if no other case of the tool has a value, with the first case that has one.
 fn kind(summary: &CaseSummary, all: &[CaseSummary]) -> Metric {
     let own = |summary: &CaseSummary| {
         summary.main().or_else(|| (summary.measured > 0).then_some(Metric::PayloadRate))
@@ -87,13 +87,14 @@ fn lines(heading: &[&str], rows: impl Iterator<Item = Vec<String>>) -> Vec<Strin
 /// The columns that are removed, in this order, if names need more space.
 const GIVE_WAY: [&str; 4] = ["% of stream", "seconds", "cipher", "streams"];
 
-/// The heading of the last column, if there is a baseline. It is short, since names need the space.
+/// The heading of the last column, if there is a baseline. The heading is short, because the cases' names need the
+/// space.
 fn ratio(record: &Record) -> Option<String> {
     let base = record.cases.iter().find(|case| Some(&case.id) == record.baseline.as_ref());
     base.map(|case| format!("x {}", case.tool.trim_start_matches("linerate-")))
 }
 
-/// A table of these metrics. Only tools that move files or memory have a column for the cipher.
+/// A table of these metrics. Only a table of tools that move files, or data in memory, has a column for the cipher.
 fn columns(record: &Record, cases: &[&CaseSummary], metrics: &[Metric]) -> Vec<String> {
     let (ratio, has_cipher) = (ratio(record), metrics[0] == Metric::PayloadRate);
     let mut metrics = metrics.to_vec();

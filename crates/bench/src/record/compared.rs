@@ -14,26 +14,26 @@ pub struct Printed {
     pub quantity: Metric,
     /// The number, in the quantity's unit.
     pub value: f64,
-    /// The place in the paper, and the paper, for example "figure 5" of a title.
+    /// The paper, and the place of the number in it, such as "HTTP paper, figure 6".
     pub source: String,
-    /// Which bytes the number counts, if it is a rate.
+    /// The kind of bytes that the number counts, if the number is a rate.
     #[serde(default, skip_serializing_if = "Layer::is_payload")]
     pub layer: Layer,
 }
 
-/// Which bytes a rate counts.
+/// The kind of bytes that a rate counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Layer {
-    /// The bytes of contents. All rates that this program measures count these.
+    /// The bytes of contents. All rates that this program measures count only these bytes.
     #[default]
     Payload,
-    /// Contents and headers. A rate of this kind isn't shown on an axis of payload.
+    /// The bytes of contents and headers. A rate that counts both isn't shown on an axis of payload.
     Wire,
 }
 
 impl Layer {
-    /// True for payload.
+    /// True if the rate counts payload bytes.
     pub fn is_payload(&self) -> bool {
         *self == Layer::Payload
     }

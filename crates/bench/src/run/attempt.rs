@@ -145,7 +145,7 @@ impl Attempt<'_> {
         Ok([a, b])
     }
 
-    /// Stops the samplers. This is necessary after a failed run too, since the next run starts them again.
+    /// Stops the samplers. They must also be stopped after a failed run, because the next run starts them again.
     fn stop_samples(&mut self) -> Result<Vec<(&'static str, Vec<u8>)>, Failure> {
         let mut recordings = Vec::new();
         for (name, end) in [("a", End::A), ("b", End::B)] {

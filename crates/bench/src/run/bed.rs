@@ -46,8 +46,8 @@ pub trait Bed {
         None
     }
 
-    /// The names for ssh of the hosts to which copies of a tool send files in turn: guests with their own files,
-    /// or the receiving end.
+    /// The hosts to which copies of a tool send files in turn, by their names for ssh: guests with their own files, or
+    /// the receiving end.
     fn receivers(&self) -> Vec<String> {
         vec![self.host()]
     }
@@ -57,7 +57,7 @@ pub trait Bed {
         self.work()
     }
 
-    /// Performs a task on the files of a receiver, by the receiver's number from 0.
+    /// Performs a task on the files of the receiver with this number, from 0.
     ///
     /// # Errors
     /// The errors of [`Bed::files`].
@@ -70,13 +70,13 @@ pub trait Bed {
         None
     }
 
-    /// The number of hosts behind the receiving end's link. If there are any, servers run on them and not at the
+    /// The number of hosts behind the receiving end's link. If there are any, servers run on these hosts and not at the
     /// receiving end itself.
     fn guests(&self) -> usize {
         0
     }
 
-    /// The command that runs `argv` on a guest, by its number from 0.
+    /// The command that runs `argv` on the guest with this number, from 0.
     ///
     /// # Errors
     /// If the guest can't run commands.
@@ -94,8 +94,8 @@ pub trait Bed {
         None
     }
 
-    /// A bed of the same kind whose link has no rate limit. It shows the other limits of this bed. `None` if such
-    /// a bed is impossible, or if this bed's link has no rate limit.
+    /// A bed of the same kind whose link has no rate limit. Measurements in that bed show the other limits of this bed.
+    /// `None` if such a bed is impossible, or if this bed's link has no rate limit.
     ///
     /// # Errors
     /// If such a bed can't be made.
@@ -141,12 +141,12 @@ pub trait Bed {
         None
     }
 
-    /// The processes of the study at an end. Their processor time, and that of their descendants, is sampled.
+    /// The processes of the study at an end. The sampler records their processor time and that of their descendants.
     fn followed(&self, _end: End) -> Followed {
         Followed::Process(std::process::id())
     }
 
-    /// Starts the samplers of both ends, and returns the times at which each began.
+    /// Starts the samplers of both ends, and returns the time at which each began.
     ///
     /// # Errors
     /// If an end's agent doesn't answer.
@@ -251,8 +251,8 @@ pub(crate) fn values(bed: &dyn Bed, copy: usize) -> Values {
     ])
 }
 
-/// The values of [`values`], and two more for commands at an end: `port`, and `linerate`, which is `program`
-/// unless the bed has a different one at this end.
+/// The values that [`values`] returns, and two more for commands at an end: `port`, and `linerate`, which is `program`
+/// unless the bed has a different program at this end.
 pub(crate) fn values_at(bed: &dyn Bed, end: End, copy: usize, program: &Path, port: u16) -> Values {
     let mut values = values(bed, copy);
     values.insert("linerate", one(bed.linerate(end).as_deref().unwrap_or(program)));

@@ -29,7 +29,7 @@ const PATH: &str = "path";
 /// The name, in the record, of a path like the study's but without its rate limit, delay and loss.
 const UNSHAPED: &str = "path, unshaped";
 
-/// The name in the record of a tool that makes requests.
+/// The name, in the record, of a tool that makes requests.
 const GENERATOR: &str = "generator";
 
 /// The ramp and the measured time of each measurement of a path, in seconds.
@@ -62,10 +62,10 @@ pub(crate) fn measure(setup: &Setup, link: &str, bed: &mut dyn Bed) -> Result<Ve
     Ok(found)
 }
 
-/// A message with the part of the test bed to whose limit a run came within 10 %; `None` if there is none.
+/// A message with the part of the test bed of whose limit a run reached at least 90 %; `None` if there is no such part.
 ///
-/// A path that was measured as it is, and reaches the ceiling of its link, isn't a limit of the bed, because
-/// then the study is about the link.
+/// If a path was measured with the link's own rate limit, and reached at least 90 % of the link's ceiling, the path
+/// isn't a limit of the bed, because then the study is about the link.
 pub(crate) fn limit(
     capacities: &[Capacity],
     case: &CaseSpec,
@@ -89,8 +89,8 @@ pub(crate) fn limit(
     Some(format!("{what}: {most:.2} Gbit/s alone, and {rate:.2} in the run"))
 }
 
-/// The higher rate of one and of eight endpoint pairs. These are unencrypted streams, which cost less than
-/// any other streams.
+/// The rate of one endpoint pair or of eight, whichever is higher. Endpoint pairs are unencrypted streams, which cost
+/// less processor time than any other streams.
 fn path(setup: &Setup, link: &str, part: &str, bed: &mut dyn Bed) -> Result<Capacity, Failure> {
     let tools = Toolbox::built_in().map_err(|e| e.to_string())?;
     let tool = tools.get(PAIRS).ok_or_else(|| format!("there is no {PAIRS}"))?;
@@ -257,7 +257,7 @@ mod tests {
         // For a link without a rate limit, the path's measured rate is a limit of the bed.
         assert!(reported(9.5, &path(PATH, 10.0), None).unwrap().contains("10.00 Gbit/s alone"));
         assert_eq!(reported(8.5, &path(PATH, 10.0), None), None);
-        // In these two cases, the unshaped bed carries twice the rate of the shaped link, or hardly more.
+        // Here the unshaped bed carries first twice the rate of the shaped link, and then hardly more than that rate.
         assert_eq!(reported(9.4, &path(UNSHAPED, 20.0), Some(10.0)), None);
         assert!(
             reported(9.4, &path(UNSHAPED, 10.2), Some(10.0))

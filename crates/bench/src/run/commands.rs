@@ -34,8 +34,8 @@ impl Attempt<'_> {
         (0..self.copies()).map(one).collect()
     }
 
-    /// Starts the tool's servers: one on each guest to which a copy connects, or one at the receiving end.
-    /// Empty if the tool has no server.
+    /// Starts the tool's servers, and returns them: one on each guest to which a copy connects, or one at the receiving
+    /// end; none if the tool has no server.
     pub(super) fn start_servers(&self) -> Result<Vec<Group>, Failure> {
         let Some(server) = &self.tool.server else { return Ok(Vec::new()) };
         let guests = match (self.bed.guests(), self.tool.parallel) {

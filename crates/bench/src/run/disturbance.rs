@@ -5,10 +5,10 @@ use linerate_host::CpuSeconds;
 use super::pressure::CPU_SHARE;
 use crate::record::{Cpu, Measures};
 
-/// The greatest number of processors that may be busy while the study is idle; a host with more isn't quiet.
+/// The greatest number of processors that may be busy on a quiet host while the study is idle.
 const FOREIGN_PROCESSORS: f64 = 0.25;
 
-/// The greatest share of processor time that a hypervisor may take during a run; a run with more is
+/// The greatest share of processor time that a hypervisor may take during a run; if it takes more, the run counts as
 /// disturbed.
 const STOLEN_SHARE: f64 = 0.03;
 
@@ -40,7 +40,7 @@ pub(crate) fn disturbed(run: &CpuSeconds, foreign_before: f64) -> Option<String>
     (!reasons.is_empty()).then(|| reasons.join("; "))
 }
 
-/// How much a run was disturbed, for choosing the least disturbed of several runs. 0 means a quiet run; 1
+/// How much a run was disturbed, so that the least disturbed of several runs can be chosen. 0 means a quiet run; 1
 /// means that one kind of disturbance is at its bound.
 pub(crate) fn degree(run: &Measures) -> f64 {
     if run.disturbed.is_none() {

@@ -13,9 +13,9 @@ use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
 /// The time between SIGTERM and SIGKILL.
 const GRACE: Duration = Duration::from_secs(1);
 
-/// Runs a command without input, as the leader of a process group. The group is ended when nobody reads this
-/// process's standard output any more: when a remote shell is killed, its commands would otherwise continue
-/// to run and disturb later runs. Returns the command's exit code, or 128 + N if signal N ended it.
+/// Runs a command without input, as the leader of a process group. The group is ended when no process reads this
+/// process's standard output any more. Otherwise, the commands of a killed remote shell would continue to run and
+/// disturb later runs. Returns the command's exit code, or 128 + N if signal N ended it.
 ///
 /// # Errors
 /// If the command can't be started or waited for.
@@ -30,15 +30,15 @@ pub fn hold(argv: &[OsString]) -> io::Result<u8> {
         let _ = kill_process_group(group, Signal::TERM);
         wait(&handle, Some(GRACE))?;
     }
-    // This ends processes that the command left running. No such process may exist, so errors are ignored.
+    // This ends processes that the command left running. If there are none, the call fails, so its error is ignored.
     let _ = kill_process_group(group, Signal::KILL);
     let status = child.wait()?;
     let code = status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0));
     Ok(u8::try_from(code).unwrap_or(u8::MAX))
 }
 
-/// Waits until the command ends, or for `patience` at most. Without `patience`, also stops waiting when the
-/// reader of the output goes away, and then returns true.
+/// Waits until the command ends, or for `patience` at most. Without `patience`, also stops waiting when no process
+/// reads the output any more, and then returns true.
 fn wait(handle: &impl AsFd, patience: Option<Duration>) -> io::Result<bool> {
     let output = io::stdout();
     let timeout = patience.map(|patience| Timespec {

@@ -61,7 +61,7 @@ impl HostBed {
     /// it, and reports that to `note`. `linerate` is the path of this program, for places on this machine.
     ///
     /// # Errors
-    /// If a host can't be reached, or a needed fact is unknown. Nothing is left behind then.
+    /// If a host can't be reached, or a needed fact is unknown. In that case, nothing is left behind.
     pub fn up(hosts: &Hosts, linerate: &Path, stop: &Stop, note: &dyn Fn(&str)) -> io::Result<HostBed> {
         let end = |name: &str, place: &Place| {
             HostEnd::start(place, linerate, stop, note).map_err(|e| reported(&format!("host {name}"), &e))
@@ -103,8 +103,8 @@ impl HostBed {
         })
     }
 
-    /// Adapts this bed to a link of a study's `links`: it uses the requested number of the path's links, and
-    /// stores the reason if the path doesn't fit.
+    /// Adapts this bed to the link `spec` of a study's `links`: the bed uses as many of the path's links as `spec`
+    /// requests, and stores the reason if the path doesn't fit.
     #[must_use]
     pub fn standing_for(mut self, spec: &LinkSpec, links: &[LinkSpec]) -> HostBed {
         self.lacks = self.path.lacks(spec, links);
@@ -142,8 +142,8 @@ impl HostEnd {
         if self.is_far() { held_at(&self.place, &self.linerate, argv) } else { self.place.command(argv) }
     }
 
-    /// The study's processes on this host. On another host, this program's process number means nothing; processes
-    /// that it starts there are descendants of the linerate there or of the ssh server.
+    /// The study's processes on this host. On another host, this program's process number means nothing; the processes
+    /// that this program starts there are descendants of the `linerate` on that host or of its ssh server.
     fn followed(&self) -> Followed {
         if self.is_far() { far_followed(&self.linerate) } else { Followed::Process(std::process::id()) }
     }
@@ -157,8 +157,9 @@ impl HostEnd {
         self.ask("cat /proc/sys/kernel/random/boot_id")
     }
 
-    /// The configuration with which tools at this end use `ssh -F`. If this end is this machine, it is the file that
-    /// the user's --rsh names; otherwise the user's own configuration on that host, or /dev/null.
+    /// The configuration with which tools at this end use `ssh -F`. If this end is this machine, the configuration is
+    /// the file that the user's --rsh names. Otherwise, or if --rsh names no file, it is the user's own configuration
+    /// on that host, or /dev/null.
     fn ssh_config(&self, rsh: &[OsString]) -> io::Result<PathBuf> {
         if !self.is_far()
             && let Some(at) = rsh.iter().position(|word| word == "-F")
@@ -318,7 +319,8 @@ impl Bed for HostBed {
     }
 }
 
-/// The processes that this program started on another host: descendants of the `linerate` there or of the ssh server.
+/// The processes that this program started on another host: descendants of the `linerate` on that host or of its ssh
+/// server.
 pub(super) fn far_followed(linerate: &Path) -> Followed {
     let own = linerate.file_name().unwrap_or_default().to_string_lossy();
     let own = own.chars().take(LONGEST_COMM).collect();
@@ -332,7 +334,7 @@ pub(super) fn held_at(place: &Place, linerate: &Path, argv: &[OsString]) -> io::
     place.command(&held)
 }
 
-/// Performs a task on the files of another host, by the `linerate` there.
+/// Lets the `linerate` on another host perform a task on that host's files.
 pub(super) fn perform_at(place: &Place, linerate: &Path, task: &Task) -> io::Result<Answer> {
     let argv = [linerate.as_os_str(), OsStr::new("data"), OsStr::new("task")].map(OsStr::to_owned);
     let question = serde_json::to_vec(task).map_err(io::Error::other)?;
@@ -363,7 +365,8 @@ fn bring(
     ask(place, &find(&Binaries::installed()?)).map(PathBuf::from)
 }
 
-/// Makes a directory with the same name on both hosts, in memory if both have /dev/shm; the journal removes it.
+/// Makes a directory with the same name on both hosts, in memory if both have /dev/shm. The journal removes the
+/// directories.
 fn make_work(ends: &[HostEnd; 2]) -> io::Result<(PathBuf, UndoJournal)> {
     let name = format!("linerate-data-{}-{:08x}", std::process::id(), fastrand::u32(..));
     let in_memory = ends.iter().all(|end| end.ask("[ -w /dev/shm ]").is_ok());

@@ -1,5 +1,5 @@
-//! Finds out if one host is a virtual machine on the other. If so, the command line of a hypervisor on the
-//! other host contains an Ethernet address of the guest, and that host's processor time includes the guest's.
+//! Finds out if one host, the guest, is a virtual machine on the other host. If so, the command line of a hypervisor on
+//! the other host contains an Ethernet address of the guest, and the other host's processor time includes the guest's.
 
 use linerate_remote::place::Place;
 

@@ -57,8 +57,8 @@ pub fn install(packages: &[String]) -> Result<(), InstallError> {
         .into_iter()
         .chain(packages.iter().map(String::as_str))
         .collect();
-    // The package lists of a fresh image are empty. So the first try uses the existing lists; if it fails,
-    // the lists are updated before the second try.
+    // The first try uses the existing package lists. In a fresh image these are empty; so if the first try fails, the
+    // lists are updated before the second try.
     run(&words).or_else(|_| run(&["update"]).and_then(|()| run(&words)))
 }
 
@@ -119,7 +119,7 @@ mod tests {
     use std::fs;
     use std::os::unix::fs::PermissionsExt;
 
-    /// The command lines that are printed as advice if the first installation fails, for root or for a user.
+    /// The programs that the shell commands call for the user with this id, if the first installation fails.
     fn called(uid: &str) -> String {
         let dir = tempfile::tempdir().unwrap();
         let log = dir.path().join("log");

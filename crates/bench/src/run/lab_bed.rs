@@ -37,8 +37,8 @@ pub struct LabBed {
     spec: LinkSpec,
     linerate: PathBuf,
     lacks: Option<String>,
-    /// The agent in the first guest, if guests are virtual machines. Counters in the guest cover only the
-    /// guest, those of the hypervisor's host cover all work.
+    /// The agent in the first guest, if guests are virtual machines. Counters in the guest cover only the guest; those
+    /// of the hypervisor's host cover all work.
     guest: Option<HostAgent>,
 }
 
@@ -66,7 +66,7 @@ impl LabBed {
     /// machines don't work here, the lab has no guests, and [`Bed::lacks`] returns the reason.
     ///
     /// # Errors
-    /// If the lab can't be made, or an agent doesn't start. Nothing is left behind then.
+    /// If the lab can't be made, or an agent doesn't start. In that case, nothing is left behind.
     pub fn up(link: &LinkSpec, linerate: &Path) -> Result<LabBed, LabBedError> {
         let rate = match link.rate {
             None => None,
@@ -269,8 +269,8 @@ impl Bed for LabBed {
         if self.spec.rate.is_none() {
             return Ok(None);
         }
-        // With delay or loss, the short streams of this measurement would show the behaviour of TCP (slow
-        // start, recovery from loss) and not the limit of the bed.
+        // With delay or loss, the short streams of this measurement would show the behavior of TCP (slow start,
+        // recovery from loss) and not the limit of the bed.
         let (rtt, loss) = (self.spec.rtt.map(|_| Rtt::default()), self.spec.loss.map(|_| Loss::default()));
         let open = LinkSpec { rate: None, rtt, loss, ..self.spec.clone() };
         let bed = LabBed::up(&open, &self.linerate).map_err(io::Error::other)?;

@@ -46,9 +46,9 @@ impl PathPort {
     }
 }
 
-/// The rate in bit/s of a port with hardware. A port that the kernel or a hypervisor emulates has none,
-/// whatever speed it reports, since only processors limit it. A VLAN has the rate of the port below it, and a
-/// bond the sum of its members' rates.
+/// The rate in bit/s of a port with hardware. A port that the kernel or a hypervisor emulates has no rate, whatever
+/// speed it reports, because only processors limit it. A VLAN has the rate of the port below it, and a bond the sum of
+/// its members' rates.
 fn promised(port: &Port, ports: &[Port]) -> Option<u64> {
     if let Fact::Known(vlan) = &port.vlan {
         let lower = ports.iter().find(|other| other.name == vlan.lower && other.vlan.known().is_none());
@@ -148,8 +148,8 @@ impl HostPath {
         None
     }
 
-    /// A note that the path's rate differs from the link's rate in the study, which is then only a name;
-    /// empty if the rates are equal.
+    /// A note which states that the path's rate differs from the link's rate in the study, which then is only a name.
+    /// Empty if the rates are equal, or if the study's link has no rate.
     pub fn label(&self, spec: &LinkSpec) -> String {
         let rate = self.ports.first().and_then(|port| port.rate);
         if spec.rate.is_none() || spec.rate == rate {

@@ -23,7 +23,7 @@ const PORTS: &str = "4200 to 6800";
 
 /// The parameters of a check.
 pub struct PathCheck<'a> {
-    /// The hosts.
+    /// The bed with the two hosts.
     pub bed: &'a dyn Bed,
     /// The study that will run on the path.
     pub study: &'a Study,

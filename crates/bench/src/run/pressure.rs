@@ -3,16 +3,16 @@
 
 use linerate_host::sample::{self, Recording};
 
-/// The shortest run, in seconds, that is judged. A shorter run ends before its processes are found, and a few
-/// waits are a large share of it.
+/// The shortest run, in seconds, that is judged. A shorter run ends before the sampler finds its processes, and a few
+/// waits are a large share of its time.
 const SHORTEST: f64 = 2.0;
 /// The host is short of memory if all its tasks waited for memory for more than this share of the run.
 const MEMORY_SHARE: f64 = 0.05;
 /// A run whose data is in memory counts as disturbed if all tasks of the host waited for storage for more
 /// than this share of the run.
 const IO_SHARE: f64 = 0.2;
-/// A run was disturbed if at least one task waited for a processor for more than this share of it. A tool
-/// that keeps all processors busy causes such waits itself, so they only count if there was also other work.
+/// A run counts as disturbed if at least one task waited for a processor for more than this share of the run. A tool
+/// that keeps all processors busy causes such waits itself, so the waits only count if there was also other work.
 pub(super) const CPU_SHARE: f64 = 0.25;
 /// The number of processors that other processes must use in user mode to count as other work. Time in the
 /// kernel doesn't count, because the kernel's own threads also work for the run.

@@ -34,7 +34,7 @@ pub(crate) struct Output {
 #[derive(Debug)]
 pub(crate) struct Finished {
     pub seconds: f64,
-    /// The time at which each command ended, in seconds since the first was started.
+    /// The time at which each command ended, in seconds since the first command was started.
     pub ends: Vec<f64>,
     pub outputs: Vec<Output>,
 }
@@ -52,9 +52,9 @@ pub(crate) enum ProcessError {
     Wait(#[from] io::Error),
 }
 
-/// Runs the commands at the same time until all have ended. Their outputs go to files in `dir`, so that a
-/// process that is left behind can't hold a pipe open. Each command leads a process group. The
-/// remaining processes of the groups are killed when all commands have ended, at the deadline, or when `stop` is set.
+/// Runs the commands at the same time until all have ended. The commands' outputs go to files in `dir`, so that a
+/// process that is left behind can't hold a pipe open. Each command leads a process group. The remaining processes of
+/// the groups are killed when all commands have ended, at the deadline, or when `stop` is set.
 pub(crate) fn run(
     commands: Vec<Command>,
     dir: &Path,
@@ -180,8 +180,7 @@ impl Drop for Group {
     }
 }
 
-/// Waits until the leader of any of the groups has ended, for `patience` at most. Returns whether one has
-/// ended.
+/// Waits until the leader of any of the groups has ended, for `patience` at most. Returns true if a leader has ended.
 fn ended(groups: &[&Group], patience: Duration) -> io::Result<bool> {
     let timeout = Timespec { tv_sec: 0, tv_nsec: i64::from(patience.subsec_nanos()) };
     let mut handles: Vec<PollFd> =

@@ -100,7 +100,8 @@ impl Written {
         document.map(Written::Json).map_err(|e| format!("the output isn't the expected JSON: {e}"))
     }
 
-    /// The value at a place; `None` if it is missing or null. If a pattern matches several times, the last match counts.
+    /// The value at a place; `None` if it is missing or null. If a pattern matches several times, the last match
+    /// counts.
     fn find(&self, place: &str) -> Option<Value> {
         match self {
             Written::Json(document) => document.pointer(place).filter(|value| !value.is_null()).cloned(),
@@ -117,8 +118,8 @@ impl Written {
     }
 }
 
-/// Combines the results of several copies. `ends` holds the time, in seconds, at which each copy ended. Bytes
-/// are summed, memory is the largest of all, and time is from the start of the first copy to the end of the
+/// Combines the results of several copies. `ends` holds the time, in seconds, at which each copy ended. Bytes are
+/// summed. The memory is that of the copy with the most. The time is from the start of the first copy to the end of the
 /// last.
 pub(crate) fn join(all: Vec<Stated>, ends: &[f64]) -> Stated {
     let begins: Option<Vec<f64>> =
@@ -174,7 +175,7 @@ fn peak(reading: &Reading, output: &Written) -> Option<u64> {
     found.map(|n| (n * factor) as u64).max()
 }
 
-/// The values for notes that exist, as `name: value`.
+/// The notes whose values exist in the output, as `name: value`.
 fn notes(reading: &Reading, output: &Written) -> Vec<String> {
     let found = reading.notes.iter().filter_map(|(name, place)| Some((name, output.find(place)?)));
     found

@@ -25,8 +25,8 @@ use super::stock::Stock;
 /// A study that is running.
 pub struct Runner<'a> {
     setup: Setup<'a>,
-    /// The settings of each link's hosts. This field is declared before the beds, so it is dropped first and
-    /// can restore the settings through the beds.
+    /// The settings of each link's hosts. This field is declared before the beds, so it is dropped before them, and the
+    /// settings can be restored while the beds still exist.
     settings: BTreeMap<String, HostSettings>,
     beds: BTreeMap<String, Box<dyn Bed + 'a>>,
     stock: Stock,
@@ -63,7 +63,7 @@ impl<'a> Runner<'a> {
     /// and the seed must be the same.
     ///
     /// # Errors
-    /// The errors of [`Runner::new`]; also if the stored runs aren't part of this study.
+    /// The errors of [`Runner::new`], and an error if the stored runs aren't part of this study.
     pub fn resume(
         setup: Setup<'a>,
         mut beds: BTreeMap<String, Box<dyn Bed + 'a>>,
@@ -148,8 +148,8 @@ impl<'a> Runner<'a> {
         Ok(())
     }
 
-    /// Measures the limits of the test beds, if the study requests this and no limits are stored yet. Returns
-    /// false if the study was stopped.
+    /// Measures the limits of the test beds, if the study requests these measurements and no limits are stored yet.
+    /// Returns false if the study was stopped.
     fn test_capacity(&mut self, watch: &mut dyn FnMut(Event)) -> Result<bool, RunnerError> {
         if !self.setup.study.capacity || !self.record.capacity.is_empty() {
             return Ok(true);
@@ -296,7 +296,7 @@ impl<'a> Runner<'a> {
         let sources = sources.map_err(|e| format!("slicing the data: {e}"))?;
         if let Some(settings) = self.settings.get_mut(&spec.link) {
             let applied = settings.apply(spec, bed.as_ref(), setup.work, &setup.stop);
-            // If the host refuses a value, this is found at the first try.
+            // If the host refuses a value, it already does so in the warm-up.
             let is_first = phase == Phase::WarmUp && !setup.stop.load(Ordering::Relaxed);
             applied.map_err(|e| if is_first { Failure::Unavailable(e) } else { Failure::Failed(e) })?;
         }

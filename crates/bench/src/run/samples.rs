@@ -11,10 +11,10 @@ use crate::record::{Interrupts, Measures, Series};
 
 /// The interval of samples in milliseconds.
 const INTERVAL: u32 = 250;
-/// The greatest number of points of a series. Series with more points are averaged, which is enough for a
-/// line in a figure.
+/// The greatest number of points of a series. In a longer series, adjacent points are averaged; this is precise enough
+/// for a line in a figure.
 const MOST_POINTS: usize = 240;
-/// The number of interrupt sources that are kept, the busiest first. The recording has all of them.
+/// The number of interrupt sources that the record keeps, the busiest first. The recording has all sources.
 const MOST_SOURCES: usize = 12;
 
 /// Properties of the hosts that are needed to judge a recording.
@@ -73,7 +73,7 @@ pub(super) fn add(
     Ok(())
 }
 
-/// Marks the run as disturbed if the host was under pressure. If both ends are one machine, its pressure is
+/// Marks the run as disturbed if the host was under pressure. If both ends are one machine, the machine's pressure is
 /// reported only once.
 fn mark(measures: &mut Measures, host: &str, recording: &Recording, surroundings: Surroundings) {
     if surroundings.one_machine && host != "a" {

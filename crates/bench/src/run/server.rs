@@ -13,8 +13,8 @@ use super::process::{Group, Stop};
 /// The longest time that a server may take until it is ready.
 const START_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Starts a server, on a guest or else at the receiving end, and waits until it reports that it is ready. Its
-/// outputs are files whose names begin with `output`. The server ends when the returned value is dropped.
+/// Starts a server, on a guest or else at the receiving end, and waits until it reports that it is ready. The server's
+/// outputs go to files whose names begin with `output`. The server ends when the returned value is dropped.
 ///
 /// # Errors
 /// A message with the reason why the server isn't ready.

@@ -18,8 +18,8 @@ use super::process::{self, Stop, tail};
 /// The longest time that reading or changing a value may take.
 const SETTING_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// The settings of one link's hosts. Dropping this value restores the original values. If this process is
-/// killed, the next lab of this user restores them.
+/// The settings of one link's hosts. Dropping this value restores the original values. If this process is killed, the
+/// next lab command of this user restores them.
 pub(crate) struct HostSettings {
     specs: Vec<SettingSpec>,
     /// The values by setting and host: the value before the study, and the value that was set last.
@@ -82,7 +82,7 @@ impl HostSettings {
                 };
                 let wanted = case.settings.get(&spec.name).unwrap_or(original);
                 if !same(wanted, current) {
-                    // The value is unknown until it is read back, because a command may fail half way.
+                    // The value is unknown until it is read back, because a command may fail halfway.
                     *current = String::new();
                     shell.write(spec, host, wanted)?;
                 }

@@ -16,7 +16,7 @@ pub struct Setup<'a> {
     pub study: &'a Study,
     /// The tools that the study names.
     pub tools: &'a Toolbox,
-    /// The number of blocks, which overrides the number in the study.
+    /// The number of blocks, which overrides the number in the study file.
     pub blocks: u32,
     /// The seed of the data and of the order of runs.
     pub seed: u64,
@@ -30,14 +30,14 @@ pub struct Setup<'a> {
     pub linerate: &'a Path,
     /// The study's arguments, with which it can be continued later.
     pub invocation: Invocation,
-    /// A flag that the caller sets to end the study after the current run.
+    /// A flag that the caller sets to stop the study. The current run is then stopped too, and isn't stored.
     pub stop: Stop,
 }
 
 /// Events, for progress output.
 #[derive(Debug)]
 pub enum Event<'e> {
-    /// A preparation that takes long begins, such as making data; the text describes it.
+    /// A long preparation begins, such as making data; the text describes the preparation.
     Preparing(&'e str),
     /// The limits of a link's bed are being measured.
     Testing(&'e str),
@@ -47,7 +47,7 @@ pub enum Event<'e> {
         number: usize,
         /// The total number of runs, including warm-ups.
         of: usize,
-        /// The part of the study to which it belongs.
+        /// The part of the study to which the run belongs.
         phase: Phase,
         /// The case that is run.
         case: &'e Case,
@@ -60,12 +60,12 @@ pub enum Event<'e> {
     NotPutBack(&'e str),
 }
 
-/// Part of a study.
+/// A part of a study's execution.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
     /// The untimed run of each case, after which contents are compared.
     WarmUp,
-    /// A block, from 0.
+    /// A block with this number, from 0.
     Block(u32),
 }
 

@@ -34,8 +34,8 @@ impl Attempt<'_> {
         Ok(Some(server::start(&server, self.bed, guest, &values, &output, self.stop)?))
     }
 
-    /// The command that runs the tool's first copy, and sends requests and measures their response times
-    /// while the tool runs.
+    /// The command that runs the tool's first copy and, while the tool runs, sends requests and measures their response
+    /// times.
     pub(super) fn beside(&self, tool: Vec<OsString>) -> Result<Command, Failure> {
         let words =
             ["{linerate}", "load", "rr", "--json", "--rate", RATE, "--connect", "{url_host}:{port}", "--"];

@@ -1,4 +1,4 @@
-//! The data sets of a study at the sending end. Each is made once.
+//! The data sets of a study at the sending end. Each data set is made once.
 
 use std::collections::BTreeMap;
 use std::io;

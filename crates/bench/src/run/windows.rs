@@ -1,4 +1,4 @@
-//! The CPU of both hosts over the interval of a run that its tool measured, from the samplers' recordings.
+//! The CPU of both hosts over the part of a run in which the run's tool counted, from the samplers' recordings.
 
 use linerate_host::sample::{Recording, cpu_seconds_within};
 
@@ -6,8 +6,8 @@ use super::attempt::recorded;
 use super::reading::BootTimes;
 use crate::record::{CountedWindow, Cpu};
 
-/// The window that a tool reported, and the CPU of the hosts over it. Times are by the clock of the sending
-/// host; its recording holds its start time by the same clock. The other host's recording began `lag` seconds
+/// The window that a tool reported, and the CPU of the hosts in this window. `times` are by the clock of the sending
+/// host, whose recording contains its own start time by the same clock. The other host's recording began `lag` seconds
 /// later.
 ///
 /// # Errors
@@ -43,7 +43,7 @@ fn within(recording: &Recording, host: &str, begin: f64, end: f64) -> Result<Cpu
     cpu.map(|cpu| recorded(&cpu)).ok_or_else(|| unknown(host, &outside()))
 }
 
-/// A note for the run that the measured interval's CPU is unknown; the CPU of the whole command is used
+/// A note for the run, which states that the CPU of the counted time is unknown. The CPU of the whole command is used
 /// instead.
 fn unknown(host: &str, why: &str) -> String {
     format!("warning: host {host}'s CPU during the tool's counted time isn't known: {why}")
@@ -53,7 +53,7 @@ fn unknown(host: &str, why: &str) -> String {
 mod tests {
     use super::*;
 
-    /// A recording. `user` holds the hundredths of a second in user mode for each second.
+    /// A recording. For each second, `user` holds the hundredths of a second that processors spent in user mode.
     fn recording(boot: f64, user: &[u32]) -> Vec<u8> {
         let head = format!("linerate recording 1\nhost x\nstarted 1.0\nboot {boot}\ninterval 1\nticks 100\n");
         let mut sum = 0;

@@ -20,7 +20,7 @@ pub(crate) struct Known<'a> {
     pub settings: &'a [SettingSpec],
 }
 
-/// Reads one `[[case]]`. It gives a case for each combination of its factors' levels.
+/// Reads one `[[case]]` table, and returns a case for each combination of the levels of its factors.
 pub(crate) fn read_cases(section: &Section, known: &Known) -> Result<Vec<CaseSpec>, FileError> {
     section.refuse_empty(&["variant", "streams", "dataset", "link"])?;
     let tool = read_tool(section, known.tools)?;
@@ -64,8 +64,8 @@ pub(crate) fn read_cases(section: &Section, known: &Known) -> Result<Vec<CaseSpe
     cases.collect()
 }
 
-/// Reads the number of bytes that a tool moves from memory to memory. That is an error if the tool takes no
-/// number of bytes, such as a tool that runs for a fixed time.
+/// Reads the number of bytes that a tool moves from memory to memory. A number is an error if the tool takes no number
+/// of bytes, for example because it runs for a fixed time.
 fn read_bytes(section: &Section, tool: &Tool) -> Result<Option<u64>, FileError> {
     let bytes = section.maybe_parsed("bytes", some_bytes)?;
     if bytes.is_none() || tool.command.iter().any(|word| word.mentions("bytes")) {
@@ -76,7 +76,7 @@ fn read_bytes(section: &Section, tool: &Tool) -> Result<Option<u64>, FileError> 
     Err(section.error("bytes", format!("{} takes no number of bytes{instead}", tool.name)))
 }
 
-/// All pairs of elements. The left element changes slowest.
+/// All pairs of an element of `left` and an element of `right`. The element of `left` changes slowest.
 fn crossed<A: Clone, B: Clone>(left: &[A], right: &[B]) -> Vec<(A, B)> {
     left.iter().flat_map(|a| right.iter().map(move |b| (a.clone(), b.clone()))).collect()
 }
@@ -99,7 +99,7 @@ struct Texts<'a> {
     group: &'a str,
 }
 
-/// Adds the id and the label, which are made from the case's factors.
+/// Adds the id and the label, which are made from the levels of the case's factors.
 fn named(section: &Section, case: CaseSpec, names: &Texts, tool: &Tool) -> Result<CaseSpec, FileError> {
     let own = case.variant.as_deref().and_then(|name| tool.variant(name)).map(|v| v.label.as_str());
     let levels = case.factors();
@@ -131,8 +131,8 @@ fn fill(
     Ok(filled + rest)
 }
 
-/// Reads whether requests are timed while the tool runs. That is an error for a tool that itself reports
-/// response times.
+/// Reads the key that requests timed small requests while the tool runs. The key is an error for a tool that itself
+/// reports response times.
 fn read_beside(section: &Section, tool: &Tool) -> Result<bool, FileError> {
     let beside = section.maybe_choice("beside", &[("rr", true)])?.unwrap_or(false);
     if beside && tool.result.as_ref().is_some_and(|reading| reading.latency.is_some()) {

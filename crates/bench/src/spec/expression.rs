@@ -71,7 +71,7 @@ impl Expression {
         value.is_finite().then_some(value)
     }
 
-    /// The ids of the cases that the expression names.
+    /// The ids of the cases in the expression.
     pub fn cases(&self) -> BTreeSet<&str> {
         self.figures().into_iter().map(|(_, case)| case).collect()
     }
@@ -209,7 +209,8 @@ impl<'a> Parser<'a> {
         self.expect(')').map(|()| parts)
     }
 
-    /// Parses the rest of a metric after its name: one expression for each case that its argument matches.
+    /// Parses the argument of the metric with this name. Returns one expression for each case that the argument
+    /// matches.
     fn metrics(&mut self, name: &str) -> Parsed<Vec<Expression>> {
         let Some(about) = ABOUT.iter().find(|about| about.name == name) else {
             let names = ABOUT.iter().map(|about| about.name).chain(["max", "min"]);

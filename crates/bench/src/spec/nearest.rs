@@ -12,7 +12,7 @@ pub fn nearest<'n>(wrong: &str, names: impl IntoIterator<Item = &'n str>) -> Opt
         .map(|(_, name)| name)
 }
 
-/// The edit distance, in which a swap of two neighbouring letters counts once (restricted
+/// The edit distance, in which a swap of two neighboring letters counts once (restricted
 /// Damerau-Levenshtein).
 fn distance(a: &str, b: &str) -> usize {
     let (a, b): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().collect());

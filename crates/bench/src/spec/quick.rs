@@ -60,8 +60,8 @@ fn takers(
 }
 
 impl Study {
-    /// Applies [`Study::quick`]: its sizes, its parameters and its cases. No run is repeated. Bounds, figures and printed
-    /// numbers are left out if their cases are left out.
+    /// Applies [`Study::quick`]: its sizes, its parameters and its cases. No run is repeated. Bounds, figures and
+    /// printed numbers are left out if their cases are left out.
     pub fn apply_quick(&mut self) {
         self.repeats = 0;
         if let Some(size) = self.quick.size {

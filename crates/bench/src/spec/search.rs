@@ -9,8 +9,8 @@ use super::tool_reader::{FORMS, place, words};
 /// The level of a parameter that requests the search.
 pub const AUTO: &str = "auto";
 
-/// The search for the best level of a parameter. It is made before each run of a case in which the parameter
-/// is [`AUTO`].
+/// The search for the best level of a parameter. A search precedes each run of a case in which the parameter is
+/// [`AUTO`].
 #[derive(Clone, Debug)]
 pub struct Search {
     /// The name of the parameter.
@@ -20,9 +20,9 @@ pub struct Search {
     pub command: Vec<Word>,
     /// The format of the command's stdout.
     pub form: Form,
-    /// The place in the output of the level that the search found.
+    /// The place, in the command's output, of the level that the search found.
     pub found: String,
-    /// The place in the output of the array of tries; each try has the form of [`crate::record::Step`].
+    /// The place, in the command's output, of the array of tries; each try has the form of [`crate::record::Step`].
     pub steps: Option<String>,
 }
 

@@ -19,7 +19,7 @@ pub(crate) struct Section<'a> {
 
 /// A key that a user may name freely, with its levels.
 pub(crate) struct FreeLevels {
-    /// The key.
+    /// The key, as the file writes it.
     pub name: String,
     /// One or more levels.
     pub levels: Vec<String>,
@@ -97,7 +97,7 @@ impl<'a> Section<'a> {
         items.iter().map(one).collect()
     }
 
-    /// A list of whole numbers and words. Each is passed to `parse` as text. Empty if the key is missing.
+    /// A list of whole numbers and words, each converted by `parse` from its text. Empty if the key is missing.
     pub fn levels<T>(&self, key: &'static str, parse: impl Fn(&str) -> Result<T, String>) -> Read<Vec<T>> {
         let Some(value) = self.get(key) else { return Ok(Vec::new()) };
         let one = |item: &'a Spanned<DeValue<'a>>| {
@@ -182,8 +182,8 @@ impl<'a> Section<'a> {
         table.iter().map(one).collect()
     }
 
-    /// The keys of the table `[key]` in the file's order. Keys may have any names; the levels of each are a
-    /// number, a string, or a list of these.
+    /// The keys of the table `[key]` in the file's order. Keys may have any names. The levels of a key are a number, a
+    /// string, or a list of numbers and strings.
     pub fn free_levels(&self, key: &'static str) -> Read<Vec<FreeLevels>> {
         let Some(value) = self.get(key) else { return Ok(Vec::new()) };
         let table = value.get_ref().as_table().ok_or_else(|| self.wrong(key, value, "a table"))?;
@@ -235,7 +235,7 @@ impl<'a> Section<'a> {
         self.error_at(span, key, problem)
     }
 
-    /// The error for a missing required key. It names a similar key, if there is one.
+    /// The error for a missing required key. The error names a similar key of the table, if there is one.
     pub fn missing(&self, key: &'static str) -> FileError {
         let strangers = self.strangers();
         let slip = strangers.iter().find(|(name, _)| super::nearest(name, [key]).is_some());

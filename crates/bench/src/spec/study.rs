@@ -17,7 +17,7 @@ const BUILT_IN: &[(&str, &str)] = built_in!("studies":
     "window" "tiles" "ladder" "trust" "streams" "rrul" "vm" "vms" "vm-queues" "nics"
 );
 
-/// A study file's contents, with a case for each combination of factors.
+/// A study file's contents, with a case for each combination of factor levels.
 #[derive(Clone, Debug)]
 pub struct Study {
     /// The study's name, which is the argument of `linerate bench NAME`.
@@ -34,13 +34,13 @@ pub struct Study {
     pub settle: f64,
     /// The greatest number of times that a disturbed run is repeated.
     pub repeats: u32,
-    /// The id of the case with which the table compares the others.
+    /// The id of the case with which the table compares the other cases.
     pub baseline: Option<String>,
-    /// The links.
+    /// The links on which cases run.
     pub links: Vec<LinkSpec>,
-    /// The data sets.
+    /// The data sets that cases move.
     pub datasets: Vec<DatasetSpec>,
-    /// The cases.
+    /// The cases of the study.
     pub cases: Vec<CaseSpec>,
     /// The bounds that the results must reach.
     pub bounds: Vec<BoundSpec>,
@@ -48,7 +48,7 @@ pub struct Study {
     pub rows: Vec<u32>,
     /// The figures of the study's report; if empty, the report has a single figure of bars.
     pub figures: Vec<Figure>,
-    /// The values that papers printed for its cases.
+    /// The values that papers printed for the study's cases.
     pub printed: Vec<Printed>,
     /// Settings of the hosts that are factors of cases.
     pub settings: Vec<SettingSpec>,
@@ -67,7 +67,7 @@ pub struct LinkSpec {
     pub name: String,
     /// The rate in bit/s; `None` for a link without a rate limit.
     pub rate: Option<u64>,
-    /// Layer-3 maximum transmission unit in bytes.
+    /// The layer-3 maximum transmission unit in bytes.
     pub mtu: u32,
     /// The number of parallel links between the two hosts, 1 to 8; each has the rate `rate`.
     pub count: u32,
@@ -87,7 +87,7 @@ pub struct LinkSpec {
 /// A setting of a host that a study changes between its cases and restores at the end.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SettingSpec {
-    /// The factor's name.
+    /// The setting's name, which is also the name of the factor.
     pub name: String,
     /// The hosts that have the setting: `a`, `b`, or both.
     pub hosts: Vec<String>,
@@ -104,9 +104,9 @@ pub struct SettingSpec {
 pub struct QuickSpec {
     /// The number of bytes of each log-normal data set, and of transfers from memory to memory.
     pub size: Option<u64>,
-    /// Parameters of tools.
+    /// The values of tools' parameters, by parameter name.
     pub parameters: BTreeMap<String, String>,
-    /// The tools that have each of these parameters.
+    /// For each of these parameters, the tools that have it.
     pub takers: BTreeMap<String, Vec<String>>,
     /// The ids of the cases that a quick run includes; empty for all cases.
     pub cases: Vec<String>,
@@ -130,9 +130,9 @@ pub enum Sizes {
     LogNormal {
         /// The total number of bytes.
         total: u64,
-        /// Mean size in bytes.
+        /// The mean size in bytes.
         mean: u64,
-        /// Standard deviation of the sizes' natural logarithm.
+        /// The standard deviation of the sizes' natural logarithm.
         sigma: f64,
     },
     /// All files have the same size.
@@ -149,7 +149,7 @@ pub enum Sizes {
 pub struct CaseSpec {
     /// The id of the case, unique in the study.
     pub id: String,
-    /// The label in tables and figures.
+    /// The label of the case in tables and figures.
     pub label: String,
     /// The group of the case; figures draw the bars of a group together.
     pub group: String,
@@ -157,7 +157,7 @@ pub struct CaseSpec {
     pub tool: String,
     /// The tool's variant.
     pub variant: Option<String>,
-    /// Streams or copies.
+    /// The number of streams or copies.
     pub streams: Streams,
     /// The data set's name; `None` if no files are moved.
     pub dataset: Option<String>,
@@ -234,8 +234,8 @@ pub struct BoundSpec {
     pub every_block: bool,
 }
 
-/// The most streams or copies. A larger number in a study file is probably a mistake; each copy also needs
-/// its own slice.
+/// The greatest number of streams or copies. A larger number in a study file is probably a mistake, and each copy needs
+/// its own slice of the data.
 const MOST_STREAMS: u32 = 256;
 
 impl Study {

@@ -56,7 +56,7 @@ pub(crate) fn study(root: &Section, tools: &Toolbox) -> Result<Study, FileError>
     })
 }
 
-/// Reads the cases of all tables. No two may have the same id.
+/// Reads the cases of all tables. No two cases may have the same id.
 fn read_all_cases(root: &Section, known: &Known) -> Result<Vec<CaseSpec>, FileError> {
     let mut named = Unique::by("id");
     let one = |section: &Section, named: &mut Unique, case: CaseSpec| {
@@ -332,7 +332,7 @@ fn choose(root: &Section, key: &'static str, ids: &[&str]) -> Result<Option<Stri
     }
     Err(root.error(key, format!("{name:?} is not a case")).suggest(name, ids.iter().copied()))
 }
-/// Parses the bits a second of a link; `open`, a link without a rate limit, gives `None`.
+/// Parses the rate of a link, and returns it in bit/s; `None` for `open`, a link without a rate limit.
 pub(crate) fn link_rate(text: &str) -> Result<Option<u64>, String> {
     if text == "open" {
         return Ok(None);

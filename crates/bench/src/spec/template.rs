@@ -37,7 +37,7 @@ impl<const N: usize> From<[(&'static str, Value); N]> for Values {
     }
 }
 
-/// The placeholders of every tool's commands.
+/// The placeholders that the commands of every tool may contain.
 const TOOL: [&str; 16] = [
     "address",
     "addresses",
@@ -78,7 +78,8 @@ impl Names {
         Names(SETTING.map(str::to_owned).into())
     }
 
-    /// True if every tool has a placeholder with this name. A parameter can't have such a name.
+    /// True if the commands of every tool, or those of every setting, may contain a placeholder with this name. A
+    /// parameter can't have such a name.
     pub fn is_taken(name: &str) -> bool {
         TOOL.contains(&name) || SETTING.contains(&name)
     }

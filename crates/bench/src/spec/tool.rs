@@ -20,14 +20,14 @@ const BUILT_IN: &[(&str, &str)] = built_in!("tools":
 /// The kind of data that a tool moves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Moves {
-    /// A tree of files. The files are checked after the run.
+    /// The tool moves a tree of files. The files are checked after the run.
     Files,
-    /// Bytes from memory to memory.
+    /// The tool moves bytes from memory to memory.
     Memory,
-    /// Requests and replies. Transactions and response times are measured, and payload if the tool reports
-    /// it.
+    /// The tool moves requests and replies. Transactions and response times are measured, and payload if the tool
+    /// reports it.
     Requests,
-    /// No data: only the time is measured (such as a login).
+    /// The tool moves no data. Only its time is measured, such as the time of a login.
     Nothing,
 }
 
@@ -75,7 +75,7 @@ pub struct Tool {
     pub variants: Vec<Variant>,
     /// The tool's parameters with their default values. Each is a placeholder in the tool's commands.
     pub parameters: BTreeMap<String, String>,
-    /// The search for its best level of a parameter, for cases that request it.
+    /// The search for the tool's best level of a parameter, for cases that request the search.
     pub search: Option<Search>,
     /// The payload rate in bit/s that the tool reaches on an ordinary machine, used to estimate times; `None`
     /// for the link's rate.
@@ -118,7 +118,7 @@ pub struct Reading {
     pub limiter: Option<String>,
     /// The place of the number of streams in use at the end.
     pub streams: Option<String>,
-    /// The place of a boolean that is true if the payload was encrypted. A run fails if this differs from its
+    /// The place of a boolean that is true if the payload was encrypted. A run fails if this value differs from its
     /// case.
     pub encrypted: Option<String>,
     /// The place of an object of response times, in the form of [`crate::record::Latency`].
@@ -138,9 +138,9 @@ pub struct Reading {
 pub enum Form {
     /// One JSON document.
     Document,
-    /// JSON lines. The last line counts.
+    /// JSON lines, of which only the last one counts.
     LastLine,
-    /// Text in which patterns are searched.
+    /// Text, in which patterns find the values.
     Pattern,
 }
 
@@ -172,7 +172,7 @@ pub enum ToolError {
     Read {
         /// The directory or file.
         path: PathBuf,
-        /// The reason.
+        /// The reason of the failure.
         cause: std::io::Error,
     },
 }

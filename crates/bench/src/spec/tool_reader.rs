@@ -218,8 +218,9 @@ fn read_scale(section: &Section) -> Result<BTreeMap<String, f64>, FileError> {
     section.free_values("scale")?.into_iter().map(one).collect()
 }
 
-/// The keys of numbers: payload bytes, and those of them in the reverse direction; their seconds, or, if a
-/// tool rounds these, the bit/s from which the seconds are computed; transactions; a score.
+/// The keys of the numbers that a tool may report. `bytes` is the payload, and `bytes_back` the part of it that moved
+/// in the reverse direction. `seconds` is the time for the payload; if a tool rounds its time, `rate`, in bit/s, is
+/// used to compute the time. `transactions` is the number of transactions, and `score` the tool's own score.
 const NUMBERS: [&str; 6] = ["bytes", "bytes_back", "seconds", "rate", "transactions", "score"];
 
 fn read_notes(section: &Section, form: Form) -> Result<Vec<(String, String)>, FileError> {

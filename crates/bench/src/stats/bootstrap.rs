@@ -5,7 +5,7 @@
 //! median in 88 % of studies, with 8 and with 15 blocks in 92 %. The interval is therefore never narrower
 //! than the interval from order statistics.
 //!
-//! The interval of a comparison of two records, whose blocks aren't pairs, is in `difference.rs`.
+//! For two records, whose blocks aren't pairs, `difference.rs` computes the interval of the comparison.
 
 use serde::{Deserialize, Serialize};
 
@@ -130,8 +130,8 @@ mod tests {
         assert_eq!((estimate.median, estimate.interval), (3.0, Interval::Known(1.0, 5.0)));
     }
 
-    /// The share of 1,000 simulated studies in which two intervals of a ratio, the printed one and Student's,
-    /// contain the true ratio. Both cases of a block share a disturbance, as on a real host.
+    /// For two intervals of a ratio, the printed one and Student's, the share of 1,000 simulated studies in which the
+    /// interval contains the true ratio. Both cases of a block share a disturbance, as on a real host.
     fn coverage(blocks: usize, noise: Noise) -> (f64, f64) {
         let mut rng = fastrand::Rng::with_seed(blocks as u64);
         let truth = 3.0;
@@ -153,8 +153,8 @@ mod tests {
 
     #[test]
     fn intervals_enclose_the_true_ratio_as_often_as_they_say() {
-        // With five blocks, the interval misses the true value if all values are on the same side of it,
-        // which has the exact probability 2 / 2^5 = 6.25 %.
+        // With five blocks, the interval misses the true value if all measured values are on the same side of the true
+        // value. The probability of this is exactly 2 / 2^5 = 6.25 %.
         for blocks in [5, 6, 7, 8, 10, 15] {
             let (printed, student) = coverage(blocks, gaussian);
             assert!((0.93..=0.97).contains(&printed), "{blocks} blocks: {printed}");

@@ -16,19 +16,21 @@ pub struct BoundRow {
     pub bound: Bound,
     /// The value over blocks; `None` if no block gave a value.
     pub estimate: Option<Estimate>,
-    /// The median, or the value of the worst block if every block must hold the bound.
+    /// The median, or the value of the worst block if the bound must hold in every block.
     pub value: Option<f64>,
     /// The verdict on the bound.
     pub verdict: BoundVerdict,
 }
 
-/// The verdict on a bound: by both ends of its interval or, if every block must hold the bound, by each block.
+/// The verdict on a bound. The verdict depends on both ends of the interval or, if the bound must hold in every block,
+/// on the value of each block.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "verdict", rename_all = "snake_case")]
 pub enum BoundVerdict {
-    /// The bound holds: the whole interval is within the limit.
+    /// The bound holds: the whole interval, or the value of every block, is within the limit.
     Ok,
-    /// The bound doesn't hold: the whole interval is beyond the limit, or a run that the bound needs failed.
+    /// The bound doesn't hold, for example because the whole interval is beyond the limit, or because a run that the
+    /// bound needs failed.
     Missed {
         /// A message with the reason.
         reason: String,
@@ -46,20 +48,21 @@ pub enum BoundVerdict {
     NotJudged,
     /// The row has no limit, so it is only shown.
     Compared {
-        /// A note: why there is no value, why fewer blocks than all gave a value, or that the value only
-        /// shows the link's limit.
+        /// A note. It gives the reason why there is no value or why some blocks gave no value, or it states that the
+        /// value only shows the link's limit.
         #[serde(skip_serializing_if = "Option::is_none")]
         reason: Option<String>,
     },
 }
 
-/// All bounds of a record. If a run that a bound needs has failed, the bound is missed, so that no failure is
-/// ignored.
+/// The rows of all bounds of a record. If a run that a bound needs has failed, the bound counts as missed, so that no
+/// failure is ignored.
 pub fn bound_rows(record: &Record) -> Vec<BoundRow> {
     record.bounds.iter().map(|bound| row(record, bound)).collect()
 }
 
-/// The numbers of bounds that hold and of the other verdicts, as text; `None` if no row has a limit.
+/// The number of bounds that hold, and the number of bounds with each other verdict, as text; `None` if no row has a
+/// limit.
 pub fn outcome(rows: &[BoundRow]) -> Option<String> {
     let of = |word: &str| rows.iter().filter(|row| row.verdict.word() == word).count();
     let all = rows.iter().filter(|row| row.bound.limit.is_some()).count();
@@ -77,7 +80,8 @@ impl BoundRow {
         self.verdict == BoundVerdict::Ok
     }
 
-    /// Whether there were enough blocks, but they don't show that the bound holds.
+    /// True if the bound is missed, unavailable, not shown to hold, or disturbed. False if the bound holds, has no
+    /// limit, or isn't judged because there are too few blocks.
     pub fn fails(&self) -> bool {
         use BoundVerdict::{Disturbed, Missed, NotShown, Unavailable};
         matches!(self.verdict, Missed { .. } | Unavailable { .. } | NotShown | Disturbed)
@@ -169,7 +173,7 @@ enum Hindrance {
     Unavailable(String),
 }
 
-/// The reason why a bound can't be judged. A failed run is reported rather than a missing program, because it
+/// The reason why a bound can't be judged. A failed run is reported rather than a missing program, because the failure
 /// is more important.
 fn hindrance(record: &Record, expression: &Expression, values: usize) -> Option<Hindrance> {
     let needed = expression.cases();

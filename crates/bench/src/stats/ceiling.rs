@@ -3,32 +3,32 @@
 use super::figure::estimate;
 use crate::record::{Link, Measures, Record};
 
-/// Bytes of headers inside a packet with TCP over IPv4: 20 and 20, and 12 for timestamps, which Linux uses by default (RFC
-/// 791, RFC 9293, RFC 7323).
+/// Bytes of headers inside a packet with TCP over IPv4: 20 of IPv4, 20 of TCP, and 12 of TCP timestamps, which Linux
+/// uses by default (RFC 791, RFC 9293, RFC 7323).
 const PACKET_HEADERS: u32 = 52;
 
-/// Rates above the ceiling by less than this factor aren't reported. A far end without timestamps sends 12 bytes
-/// more in each packet, which is 0.8 % at an MTU of 1500; clocks and counters are also slightly inexact.
+/// Rates above the ceiling by less than this factor aren't reported. A far end without timestamps sends 12 more payload
+/// bytes in each packet, which is 0.8 % at an MTU of 1500. Clocks and counters are also slightly inexact.
 const TOLERANCE: f64 = 1.01;
 
-/// Seconds of the link's rate that may be in receive buffers before a counted window and be read within it, if a receiver
-/// with many connections gets too little processor time.
+/// The amount of data, in seconds at the link's rate, that receive buffers may hold when a counted window begins. A
+/// receiver that has many connections and gets too little processor time reads this data within the window.
 const BUFFERED: f64 = 0.5;
 
 /// If a case reaches this share of its link's ceiling, mainly the link limits it.
 const AT_CEILING: f64 = 0.97;
 
-/// The largest payload rate of TCP over IPv4 with timestamps, in bit/s: `rate * (MTU - 52) / (MTU + overhead)`. The overhead
-/// is 38 bytes on Ethernet, and 14 if a kernel's shaper counts the frame without preamble, checksum and gap. `None` if the
-/// link has no known rate.
+/// The largest payload rate of TCP over IPv4 with timestamps, in bit/s: `rate * (MTU - 52) / (MTU + overhead)`. The
+/// overhead is 38 bytes on Ethernet, and 14 if a kernel's shaper counts the frame without preamble, checksum and gap.
+/// `None` if the link has no known rate.
 pub fn payload_ceiling(link: &Link) -> Option<f64> {
     let payload = link.mtu.checked_sub(PACKET_HEADERS).filter(|payload| *payload > 0)?;
     let share = f64::from(payload) / (f64::from(link.mtu) + f64::from(link.frame_overhead_bytes));
     link.bits_per_second.map(|rate| rate as f64 * share)
 }
 
-/// An error message if a run's payload was faster than the link allows, in the direction that had more payload; `None` if
-/// the rate is possible.
+/// An error message if a run's payload was faster than the link allows, in the direction that had more payload; `None`
+/// if the rate is possible.
 pub fn above_ceiling(measures: &Measures, link: &Link) -> Option<String> {
     let ceiling = payload_ceiling(link)?;
     let seconds = measures.payload_seconds.unwrap_or(measures.seconds);

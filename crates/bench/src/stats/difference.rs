@@ -1,9 +1,9 @@
 //! Decides whether two cases differ, and by how much.
 //!
-//! A rule that uses a single 95 % interval calls equal cases different in 5 % of comparisons or slightly
-//! more. This rule requires that two intervals of different kinds both show the difference: the bootstrap
-//! over blocks, and Student's interval of the values' logarithms (Welch's, if the two cases weren't measured
-//! in the same blocks) at 98 %. In simulated comparisons of five blocks, this rule errs in 1 to 2 %.
+//! A rule that uses a single 95 % interval calls equal cases different in 5 % of comparisons or slightly more. This
+//! rule requires that two intervals of different kinds both show the difference: the bootstrap over blocks, and
+//! Student's interval of the values' logarithms at a level of 98 % (Welch's interval, if the two cases weren't measured
+//! in the same blocks). In simulated comparisons of five blocks, this rule errs in 1 to 2 % of the comparisons.
 
 use serde::Serialize;
 
@@ -111,9 +111,9 @@ mod tests {
     use super::*;
     use crate::stats::simulation::{Noise, gaussian, heavy_tailed, normal, skewed};
 
-    /// The shares of 1,000 simulated comparisons of five blocks that are called different: of two cases in
-    /// the same blocks, and of one case in two studies. The second is faster by `factor`; the cases of a
-    /// block share a disturbance of size `shared`.
+    /// The shares of 1,000 simulated comparisons of five blocks in which the verdict is "different". The first share is
+    /// for two cases in the same blocks, the second for one case in two studies. The second case or study is faster by
+    /// `factor`; the cases of a block share a disturbance of size `shared`.
     fn called(noise: Noise, factor: f64, shared: f64) -> (f64, f64) {
         let mut rng = fastrand::Rng::with_seed(7);
         let (mut paired, mut unpaired) = (0, 0);

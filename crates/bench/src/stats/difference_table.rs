@@ -13,13 +13,13 @@ use crate::record::{Case, Record};
 /// A case compared with the baseline.
 #[derive(Clone, Debug, Serialize)]
 pub struct DifferenceRow {
-    /// [`Case::id`].
+    /// The ID of the case, [`Case::id`].
     pub case: String,
-    /// [`Case::label`].
+    /// The label of the case, [`Case::label`].
     pub label: String,
     /// The median over blocks, in the quantity's unit; `None` if no run gave a value.
     pub value: Option<f64>,
-    /// The difference to the baseline's value; `None` if either has no value.
+    /// The difference to the baseline's value; `None` if the case or the baseline has no value.
     pub difference: Option<Difference>,
 }
 
@@ -30,10 +30,10 @@ pub struct Differences {
     pub baseline: String,
     /// The median of the baseline case.
     pub base: Option<f64>,
-    /// The other cases that move the same files as the baseline, in the study's order.
+    /// The other cases that move the same files as the baseline or no files, in the study's order.
     pub rows: Vec<DifferenceRow>,
-    /// The noise of single runs, if the verdicts are based on it: in records with fewer than five blocks and
-    /// with repeated runs.
+    /// The noise of single runs, on which the verdicts are based if the record has fewer than five blocks and has
+    /// repeated runs; otherwise `None`.
     pub repeats: Option<Repeats>,
 }
 
@@ -114,7 +114,7 @@ fn difference(
     Difference::paired(&ratios(record, quantity, &case.id, &base.id), record.seed)
 }
 
-/// The median over blocks.
+/// The median of a case's values over blocks.
 fn value(record: &Record, quantity: Metric, case: &str) -> Option<f64> {
     let values: Vec<f64> = figures(record, quantity, case).into_iter().map(|(_, value)| value).collect();
     Estimate::of(&values, record.seed).map(|estimate| estimate.median)
@@ -139,7 +139,7 @@ mod tests {
     use crate::store;
     use crate::testing::{measured, record, run};
 
-    /// The values of figure 1 of paper 002, as the study's report shows them.
+    /// The values of figure 1 of the VMmark paper, as the study's report shows them.
     fn vmmark() -> Differences {
         let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/papers/vmmark-netqueue");
         let loaded = store::load(&dir).unwrap();
@@ -186,7 +186,7 @@ mod tests {
         assert!((repeats.range() - 1.1461).abs() < 1e-4, "{repeats:?}");
         assert!(made.rows.iter().all(|row| row.difference.unwrap().called == Called::Same));
         assert!(made.conclusion().starts_with("No row differs significantly from"), "{}", made.conclusion());
-        // A difference that is larger than the range counts as different.
+        // If the difference is larger than the range, the verdict is "different".
         assert_eq!(repeats.difference(23.89, 22.70).unwrap().called, Called::Different);
     }
 

@@ -8,7 +8,7 @@ use crate::record::{Outcome, Record};
 /// The number of random permutations of a permutation test.
 const SHUFFLES: u32 = 2000;
 
-/// A trend is reported if its probability by chance is below this.
+/// A trend is reported if the probability that chance produces it is below this value.
 const SIGNIFICANT: f64 = 0.05;
 
 /// The smallest number of blocks from which a trend can be found.
@@ -20,7 +20,7 @@ type Points = Vec<(f64, f64)>;
 /// The change of a case's value over the blocks.
 #[derive(Clone, Debug, PartialEq, serde::Serialize)]
 pub struct Drift {
-    /// The case; `None` for all cases together, each normalised to its median.
+    /// The case; `None` for all cases together, each normalized to its median.
     pub case: Option<String>,
     /// The change from the first block to the last along the fitted line, in percent of the median; negative
     /// if the value fell.
@@ -29,10 +29,10 @@ pub struct Drift {
     pub p: f64,
 }
 
-/// The drift of all cases together, and of each case with five or more values. A drift consists of the
-/// probability of Spearman's rank correlation between the value (payload rate, or else transactions, or else
-/// seconds) and the block, by a permutation test of 2,000 orders with the record's seed, and of the change
-/// along the line of least squares.
+/// The drift of all cases together, and of each case with five or more values. The value is the payload rate, or else
+/// the transactions, or else the seconds. A drift has two parts: the change of the value along the line of least
+/// squares, and the probability of Spearman's rank correlation between value and block. A permutation test of 2,000
+/// orders with the record's seed gives the probability.
 pub fn drifts(record: &Record) -> Vec<Drift> {
     let all: Vec<(Option<String>, Points)> =
         record.cases.iter().map(|case| (Some(case.id.clone()), values(record, &case.id))).collect();
@@ -44,8 +44,8 @@ pub fn drifts(record: &Record) -> Vec<Drift> {
     std::iter::once((None, together)).chain(all).filter_map(one).collect()
 }
 
-/// The drifts as one line: "drift: none", or the changes. With many cases, some look changed by chance, so
-/// the probability of each is compared with 5 % divided by the number of cases (Bonferroni).
+/// The drifts as one line: "drift: none", or the changes. With many cases, some look changed by chance. So the
+/// probability of a case's drift is compared with 5 % divided by the number of cases (Bonferroni).
 pub fn drift_statement(drifts: &[Drift]) -> String {
     if drifts.is_empty() {
         return "drift: unknown, because there are fewer than five blocks".into();
@@ -78,7 +78,7 @@ fn values(record: &Record, case: &str) -> Points {
     runs.filter_map(|run| Some((f64::from(run.block), value(&run.outcome)?))).collect()
 }
 
-/// The mean of the cases' normalised values in each block.
+/// The mean of the cases' normalized values in each block.
 fn together<'v>(cases: impl Iterator<Item = &'v [(f64, f64)]>) -> Points {
     let mut blocks: BTreeMap<u64, Vec<f64>> = BTreeMap::new();
     for values in cases {
@@ -90,7 +90,7 @@ fn together<'v>(cases: impl Iterator<Item = &'v [(f64, f64)]>) -> Points {
     blocks.into_iter().map(|(block, values)| (block as f64, mean(&values))).collect()
 }
 
-/// The median of the values; `None` if it can't be used to normalise them.
+/// The median of the values; `None` if it can't be used to normalize them.
 fn middle(values: impl Iterator<Item = f64>) -> Option<f64> {
     let mut sorted: Vec<f64> = values.collect();
     sorted.sort_by(f64::total_cmp);

@@ -17,7 +17,7 @@ pub fn good_runs<'r>(record: &'r Record, case: &str) -> impl Iterator<Item = (u3
     })
 }
 
-/// The measures of a case's good run in a block; `None` if there is none.
+/// The measures of a case's good run in a block; `None` if the case has no good run in the block.
 pub fn measures<'r>(record: &'r Record, case: &str, block: u32) -> Option<&'r Measures> {
     good_runs(record, case).find(|(of, _)| *of == block).map(|(_, measures)| measures)
 }
@@ -41,8 +41,8 @@ pub fn estimate(record: &Record, case: &str, value: impl Fn(&Measures) -> Option
     Estimate::of(&values.collect::<Vec<_>>(), record.seed)
 }
 
-/// The changes between two cases, in each block in which both have a value. `change` computes one from the
-/// value of `case` and the value of `base`.
+/// The changes from `base` to `case`, one for each block in which both have a value. `change` computes a change from
+/// the value of `case` and the value of `base`.
 pub fn paired(
     record: &Record,
     metric: Metric,

@@ -10,8 +10,8 @@ pub(crate) struct Fit {
 }
 
 impl Fit {
-    /// The line of least squares; `None` for fewer than three points, because a line always fits two, and if
-    /// all points have the same x.
+    /// The line of least squares; `None` if all points have the same x, or if there are fewer than three points,
+    /// because a line always fits two points exactly.
     pub(crate) fn of(points: &[(f64, f64)]) -> Option<Self> {
         let finite: Vec<_> = points.iter().filter(|(x, y)| x.is_finite() && y.is_finite()).collect();
         let n = finite.len() as f64;
@@ -23,7 +23,7 @@ impl Fit {
         let (xx, xy, yy) = (sum(&|x, _| x * x), sum(&|x, y| x * y), sum(&|_, y| y * y));
         let fit = Self {
             slope: xy / xx,
-            // Constant values are explained completely by the line.
+            // The line explains constant values completely.
             r_squared: if yy > 0.0 { (xy / xx) * (xy / yy) } else { 1.0 },
         };
         (finite.len() >= 3 && fit.slope.is_finite() && fit.r_squared.is_finite()).then_some(fit)

@@ -9,8 +9,8 @@ use super::student::LEVEL;
 /// medians aren't coarse.
 const MOST_VALUES: usize = 1000;
 
-/// The interval of sorted values. The interval of five values spans all of them, and contains the median in 1
-/// - 2/2^5 = 93.75 % of studies. `None` for fewer than two and for more than a thousand values.
+/// The interval of the median of sorted values. The interval of five values spans all of them, and contains the median
+/// in 93.75 % of studies (1 - 2/2^5). `None` for fewer than two and for more than a thousand values.
 pub(crate) fn order_interval(sorted: &[f64]) -> Option<(f64, f64)> {
     let n = sorted.len();
     if !(2..=MOST_VALUES).contains(&n) {
@@ -24,8 +24,8 @@ pub(crate) fn order_interval(sorted: &[f64]) -> Option<(f64, f64)> {
 /// The position of the interval's lower end: the index of the value before it, and the share of the distance
 /// to the next value.
 fn place(n: usize) -> (usize, f64) {
-    // The probability that the median is outside of the k-th pair is twice the probability that fewer than k
-    // + 1 of n values are below the median.
+    // The probability that the median is outside of the k-th pair is twice the probability that at most k of n values
+    // are below the median.
     let mut chance = 0.5_f64.powi(n as i32);
     let mut outside = 2.0 * chance;
     if 1.0 - outside < LEVEL {

@@ -36,8 +36,8 @@ impl Repeats {
         (freedom > 0).then(|| Repeats { standard_deviation: (squares / freedom as f64).sqrt(), freedom })
     }
 
-    /// The largest difference of two single runs of the same configuration in 95 % of cases; infinite if
-    /// there is no degree of freedom.
+    /// The difference that two single runs of the same configuration don't exceed in 95 % of cases; infinite if there
+    /// are no degrees of freedom.
     pub fn range(&self) -> f64 {
         let quantile = quantile(LEVEL, self.freedom as f64).unwrap_or(f64::INFINITY);
         quantile * self.standard_deviation * std::f64::consts::SQRT_2

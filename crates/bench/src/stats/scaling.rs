@@ -11,8 +11,8 @@ use crate::record::Record;
 pub struct Growth {
     /// The value at the last level divided by the value at the first, computed within each block.
     pub factor: Estimate,
-    /// The straight line through all levels; `None` for fewer than three levels, because a line always fits
-    /// two.
+    /// The straight line through all levels; `None` for fewer than three levels, because a line always fits two points
+    /// exactly.
     pub line: Option<Trend>,
 }
 

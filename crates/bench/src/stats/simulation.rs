@@ -9,12 +9,13 @@ pub(crate) fn normal(rng: &mut fastrand::Rng) -> f64 {
     radius * (std::f64::consts::TAU * rng.f64()).cos()
 }
 
-/// A factor with a normal distribution around 1, with a standard deviation of 5 %.
+/// A factor whose logarithm has a normal distribution around 0 with a standard deviation of 0.05.
 pub(crate) fn gaussian(rng: &mut fastrand::Rng) -> f64 {
     (0.05 * normal(rng)).exp()
 }
 
-/// A factor from Student's distribution with three degrees of freedom: a few runs deviate a lot.
+/// A factor whose logarithm has Student's distribution with three degrees of freedom, scaled by 0.05: a few runs
+/// deviate a lot.
 pub(crate) fn heavy_tailed(rng: &mut fastrand::Rng) -> f64 {
     let squares: f64 = (0..3).map(|_| normal(rng).powi(2)).sum();
     (0.05 * normal(rng) / (squares / 3.0).sqrt()).exp()

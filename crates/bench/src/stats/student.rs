@@ -1,5 +1,5 @@
-//! Means with Student's interval (1908), for users of netperf's "-I 95": the mean, and half of the interval's
-//! width in percent of the mean.
+//! Means with Student's interval (Student, 1908), as users of netperf's option `-I 95` know them: the mean, and half of
+//! the interval's width in percent of the mean.
 
 use serde::{Deserialize, Serialize};
 use statrs::distribution::{ContinuousCDF, StudentsT};
@@ -45,8 +45,8 @@ pub(crate) struct Moments {
 }
 
 impl Moments {
-    /// The moments of values; `None` if there are none. The error of a single value is unknown, and has no
-    /// degree of freedom.
+    /// The moments of values; `None` if there are no values. The standard error of a single value is unknown, and has
+    /// no degrees of freedom.
     pub fn of(values: &[f64]) -> Option<Moments> {
         let n = values.len() as f64;
         let mean = values.iter().sum::<f64>() / n;
@@ -76,8 +76,8 @@ impl Moments {
     }
 }
 
-/// The number of standard errors to either side that contain the share `level` of the distribution; `None` if
-/// there is no degree of freedom.
+/// The number of standard errors to either side that contain the share `level` of the distribution; `None` if there are
+/// no degrees of freedom.
 pub(crate) fn quantile(level: f64, freedom: f64) -> Option<f64> {
     StudentsT::new(0.0, 1.0, freedom).ok().map(|t| t.inverse_cdf(0.5 + level / 2.0))
 }

@@ -17,13 +17,13 @@ pub struct CaseSummary {
     /// The estimates over blocks of the metrics that have values.
     #[serde(flatten)]
     pub estimates: BTreeMap<Metric, Option<Estimate>>,
-    /// The parameter that was searched.
+    /// The parameter whose best level was searched for, if there was a search.
     pub searched: Option<String>,
-    /// The case's main metric (score, transaction rate or payload rate) divided by the baseline's, computed
-    /// within each block; only if both have the same link and files.
+    /// The case's main metric (score, transaction rate or payload rate) divided by the baseline's, computed within each
+    /// block; `None` unless both cases have the same link, and the case moves the baseline's files or no files.
     pub ratio: Option<Estimate>,
-    /// The payload rate in percent of the rate of the best synthetic stream on the same link, computed within
-    /// each block; only for transfers of files.
+    /// The payload rate in percent of the rate of the best synthetic stream on the same link, computed within each
+    /// block; `None` for cases that don't move files.
     pub stream_percent: Option<Estimate>,
     /// Payload bytes of a good run.
     pub bytes: Option<u64>,
@@ -35,7 +35,7 @@ pub struct CaseSummary {
     pub measured: usize,
     /// The number of disturbed runs.
     pub disturbed: usize,
-    /// The number of failed runs.
+    /// The number of runs without values: those that failed, and those that weren't possible.
     pub failed: usize,
     /// The reason why the first bad run gave no values.
     pub reason: Option<String>,
@@ -62,8 +62,8 @@ pub fn summaries(record: &Record, baseline: Option<&str>) -> Vec<CaseSummary> {
     all
 }
 
-/// The case with the highest rate among the synthetic streams on a link: cases that move memory, make no
-/// requests and have no score.
+/// The case with the highest rate among the synthetic streams on a link. Synthetic streams are cases that move data
+/// from memory to memory, make no requests and have no score.
 pub fn best_stream<'s>(
     all: impl IntoIterator<Item = &'s CaseSummary>,
     link: &str,
@@ -110,7 +110,8 @@ fn summary(record: &Record, case: &Case, baseline: Option<&str>) -> CaseSummary 
     }
 }
 
-/// True if the rates of two cases can be compared: both use the same link, and the same files or none.
+/// True if the rates of two cases can be compared: both use the same link, and `case` moves the same files as `base` or
+/// no files.
 pub(crate) fn is_comparable(case: &Case, base: &Case) -> bool {
     base.link == case.link && has_its_files(case, base)
 }

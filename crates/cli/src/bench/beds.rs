@@ -10,9 +10,9 @@ use linerate_bench::spec::study::Study;
 /// Test beds, by the names of their links.
 pub(super) type Beds<'a> = BTreeMap<String, Box<dyn Bed + 'a>>;
 
-/// Makes a test bed of the two hosts for each link that a case names; the path between the hosts is always
-/// the same. The commands' output is stored in a directory on this host, which is removed at the end.
-/// `prepare` is called with the hosts before that.
+/// Makes a test bed of the two hosts for each link that a case names. All these beds use the same path between the
+/// hosts. The output of commands is stored in a directory on this host, which is removed at the end. `prepare` is
+/// called once, with the first bed and this directory.
 pub(super) fn host_beds<'a>(
     study: &Study,
     hosts: &Hosts,
@@ -36,7 +36,7 @@ pub(super) fn host_beds<'a>(
     Ok((beds, Work::Own(work)))
 }
 
-/// The directory for the output of commands. The directory of a lab is removed with the lab.
+/// The directory for the output of commands: that of a lab, which is removed with the lab, or one of its own.
 pub(super) enum Work {
     Lab(PathBuf),
     Own(tempfile::TempDir),
@@ -51,8 +51,8 @@ impl Work {
     }
 }
 
-/// Makes a lab for each link that a case uses. Data is stored in the scratch directory of the first lab, and
-/// is removed with this lab.
+/// Makes a lab for each link that a case uses. The output of commands is stored in the scratch directory of the first
+/// lab, and is removed with this lab.
 pub(super) fn make_beds<'a>(study: &Study, linerate: &Path) -> anyhow::Result<(Beds<'a>, Work)> {
     let mut beds: BTreeMap<String, Box<dyn Bed>> = BTreeMap::new();
     let mut work = None;

@@ -37,12 +37,12 @@ pub(super) fn resumed(args: &StudyArgs, dir: &Path) -> anyhow::Result<StudyArgs>
     })
 }
 
-/// Reads the tools, the study and the hosts that the arguments name. Nothing has been created yet, so an
-/// error here is an error in the arguments.
+/// Reads the tools, the study and the hosts that the arguments name. Nothing has been created yet, so every error of
+/// this function counts as an error in the arguments.
 pub(super) fn read_input(args: &StudyArgs) -> anyhow::Result<(Toolbox, Study)> {
     let tools = load_tools(&args.tools)?;
     let study = load_study(args, &tools)?;
-    // A tree on another host is checked on that host.
+    // With --hosts, the tree is on another host, and is checked there later.
     let tree = args.tree.as_deref().filter(|_| args.hosts.is_none());
     tree.map_or(Ok(()), |tree| read_own_tree(tree).map(drop))?;
     hosts(args)?;
@@ -112,7 +112,8 @@ pub(super) fn hosts(args: &StudyArgs) -> anyhow::Result<Option<Hosts>> {
     Hosts::parse(text, &words, args.address_b.as_deref()).map(Some).map_err(|reason| anyhow!(reason))
 }
 
-/// The arguments to store, with absolute paths, so that the study can be continued from any directory.
+/// The arguments that are stored with the results. Their paths are absolute, so that the study can be continued from
+/// any directory.
 pub(super) fn invocation(args: &StudyArgs) -> anyhow::Result<Invocation> {
     let absolute =
         |path: &PathBuf| std::path::absolute(path).with_context(|| format!("finding {}", path.display()));

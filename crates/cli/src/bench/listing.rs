@@ -12,7 +12,7 @@ use crate::print::json;
 /// Prints the built-in studies, by paper and figure, and the tools.
 ///
 /// # Errors
-/// If a built-in study can't be read with these tools, since one of them replaces a built-in tool but lacks
+/// If a built-in study can't be read with these tools, because one of these tools replaces a built-in tool but lacks
 /// something that the study needs.
 pub fn list(tools: &Toolbox, as_json: bool) -> anyhow::Result<Code> {
     let studies = Study::built_in_names()

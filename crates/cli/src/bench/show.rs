@@ -43,7 +43,8 @@ struct StudyResult<'a> {
     drift: Vec<Drift>,
 }
 
-/// Writes report.html and prints the results. If the study has bounds, they decide the exit code.
+/// Writes report.html and prints the results. Returns [`Code::Failed`] if no run succeeded, or if a bound of the study
+/// doesn't hold.
 pub(super) fn show(record: &Record, dir: &Path, json: bool) -> anyhow::Result<Code> {
     let page = dir.join("report.html");
     replace(&page, linerate_report::html(record).as_bytes())

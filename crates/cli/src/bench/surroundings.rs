@@ -15,8 +15,8 @@ use signal_hook::low_level::emulate_default_handler;
 use super::StudyArgs;
 use crate::common::signals::{SAME_REQUEST, ending_signals};
 
-/// Installs missing packages if the user requests that; otherwise prints their names. It is an error if the
-/// programs that a lab needs are missing.
+/// Installs missing packages if the user requests that; otherwise prints their names. It is an error if packages that a
+/// lab needs stay missing.
 pub(super) fn provide_packages(args: &StudyArgs, study: &Study, tools: &Toolbox) -> anyhow::Result<()> {
     let (needed, wanted) = missing_packages(study, tools);
     let all = [needed.as_slice(), wanted.as_slice()].concat();
@@ -27,7 +27,7 @@ pub(super) fn provide_packages(args: &StudyArgs, study: &Study, tools: &Toolbox)
         message!("linerate: installing from the distribution: {}", all.join(" "));
         if all.iter().any(|package| package == "openssh-server") {
             message!(
-                "linerate: the package openssh-server may start an ssh server on this host; the lab needs none, since it starts its own"
+                "linerate: the package openssh-server may start an ssh server on this host; the lab needs none, because it starts its own"
             );
         }
         return Ok(install(&all)?);
@@ -43,8 +43,7 @@ pub(super) fn provide_packages(args: &StudyArgs, study: &Study, tools: &Toolbox)
     Ok(())
 }
 
-/// Installs the packages that two hosts lack, if the user requests that, and tests the path between the
-/// hosts.
+/// If the user requests that, installs the packages that the two hosts lack. Then tests the path between the hosts.
 pub(super) fn provide_path(
     args: &StudyArgs,
     study: &Study,
@@ -60,8 +59,8 @@ pub(super) fn provide_path(
     PathCheck { bed, study, tools, work, stop }.run().map_err(failed)
 }
 
-/// Handles signals: the first one ends the study after its current run. A signal that comes more than
-/// [`SAME_REQUEST`] later ends the process.
+/// Handles signals. The first signal ends the study after its current run. A signal that comes more than
+/// [`SAME_REQUEST`] after the first one ends the process.
 pub(super) fn stop_on_signals() -> anyhow::Result<Stop> {
     let stop = Stop::default();
     let mut signals = Signals::new(ending_signals())?;
@@ -71,7 +70,7 @@ pub(super) fn stop_on_signals() -> anyhow::Result<Stop> {
         for signal in signals.forever() {
             seen.store(true, Ordering::Relaxed);
             if first.get_or_insert_with(Instant::now).elapsed() > SAME_REQUEST {
-                // This call fails only for signals that have no default action, and these signals have one.
+                // This call fails only for signals without a default action, and these signals have a default action.
                 let _ = emulate_default_handler(signal);
             }
         }

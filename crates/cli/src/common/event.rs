@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use super::kept_output::Sighting;
 
-/// The version of the events. It is increased by changes that aren't only additions.
+/// The version of the events. Changes that only add fields or events don't increase it.
 const SCHEMA: u32 = 1;
 
 /// A line of JSON: an event with the version.

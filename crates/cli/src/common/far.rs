@@ -45,8 +45,8 @@ pub struct FarSession {
 }
 
 impl FarSession {
-    /// Starts an agent at the far end with a job, up to the first data stream if the job needs one. The agent
-    /// may be silent for `silence` seconds; `None` means without limit.
+    /// Starts an agent at the far end and gives it a job. Returns once the first data stream is open, if the job
+    /// needs one. The agent may be silent for `silence` seconds; `None` means without limit.
     ///
     /// # Errors
     /// If the login fails or takes too long, no agent can be run there, or the agent refuses the job.
@@ -56,8 +56,8 @@ impl FarSession {
         Ok(Self { session: Session::client(reader, writer, client, meters)?, _far: far })
     }
 
-    /// Starts one of two agents that exchange data, up to its first message. The agent gets `progress`, which is
-    /// the progress of the other agent.
+    /// Starts one of two agents that exchange data, and waits for its first message. The agent gets `progress`,
+    /// which is the progress of the other agent.
     ///
     /// # Errors
     /// If the login fails or takes too long, or no agent can be run there.
@@ -73,7 +73,7 @@ impl FarSession {
         Ok(Self { session: Session::between(reader, writer, client, meters, progress)?, _far: far })
     }
 
-    /// Starts the agent of a host in a chain or tree, up to its first message. If the agent gives up a host
+    /// Starts the agent of a host in a chain or tree, and waits for its first message. If the agent gives up a host
     /// to which it forwards, `lost` gets the reason.
     ///
     /// # Errors
@@ -90,7 +90,7 @@ impl FarSession {
         Ok(Self { session: Session::chained(reader, writer, client, meters, lost)?, _far: far })
     }
 
-    /// Starts an agent, up to its first message. Once it is connected to the other agent, it continues
+    /// Starts an agent, and waits for its first message. Once the agent is connected to the other agent, it continues
     /// without this process.
     ///
     /// # Errors
@@ -186,8 +186,8 @@ fn start(
     Ok((shell, reader, writer, Client { job, interrupted, observer, pulse, neighbour, interfaces, linked }))
 }
 
-/// The process or thread of the far end. Dropping this value waits until it has ended; its result is ignored,
-/// since the session already has the result.
+/// The process or thread of the far end. Dropping this value waits until the process or thread has ended. Its result
+/// is ignored, because the session already has the result.
 enum FarProcess {
     Shell(RemoteShell),
     Thread(Option<JoinHandle<()>>),

@@ -46,22 +46,22 @@ pub struct LoginOptions {
     pub ipv6: bool,
     /// Remote shell instead of ssh, called as CMD HOST COMMAND
     ///
-    /// CMD is split into words as by a shell.
+    /// linerate splits CMD into words as a shell does.
     #[arg(short = 'e', long, value_name = "CMD", help_heading = "ssh")]
     pub rsh: Option<String>,
-    /// A program instead of ssh that takes ssh's options.
+    /// A program that is run instead of ssh, and takes ssh's options.
     #[arg(skip)]
     pub program: Option<OsString>,
-    /// The user's ssh agent stays here.
+    /// True if the user's ssh agent isn't forwarded to the far host.
     #[arg(skip)]
     pub keeps_agent: bool,
     /// Command that starts linerate at the far end: 'sudo linerate'
     ///
-    /// COMMAND is a line for the far shell. Its last word is the path of a program on the far host, or just linerate:
-    /// then the agent that linerate finds or copies there is used.
+    /// COMMAND is a line that sh interprets on the far host. Its last word is the path of a program on the far host, or
+    /// the word linerate, which stands for the agent that linerate finds there or copies there.
     #[arg(long, value_name = "COMMAND", value_parser = agent_command, help_heading = "ssh")]
     pub agent_command: Option<AgentCommand>,
-    /// Never copy this program to a far host that lacks it
+    /// Never copy linerate to a far host that lacks it
     #[arg(long, help_heading = "ssh")]
     pub no_install: bool,
     /// Read no configuration file
@@ -70,15 +70,15 @@ pub struct LoginOptions {
 }
 
 impl LoginOptions {
-    /// The far end on `host`, which may be preceded by `USER@`. The login may take as long as a user needs to
-    /// type a password, and only an agent is needed there.
+    /// The far end on `host`, which may be preceded by `USER@`. The time limit of the login lets a user type a
+    /// password. The far host needs only an agent.
     ///
     /// # Errors
     /// If the remote shell's command can't be split into words.
     pub fn far_end(&self, host: &OsStr, quiet: bool) -> Result<FarEnd, Failure> {
         let own = shared::not_with_an_agent(self.configured(host)?, host);
         if let (None, Some(rsh), false) = (&self.rsh, &own.rsh, quiet) {
-            // If another remote shell is used, that program determines the host.
+            // Another remote shell decides itself what the host's name means, so the user should know about it.
             let rsh = printable(rsh.as_bytes());
             crate::print::inform(&format!("linerate: the remote shell is '{rsh}', as configured"));
         }
@@ -95,8 +95,8 @@ impl LoginOptions {
         })
     }
 
-    /// These options, completed by the configuration: for each option that isn't given, the configured value
-    /// for the host.
+    /// These options, completed by the configuration: an option that the user didn't give gets the value that is
+    /// configured for the host.
     ///
     /// # Errors
     /// If a configured value is wrong.
@@ -131,8 +131,7 @@ impl LoginOptions {
         self.config.iter().for_each(|file| pair("-F", file));
         self.jump.iter().for_each(|host| pair("-J", host));
         if self.keeps_agent {
-            // Of several ForwardAgent options, the first one is used. Other remote shells have their own
-            // options.
+            // ssh uses the first of several ForwardAgent options. Other remote shells have their own options.
             pair("-o", OsStr::new("ForwardAgent=no"));
         }
         self.option.iter().for_each(|option| pair("-o", option));
@@ -178,7 +177,7 @@ fn agent_command(line: &str) -> Result<AgentCommand, String> {
     AgentCommand::parse(line, None)
 }
 
-/// The host without the brackets around an IPv6 address, which ssh doesn't accept. They only separate the
+/// The host without the brackets around an IPv6 address. ssh doesn't accept these brackets, which only separate the
 /// address from a path.
 pub fn bare_host(host: &OsStr) -> OsString {
     let bytes = host.as_bytes();
@@ -189,7 +188,7 @@ pub fn bare_host(host: &OsStr) -> OsString {
     }
 }
 
-/// The failure that a far end could not be started.
+/// The failure to report if a far end could not be started.
 pub fn not_started(error: &StartError, interrupted: &AtomicBool) -> Failure {
     if interrupted.load(Ordering::Relaxed) {
         return Failure("interrupted".into(), Code::Interrupted);
@@ -216,7 +215,7 @@ pub fn shell_words(shell: &str) -> Result<Vec<String>, String> {
     words.ok_or_else(|| format!("'{shell}' is empty, or its quotes don't match"))
 }
 
-/// Quotes a word for a shell's command line, in a command that is printed.
+/// Quotes a word of a command that is printed, so that a shell reads it as one word.
 pub fn shell_word(word: &OsStr) -> String {
     let word = printable(word.as_bytes()).to_string();
     shlex::try_quote(&word).map_or(word.clone(), |quoted| quoted.into_owned())

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use crate::units::show_count;
 
-/// The most kinds of losses that are counted separately, since a far end may invent any number of them.
+/// The largest number of kinds of losses that are counted separately. A limit is necessary because a far end may invent
+/// any number of kinds.
 const MOST_LOSS_KINDS: usize = 16;
 
 /// Losses by their message: for each, the number of entries and the path of the first one.

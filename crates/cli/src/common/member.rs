@@ -39,7 +39,7 @@ pub enum MemberKind {
 pub struct ChangeCounts {
     /// The number of existing entries that differ, without directories.
     pub differ: u64,
-    /// The number of these entries that are files with the same contents.
+    /// The number of existing entries that differ, but are files with the same contents.
     pub same_contents: u64,
     /// The number of missing entries, without directories.
     pub missing: u64,
@@ -111,7 +111,8 @@ impl MemberOutput {
         matches!(self.kind, MemberKind::Compared(_)).then(|| LoggedEvent::of_change(change).at(self))
     }
 
-    /// Keeps the path of a problem, if a plan's part leaves the entry out without that being a failure.
+    /// Keeps the path of an entry that a plan's part leaves out although that isn't a failure: the entry has changed,
+    /// or was skipped.
     pub fn leave(&self, problem: &Problem) {
         let is_left = matches!(problem.kind, ProblemKind::Changed | ProblemKind::Skipped);
         if is_left && self.kind == MemberKind::Part {

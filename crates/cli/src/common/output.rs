@@ -69,7 +69,7 @@ pub struct Output {
     metrics: Arc<RunMetrics>,
     /// Additional data if this is the output of one of several copies.
     member: Option<MemberOutput>,
-    /// If set, gets everything that would be printed, since no terminal shows it.
+    /// If set, gets everything that would be printed, because no terminal shows it.
     keeper: Option<Arc<dyn Keeper>>,
 }
 

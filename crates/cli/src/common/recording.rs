@@ -83,7 +83,7 @@ pub fn not_begun(
     drop(logging(log, names, figures, |_| Err(Failure(message.clone(), *code))));
 }
 
-/// Records the run so far, since the program is about to end with this exit code.
+/// Records the run so far, because the program is about to end with this exit code.
 pub fn end_at_once(code: u8) {
     metrics::end_at_once(code);
     log::end(None, Code::Command(code));

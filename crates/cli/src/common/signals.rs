@@ -73,8 +73,8 @@ fn caught(
     Ok(came)
 }
 
-/// Returns a flag that Ctrl-C and the other signals that end a program set, as [`set_by`] does. Without a
-/// further signal, the program ends after [`LAST_MOMENTS`].
+/// Returns a flag, as [`set_by`] does, which is set by Ctrl-C and by the other signals that ask a program to end. If no
+/// further signal comes, the program ends [`LAST_MOMENTS`] after the first one.
 ///
 /// # Errors
 /// If the handlers can't be set.

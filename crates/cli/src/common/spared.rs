@@ -13,10 +13,10 @@ use std::path::{Path, PathBuf};
 
 use super::spec::Spec;
 
-/// An upper limit for the bytes by which the kind of a file is recognised. The first block of a compressed
+/// The number of bytes at the beginning of a file by which its kind is recognised. The first block of a compressed
 /// file has up to 128 KiB.
 const BEGINNING: u64 = 192 << 10;
-/// The advice at the end of each of these messages.
+/// The advice at the end of this module's messages about files that aren't replaced.
 pub const ADVICE: &str = "name another file (is the option's value missing?)";
 
 /// A kind of files that runs write and may replace, such as metrics.
@@ -48,9 +48,9 @@ impl ReplacedKind {
         (!(self.begins)(&bytes)).then(why)
     }
 
-    /// The reason why a file of this kind can't replace `file` in a command with these operands: `file` is
-    /// one of the operands, or is inside a source on this host, and isn't a file of this kind from an earlier
-    /// run.
+    /// The reason why a file of this kind can't replace `file` in a command with these operands. There are two
+    /// reasons: `file` is one of the operands; or `file` is inside a source on this host, and isn't a file of this
+    /// kind from an earlier run.
     pub fn refusal_among(
         &self,
         file: &Path,
@@ -76,8 +76,8 @@ impl ReplacedKind {
     }
 }
 
-/// Protects a file that an option names until this run replaces it. If another option names the same file,
-/// returns that option; but both may name the same device.
+/// Protects the file that `option` names until this run replaces it. If another option names the same file, returns a
+/// message with that option; but two options may name the same device.
 pub fn taken(file: &Path, option: &'static str) -> Option<String> {
     let other = own_files::keep(file, option).err().filter(|_| is_replaced(file))?;
     Some(format!("{other} names the same file; name another file"))

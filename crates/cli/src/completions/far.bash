@@ -1,5 +1,5 @@
 
-# A local name with a colon is HOST:PATH to linerate, unless ./ is before it.
+# linerate reads a local name with a colon as HOST:PATH, unless the name begins with ./.
 _linerate_near() {
     local names name
     [[ $1 == */* || $1 == -* ]] && return
@@ -16,8 +16,8 @@ _linerate_near() {
 # HOST:PATH and --to=HOST:PATH: the paths of that host, by ssh.
 _linerate_far() {
     local line=${COMP_LINE:0:COMP_POINT} word beginning opened quote character is_odd option at start=0 offered name
-    # The word as the shell would read it, and what of it stays: readline replaces what is behind an open quote, or else
-    # behind the last character that ends words for it, as a colon does.
+    # Reads the word as the shell would, and finds the part of it that stays. readline replaces the text after an open
+    # quote or, without one, after the last character that ends a word for readline, such as a colon.
     for ((at = 0; at < ${#line}; at++)); do
         character=${line:at:1}
         if [[ $character == \\ && $quote != \' ]]; then
@@ -39,14 +39,14 @@ _linerate_far() {
     [[ $word == --to=* ]] && option=--to=
     word=${word#"$option"}
     if [[ $word != *:* || $word == [-/.]* || ${word%%:*} == */* || -n $is_odd ]]; then
-        # The option of a value is before the equals sign.
+        # The option to which a value belongs stands before the equals sign.
         [[ $3 == = ]] && set -- "$1" "$2" "${COMP_WORDS[COMP_CWORD - 2]}"
         _linerate "$@"
         [[ -z $opened$beginning$is_odd && ${#COMPREPLY[@]} -eq 0 ]] && _linerate_near "$word"
         return
     fi
     COMPREPLY=()
-    # Local files are no answer for a host that has none.
+    # If the host has no matching paths, local files must not be offered instead.
     compopt +o bashdefault +o default 2>/dev/null
     mapfile -t offered < <("$1" complete "$word" "${line:0:start}" 2>/dev/null)
     for name in "${offered[@]/#/$option}"; do
@@ -58,7 +58,7 @@ _linerate_far() {
                 name=${name//\'/\'\\\'\'}
             else
                 name=${name//\\/\\\\} name=${name//\"/\\\"} name=${name//\$/\\\$} name=${name//\`/\\\`}
-                # Between double quotes, a shell at a terminal looks for it in its history.
+                # Between double quotes, an interactive shell replaces text after ! by commands from its history.
                 name=${name//!/\"\'!\'\"}
             fi
         fi

@@ -6,7 +6,7 @@ function __linerate_is_far
 end
 complete -c linerate -n __linerate_is_far -f -a '(linerate complete (string unescape -- (commandline -ct)) (commandline -opc) 2>/dev/null)'
 
-# --to HOST:PATH and --to=HOST:PATH: fish completes such words by what is said about the option.
+# --to HOST:PATH and --to=HOST:PATH: fish completes these words by the definition of the option --to.
 function __linerate_to
     string replace -r -- '^--to=' '' (string unescape -- (commandline -ct))
 end
@@ -15,8 +15,8 @@ function __linerate_is_to
 end
 complete -c linerate -n __linerate_is_to -l to -r -f -a '(linerate complete (__linerate_to) (commandline -opc) 2>/dev/null)'
 
-# A local name with a colon is HOST:PATH to linerate, unless ./ is before it: it is offered behind ./ only, since fish offers
-# nothing that begins in another way than the word.
+# linerate reads a local name with a colon as HOST:PATH, unless the name begins with ./. Such names are offered only if
+# the word begins with ./, because fish offers only texts that begin with the word.
 function __linerate_near
     set -l word (string unescape -- (commandline -ct))
     string match -qr '/|^-' -- $word; and return

@@ -1,4 +1,4 @@
-    # HOST:PATH and --to=HOST:PATH: the paths of that host, by ssh. A colon behind a slash is one of a local name.
+    # HOST:PATH and --to=HOST:PATH: the paths of that host, by ssh. A colon after a slash belongs to a local name.
     local place=${PREFIX#--to=}
     if [[ $place == [^-/.]*:* && ${place%%:*} != */* ]]; then
         [[ $PREFIX == $place ]] || compset -P --to=

@@ -1,5 +1,5 @@
 
-# A local name with a colon is HOST:PATH to linerate, unless ./ is before it.
+# linerate reads a local name with a colon as HOST:PATH, unless the name begins with ./.
 _linerate_near() {
     local -a odd=(${(Q)PREFIX}*:*(N^-/)) directories=(${(Q)PREFIX}*:*(N-/)) both
     both=($odd $directories)

@@ -17,9 +17,9 @@ use crate::print::json;
 const EXAMPLES: &str = "\
 Examples:
   linerate config show
-      the options for commands with any far host, and the files that set them
+      prints the options for all far hosts, and the files that set them
   linerate config show web1.example.org
-      the options for commands with this far host
+      prints the options for this far host
 The files: ~/.config/linerate/config.toml, then /etc/linerate/config.toml
 ";
 
@@ -38,7 +38,7 @@ pub struct ConfigArgs {
 
 #[derive(Debug, Subcommand)]
 enum ConfigCommand {
-    /// Print each option, its value, and where it comes from
+    /// Print each option, its value, and where the value is set
     Show(ConfigShowArgs),
 }
 
@@ -78,7 +78,7 @@ struct ConfigOptionObject<'a> {
     value: Option<serde_json::Value>,
     built_in: &'a str,
     from: Vec<ConfigPlaceObject>,
-    /// The option that is used instead of this one, if there is one.
+    /// The option that is used instead of this one, if another option has precedence.
     overridden_by: Option<&'static str>,
 }
 
@@ -88,7 +88,8 @@ struct ConfigPlaceObject {
     line: usize,
 }
 
-/// Prints the configuration. `cp` is a command that has all options.
+/// Prints the configuration. `cp` is the definition of the command `cp`, which has all options that can be
+/// configured.
 ///
 /// # Errors
 /// If a file can't be read, or has an error.

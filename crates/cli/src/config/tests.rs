@@ -228,7 +228,8 @@ fn configured_options_give_way_to_every_option_that_is_given() {
             tried.insert(format!("{name} {given}"), words.len());
         }
     }
-    // First all eight keys apply; then seven, since one option is given or conflicts; then none.
+    // With `cp --verify`, all eight keys apply. Each of the next four lines excludes one key, because it gives the key
+    // or conflicts with it. stream has only two of the keys; verify, clean and facts have none.
     for (line, count) in [
         ("cp --verify", 8),
         ("cp --detach", 7),

@@ -10,8 +10,10 @@ use crate::exit::Code;
 use linerate_transfer::problem::Observer;
 use linerate_transfer::session::Meters;
 
-/// The pause before the first repetition. Each further pause is twice as long, up to the longest.
+/// The pause before the first repetition. Each further pause is twice as long as the one before, up to
+/// `LONGEST_PAUSE`.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
+/// The longest pause between two tries.
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
 impl Copy {
@@ -46,7 +48,7 @@ impl Copy {
         }
     }
 
-    /// True if a repetition may succeed. If already the first login failed, the next one would fail too.
+    /// True if a repetition may succeed. If not even the first login has succeeded, the next one would fail too.
     fn can_try_again(&self, failure: &Failure) -> bool {
         may_pass(failure.1) && self.was_connected.load(Ordering::Relaxed)
     }
@@ -64,7 +66,7 @@ impl Copy {
 }
 
 /// True if the reason of a failure may disappear within seconds: the far end was lost, or the far end of an
-/// earlier try still holds the destination since it hasn't noticed the loss yet.
+/// earlier try still holds the destination because it hasn't noticed the loss yet.
 fn may_pass(code: Code) -> bool {
     matches!(code, Code::FarEnd | Code::Shell(_) | Code::Busy)
 }

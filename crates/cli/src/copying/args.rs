@@ -25,42 +25,47 @@ pub struct CopyingArgs {
     pub verbose: bool,
     /// Number of data streams: 1 to 64, or auto
     ///
-    /// auto begins with one or two, or with eight on a long path, and adds streams while they help.
+    /// auto begins with two streams, with eight if the round trip takes 5 ms or more, and with one for little data or
+    /// if --compress has a level. It adds streams as long as they make the copy faster.
     #[arg(long, value_name = "N", default_value = "auto", value_parser = parse_streams)]
     streams: Streams,
-    /// TCP ports for the data, at the end that listens
+    /// Use only these TCP ports for the data, at the end that listens
     #[arg(long, value_name = "FIRST-LAST", value_parser = parse_ports)]
     port_range: Option<(u16, u16)>,
     /// Send the data over these interfaces of this host: NAME,NAME, or all
     ///
-    /// Each interface gets at least one stream, to an address of the far host that it reaches. all means every interface by which the
-    /// kernel reaches one of the far host's addresses. Without this option, the data takes the same route as ssh.
+    /// Each interface gets at least one stream, to an address of the far host that this interface reaches. all means
+    /// every interface by which the kernel reaches one of the far host's addresses. Without this option, the data takes
+    /// the same route as ssh.
     #[arg(long, value_name = "NAMES", value_parser = parse_interfaces)]
     pub interfaces: Option<Interfaces>,
     /// Send the data in clear, on a network that you trust
     ///
-    /// Each frame has a checksum; names and keys still travel through ssh.
+    /// Each frame then has a checksum. Names and keys still travel through ssh.
     #[arg(long)]
     no_encrypt: bool,
     /// Leave out symbolic links that lead out of their tree
     ///
-    /// For sources that you don't trust.
+    /// Use this option for sources that you don't trust.
     #[arg(long)]
     pub safe_links: bool,
     /// Compress the data: auto, off, or a level of 1 to 19
     ///
-    /// The levels are zstd's. auto compresses while that makes the transfer faster: if the path is slower than the compressor, and the data
-    /// becomes smaller. A level always compresses.
+    /// The levels are zstd's. auto compresses as long as compression makes the transfer faster: when the path is slower
+    /// than the compressor, and the data becomes smaller. A level compresses on any path, except data that doesn't
+    /// become smaller and files whose names are those of compressed files.
     #[arg(long, value_name = "LEVEL", default_value = "auto", value_parser = parse_compression)]
     compress: CompressionLevel,
     /// Limit the rate on the wire: 20m (MiB/s), 500mbit; 100 is 100 KiB/s
     ///
-    /// The units are rsync's; with bit they are powers of ten.
+    /// The units are those of rsync's --bwlimit. Units with bit are powers of ten: 500mbit is 500,000,000 bits a
+    /// second.
     #[arg(long, value_name = "RATE", value_parser = parse_rate)]
     bwlimit: Option<Limit>,
     /// Send as fast as possible instead of just below the path's rate
     ///
-    /// Sending just below the path's rate prevents a queue before its slowest link, so other connections don't wait.
+    /// Sending just below the path's rate prevents a queue before the path's slowest link, so that other connections
+    /// over this link don't wait.
     #[arg(long)]
     no_pacing: bool,
     /// Reconnect up to N times if the connection is lost
@@ -68,9 +73,10 @@ pub struct CopyingArgs {
     /// Each time, the transfer resumes where it was interrupted.
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub retry: u32,
-    /// Give up a far end that is silent for SECONDS; 0: no limit
+    /// End the transfer if the far end is silent for SECONDS; 0: no limit
     ///
-    /// The limit applies from the login on. The default is 30 s, and 150 s for the login.
+    /// Without this option, the limit is 30 s, and the login may take 150 s in all. With this option, the limit also
+    /// applies during the login, which may take 150 s or SECONDS in all, whichever is more.
     #[arg(long, value_name = "SECONDS")]
     timeout: Option<u32>,
     /// Print events as JSON lines on standard output
@@ -78,7 +84,8 @@ pub struct CopyingArgs {
     json: bool,
     /// Write the run's metrics to FILE, for Prometheus' node exporter
     ///
-    /// FILE is DIRECTORY/TASK.prom, in the directory of the textfile collector. It is written at the end of every run, with its exit code.
+    /// Name FILE as DIRECTORY/TASK.prom, in the directory of the exporter's textfile collector. Every run writes FILE
+    /// when it ends; the metrics include its exit code.
     #[arg(long, value_name = "FILE", value_parser = named_file(), conflicts_with = "dry_run")]
     pub metrics: Option<PathBuf>,
     #[command(flatten)]
@@ -89,41 +96,42 @@ pub struct CopyingArgs {
     pub login: LoginOptions,
 }
 
-/// Proofs of the delivered data.
+/// Options that prove that the data has arrived intact.
 #[derive(Debug, Args)]
 pub struct Prove {
     /// Read each file back from storage before it gets its name
     ///
-    /// Files are read back from the destination's storage and compared with the source by BLAKE3 hashes.
+    /// The receiver reads each file back from its storage, and compares it with the source by BLAKE3 hashes.
     #[arg(long, conflicts_with = "dry_run")]
     verify: bool,
     /// Write the BLAKE3 hashes of the copied files to FILE
     ///
-    /// `b3sum --check FILE` in DST checks them.
+    /// To check the files later, run `b3sum --check FILE` in the directory DST.
     #[arg(long, value_name = "FILE", value_parser = named_file(), conflicts_with = "dry_run")]
     pub manifest: Option<PathBuf>,
 }
 
-/// Whether the copy continues without its command.
+/// The option by which a copy continues after its command has ended.
 #[derive(Debug, Args)]
 pub struct LeaveArgs {
     /// Return once both far hosts copy; they continue without this host
     ///
-    /// For a copy between two far hosts that can connect to each other. linerate status HOST lists such jobs. linerate attach
-    /// HOST shows a job until its end, and exits with the code that this command would have had. If you run this command again, it
-    /// continues where an ended job stopped.
+    /// This option is for a copy between two far hosts that can connect to each other; the copy becomes a job. linerate
+    /// status HOST lists the jobs. linerate attach HOST shows a job until its end, and exits with the code that this
+    /// command would have had without --detach. If the job doesn't finish, run this command again: it continues where
+    /// the job stopped.
     #[arg(long, conflicts_with_all = ["dry_run", "manifest", "metrics", "log_file", "retry"])]
     pub detach: bool,
 }
 
-/// The number of streams; `None` means automatic. This type has its own name since clap would treat an
+/// The number of streams; `None` means automatic. This type has its own name because clap would treat an
 /// `Option` as an argument that may be missing.
 type Streams = std::option::Option<u32>;
 /// A rate limit; `None` means no limit.
 type Limit = std::option::Option<u64>;
 
 impl Prove {
-    /// `options`, with these options for digests and verification.
+    /// Returns `options` with the digests and the verification that the user asked for.
     pub fn options(&self, options: Options) -> Options {
         Options { digests: self.verify || self.manifest.is_some(), verify: self.verify, ..options }
     }
@@ -145,7 +153,7 @@ impl CopyingArgs {
         (self.log.log_file.clone(), self.metrics.clone())
     }
 
-    /// The names of a run for its log. The second argument contains the sources and the destinations.
+    /// The names of a run for its log: the command, and in the second argument the sources and the destinations.
     pub fn names(&self, command: &str, (sources, to): (Vec<OsString>, Vec<OsString>)) -> RunNames {
         RunNames::new(command, sources, to, self.style())
     }

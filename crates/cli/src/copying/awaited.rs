@@ -1,10 +1,10 @@
-//! Holds back the reports of files until the files were sent, so that no file is reported that wasn't.
+//! Holds back the report of each file until the file was sent, so that no report names a file that wasn't sent.
 
 use linerate_wire::control::Change;
 use linerate_wire::path::RelPath;
 use std::collections::{HashMap, VecDeque};
 
-/// The most reports that wait. If there are more, the first of them are made although their files were not
+/// The largest number of reports that wait. If there are more, the first ones are made although their files were not
 /// sent yet.
 const MOST_WAITING: usize = 50_000;
 
@@ -27,7 +27,7 @@ struct WaitingReport {
 /// The state of a report's file.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum FileState {
-    /// It isn't known yet.
+    /// It isn't known yet whether the file was sent.
     Open,
     /// The file was sent, or nothing had to be sent.
     Sent,
@@ -40,7 +40,7 @@ enum FileState {
 pub enum Released {
     /// The report is made.
     Made(Change),
-    /// The report isn't made, since its file was not sent.
+    /// The report isn't made, because its file was not sent.
     Dropped(Change),
 }
 
@@ -63,7 +63,7 @@ impl Awaited {
     }
 
     /// Notes that the file whose path a message shows as `shown` was not sent; returns the reports that no
-    /// longer wait. Before the path by which a file is reported, a message may show the path of its source.
+    /// longer wait. `shown` may begin with the path of the source, before the path by which the file is reported.
     pub fn failed(&mut self, shown: &[u8]) -> Vec<Released> {
         let begins = std::iter::once(0).chain((1..shown.len()).filter(|at| shown[at - 1] == b'/'));
         let paths = begins.filter_map(|at| RelPath::new(shown[at..].to_vec()).ok());

@@ -25,7 +25,7 @@ use crate::common::output::Here;
 use crate::common::summary::{Ends, Payload, Summary, Synced};
 use crate::exit::Code;
 
-/// The most characters of a cipher's name, since a far host chooses the name.
+/// The largest number of characters of a cipher's name. A limit is necessary because a far host chooses the name.
 const CIPHER: usize = 40;
 
 /// The two hosts as the user wrote them.
@@ -76,7 +76,7 @@ impl Copy {
             FarRole::Sender => &self.task.login,
             FarRole::Receiver => self.task.destination_login.as_ref().unwrap_or(&self.task.login),
         };
-        // The user's ssh agent isn't forwarded, since the two ends authenticate each other with their own
+        // The user's ssh agent isn't forwarded, because the two ends authenticate each other with their own
         // keys.
         let far_end = login.keeping_agent().far_end(host, self.task.quiet)?;
         let far_end = FarEnd { patience: self.task.patience, ..far_end };

@@ -32,7 +32,7 @@ const GO_ON: &str = "; run the same command again to resume, or 'linerate clean 
 const BEGIN_AGAIN: &str = "; run the same command again: unfinished files start from the beginning, because --temp-dir without --partial-dir keeps no partial files";
 
 impl Failure {
-    /// The failure without the advice to run the command again, since this run itself continues.
+    /// The failure without the advice to run the command again, because this run itself continues.
     pub fn without_advice(self) -> Self {
         let advice = [GO_ON, BEGIN_AGAIN].into_iter().find_map(|advice| self.0.strip_suffix(advice));
         Self(advice.map_or_else(|| self.0.clone(), str::to_owned), self.1)
@@ -252,7 +252,8 @@ impl Copy {
         Failure(format!("{message}{}", self.how_to_go_on()), code)
     }
 
-    /// The advice that data that has arrived isn't lost.
+    /// The advice for the next run after this one has ended early; empty if no data was moved, or if a later run can't
+    /// resume this one.
     fn how_to_go_on(&self) -> &'static str {
         let moved = self.meters.local.stages().bytes > 0;
         let placing = &self.task.options.details.placing;
@@ -304,8 +305,9 @@ fn incomplete(sent: &Totals, landed: &Totals) -> String {
         sent.bytes, landed.bytes,
     )
 }
+
 /// Returns an error for `--interfaces` if no data leaves this host, and for `--interfaces=all` with
-/// `--no-encrypt`, since unencrypted data must use only interfaces that the user names.
+/// `--no-encrypt`, because unencrypted data must use only interfaces that the user names.
 fn check_interfaces(task: &Task, route: &Route) -> Result<(), Failure> {
     let why = match (&task.interfaces, route) {
         (Interfaces::Named(_) | Interfaces::All, Route::Within { .. }) => {

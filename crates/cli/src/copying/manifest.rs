@@ -29,7 +29,7 @@ pub struct Delivered {
     files: Mutex<BTreeMap<(u32, RelPath), Reported>>,
     /// The paths of entries that failed, as the receiver reports them.
     failed: Mutex<HashSet<Vec<u8>>>,
-    /// The reports that wait for their files; `None` if none wait.
+    /// The reports that wait for their files; `None` if no reports are held back.
     awaited: Mutex<Option<Awaited>>,
 }
 
@@ -82,8 +82,8 @@ impl Delivered {
         *lock(&self.awaited) = reports.then(Awaited::default);
     }
 
-    /// Makes the reports that still wait, except those of files that a transfer which isn't `complete` may not
-    /// have sent.
+    /// Makes the reports that still wait. If the transfer isn't `complete`, the reports of files that it may not have
+    /// sent aren't made.
     pub fn end(&self, complete: bool) {
         let mut awaited = lock(&self.awaited);
         let released = awaited.as_mut().map(|awaited| awaited.end(complete));
@@ -111,7 +111,7 @@ impl Delivered {
         }
     }
 
-    /// Discards the collected digests, since another try begins, which reports everything again.
+    /// Discards the collected digests, because another try begins, which reports everything again.
     pub fn begin(&self) {
         lock(&self.files).clear();
         lock(&self.failed).clear();
@@ -169,7 +169,7 @@ impl Landed<'_> {
 
     /// True if the receiver shows this path as `shown`. The receiver may have replaced `~` by a home
     /// directory, or written a dot before a name. A single file under a new name may be shown with any name,
-    /// since it may be behind a link.
+    /// because it may be behind a link.
     fn is_shown_as(&self, source: &RelPath, path: &RelPath, shown: &[u8]) -> bool {
         if !self.within && path.is_root() {
             return true;

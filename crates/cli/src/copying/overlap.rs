@@ -95,9 +95,9 @@ impl Check<'_> {
         below.is_none_or(|below| reaches(source, self.selection, &below))
     }
 
-    /// The path of `path` below the directory `top`, found by the directories above it or by another mount;
-    /// `Some(None)` if that path can't be determined. If `follows` is set, `path` may also be a link that
-    /// leads there.
+    /// The part of `path` below the directory `top`, found by the directories above `path` or by another mount. `None`
+    /// if `path` isn't below `top`; `Some(None)` if it is, but that part can't be determined. If `follows` is set,
+    /// `path` may also be a link that leads below `top`.
     fn below(&self, path: &Path, follows: bool, top: &Path) -> Option<Option<PathBuf>> {
         let (found, real_top) = (fs::metadata(top).ok()?, top.canonicalize().ok()?);
         let written = place_of(path)?;
@@ -113,8 +113,8 @@ impl Check<'_> {
         (below != Path::new("")).then_some(Some(below))
     }
 
-    /// Returns an error if a backup or an incomplete file could overwrite a source, since such files have the
-    /// names of the files to which they belong.
+    /// Returns an error if a backup or an incomplete file could overwrite a source. This could happen because such
+    /// files have the names of the files to which they belong.
     fn keeps_files_apart(&self, written: &Path, there: &Metadata) -> Result<(), String> {
         let backup = self.options.sync.as_ref().and_then(|sync| sync.backup.as_ref()?.directory.as_ref());
         let partial = self.options.details.placing.partial.as_ref();

@@ -32,7 +32,7 @@ impl Copy {
     }
 
     /// Copies sources that have been found. If this is one of several copies, it shares the data that it
-    /// reads with them.
+    /// reads with the others.
     pub fn push_found(
         &self,
         found: &[SourceRoot],

@@ -85,7 +85,7 @@ impl Task {
 }
 
 /// A number that identifies the command, computed from its sources and their host. The destination isn't
-/// included, since the journal is stored there, and neither is the way to reach the hosts.
+/// included, because the journal is stored there. The options for logins aren't included either.
 pub fn name_of(sources: &[OsString]) -> [u8; 16] {
     let mut hasher = blake3::Hasher::new();
     let mut say = |part: &[u8]| {
@@ -105,8 +105,8 @@ pub fn name_of(sources: &[OsString]) -> [u8; 16] {
     name
 }
 
-/// The bytes of a path that are the same from any current directory. A slash or a dot at the end is kept,
-/// since it may have a meaning.
+/// The path as bytes that are the same from any current directory. A slash or a dot at the end is kept, because it
+/// may have a meaning.
 fn real(path: &OsStr) -> Vec<u8> {
     let bytes = path.as_bytes();
     let end = bytes.iter().rposition(|byte| !b"/.".contains(byte)).map_or(0, |at| at + 1);

@@ -13,8 +13,8 @@ use crate::common::failure::Failure;
 use crate::common::far::FarSession;
 use crate::exit::Code;
 
-/// The options with whole files unless the user requests a comparison of pieces, since comparing reads as
-/// much as copying.
+/// Changes the options so that files are copied whole, unless the user requests a comparison of pieces: comparing
+/// reads as much data as copying.
 fn whole(sync: Sync) -> Sync {
     Sync { whole: sync.search != BlockSearch::Everywhere, ..sync }
 }

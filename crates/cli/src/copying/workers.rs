@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 
 /// The number of workers if each call waits for a server: while some workers wait, others send calls.
 const WAITING: u32 = 16;
-/// The smallest number of workers, so that one reads while another writes. `MOST_WORKERS` is the largest, which is
-/// limited because file systems have their own locks.
+/// The smallest number of workers if no disk rotates: one worker reads while another writes.
 const LEAST_WORKERS: u32 = 2;
+/// The largest number of workers if no call waits for a server: more workers would wait for locks of the file system.
 const MOST_WORKERS: u32 = 8;
 
 /// The number of workers for a copy between these paths. For a path that doesn't exist, the directory above

@@ -1,4 +1,4 @@
-//! Changes of many interrupts or queues in one row: their commands would fill a screen.
+//! Shows changes of many interrupts or queues in one row, because their commands would fill a screen.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -8,20 +8,20 @@ use linerate_doctor::remedy::{Remedy, Setting, commands, undo_commands};
 
 use crate::facts::ranges;
 
-/// The most commands of one kind that are shown one by one.
+/// The largest number of commands of one kind that are shown one by one.
 pub const FEW: usize = 4;
 
-/// The fix of a finding for a terminal.
+/// The fix of a finding as text for a terminal.
 pub fn fix(finding: &Finding) -> Option<Cow<'_, str>> {
     Some(shortened(finding, finding.fix.as_ref()?, commands, |remedy| &remedy.new))
 }
 
-/// The undo of a finding for a terminal.
+/// The way to undo a finding's fix, as text for a terminal.
 pub fn undo(finding: &Finding) -> Option<Cow<'_, str>> {
     Some(shortened(finding, finding.undo.as_ref()?, undo_commands, |remedy| &remedy.now))
 }
 
-/// The text, in which one row replaces the commands of the remedies if there are many of one kind.
+/// The text. If all remedies of the finding are of one kind and there are many, one row replaces their commands.
 fn shortened<'a>(
     finding: &Finding,
     text: &'a str,
@@ -36,7 +36,8 @@ fn shortened<'a>(
     }
 }
 
-/// `16 interrupts of eth0 -> processors 0-15, each to one of them`.
+/// The row for all remedies of a finding, such as `16 interrupts of eth0 -> processors 0-15, each to one of them`;
+/// `None` if they are few, or aren't of one kind.
 fn row(finding: &Finding, value: fn(&Remedy) -> &String) -> Option<String> {
     let all = &finding.remedies;
     let what = kind(&all.first().filter(|_| all.len() > FEW)?.setting)?;
@@ -58,7 +59,8 @@ fn row(finding: &Finding, value: fn(&Remedy) -> &String) -> Option<String> {
     is_alike.then(|| format!("{} {what}{of} -> {to}{each} (--json has the commands)", all.len()))
 }
 
-/// The parts of a host that each have their own setting of this kind, if a host may have many of them.
+/// The name of the parts of a host that each have a setting of this kind: interrupts or queues. `None` for a kind of
+/// setting of which a host has only a few.
 pub fn kind(setting: &Setting) -> Option<&'static str> {
     match setting {
         Setting::IrqAffinity { .. } => Some("interrupts"),

@@ -1,5 +1,5 @@
-//! `linerate doctor explain CHECK`: the facts that a check uses, its decision, its limits, the commands that show the facts,
-//! and the sources of its advice.
+//! `linerate doctor explain CHECK`: prints the facts that a check uses, its decision, its limits, the commands that
+//! show the facts, and the sources of its advice.
 
 use clap::Args;
 use linerate_doctor::check::{CHECKS, Check, named};
@@ -7,16 +7,17 @@ use linerate_doctor::explanation::Explanation;
 
 use crate::common::failure::Failure;
 
-/// Columns of the text, and of the labels before it.
+/// The columns of the text, labels included.
 const COLUMNS: usize = 100;
+/// The columns of the labels before the text.
 const LABEL: usize = 10;
-/// The most names that are proposed for a wrong one.
+/// The number of names that are proposed for a wrong name.
 const NEAREST: usize = 5;
 
 /// Arguments of `linerate doctor explain`.
 #[derive(Debug, Args)]
 pub struct ExplainArgs {
-    /// The check's name, which is in brackets after each finding
+    /// The check's name; doctor prints it in brackets after a finding
     #[arg(value_name = "CHECK")]
     check: String,
 }
@@ -37,7 +38,8 @@ pub fn no_check(name: &str) -> String {
     format!("there is no check {name:?}; the nearest names: {near}; linerate doctor --list prints all names")
 }
 
-/// Names that contain the wrong one or a word of it come first, then the most similar ones.
+/// The names that are most like a wrong name. Names that contain the wrong name or one of its words come first, then
+/// the most similar names.
 fn nearest(wrong: &str) -> Vec<&'static str> {
     let wrong = wrong.to_lowercase();
     let words: Vec<&str> =
@@ -78,7 +80,8 @@ fn parts(reported: &Explanation) -> Vec<String> {
     lines
 }
 
-/// A text with its label before the first line, and with as many words on each line as fit. An address is never cut.
+/// A text with its label before the first line, and with as many words on each line as fit. A word that is too long
+/// for a line, such as an address, isn't cut.
 fn labelled(label: &str, text: &str) -> String {
     let (mut reported, mut line) = (String::new(), format!("{label:LABEL$}"));
     let mut is_begun = false;

@@ -1,4 +1,4 @@
-//! A path between two other hosts: the first one measures it.
+//! A path between two other hosts. linerate on the first host measures the path.
 
 use linerate_doctor::PathMeasurements;
 use linerate_doctor::limiter::Limiter;
@@ -18,10 +18,11 @@ use crate::common::failure::Failure;
 use crate::common::login::{LoginOptions, not_started};
 use crate::common::signals::interrupted;
 
-/// The measurements of the doctor on `from`, and the routes of both hosts. `from` reaches `to` by that name, as a user there would.
+/// Runs the doctor on the host `from`. Returns its measurements of the path to `to`, and the routes of both hosts. The
+/// doctor on `from` logs in to `to` by this name, as a user on `from` would.
 ///
 /// # Errors
-/// If the doctor can't run there or can't measure: the reason, as the end of a sentence.
+/// If the doctor can't run on `from` or can't measure: the reason, as the end of a sentence.
 pub fn measure(
     from: &OsStr,
     to: &OsStr,
@@ -44,10 +45,10 @@ pub fn measure(
     Ok((measured, [0, 1].map(|end| route(&reported, end))))
 }
 
-/// Brings this whole program to a host that lacks it.
+/// Copies this whole program, not only the agent, to a host that lacks it.
 ///
 /// # Errors
-/// If no linerate can be started there.
+/// If linerate can't be started on that host.
 pub fn bring(host: &OsStr, login: &LoginOptions) -> Result<(), Failure> {
     let interrupted = interrupted()?;
     let far_end = login.far_end(host, false)?.with_program();
@@ -55,14 +56,15 @@ pub fn bring(host: &OsStr, login: &LoginOptions) -> Result<(), Failure> {
     started.map(drop).map_err(|error| not_started(&error, &interrupted).at(host))
 }
 
-/// The command that a user of that host can run, if it can't be run from here.
+/// The command that a user can run on the host `from`, if linerate on this host can't run the command there.
 pub fn advice(from: &OsStr, to: &OsStr) -> String {
     let name = |host: &OsStr| printable(host.as_bytes());
     format!("run this on {}: linerate doctor --path local {}", name(from), name(to))
 }
 
-/// ssh's options apply only to logins from here; a remote shell from `--rsh` is used there too. No configuration file there changes
-/// the request.
+/// The arguments of the doctor on the first host. ssh's options apply only to logins from this host, so the arguments
+/// don't contain them; a remote shell from `--rsh` is also used on the first host. With `--no-config`, no configuration
+/// file of the first host changes the request.
 fn words(to: &OsStr, login: &LoginOptions) -> Vec<OsString> {
     let mut words: Vec<OsString> = ["doctor", "--json", "--no-config"].map(OsString::from).into();
     words.extend(login.rsh.iter().flat_map(|rsh| ["--rsh".into(), OsString::from(rsh)]));
@@ -71,7 +73,8 @@ fn words(to: &OsStr, login: &LoginOptions) -> Vec<OsString> {
     words
 }
 
-/// The route of an end, from the last line of its output; its own route is the first one in this line.
+/// The route of one end of the path, from the last line of the output of the doctor on the first host. `end` 0 is the
+/// first host itself.
 fn route(text: &str, end: usize) -> Fact<TakenRoute> {
     let reported: Option<Value> = text.lines().next_back().and_then(|line| serde_json::from_str(line).ok());
     let route = reported.as_ref().and_then(|reported| reported.get("hosts")?.get(end)?.get("route"));
@@ -79,7 +82,7 @@ fn route(text: &str, end: usize) -> Fact<TakenRoute> {
     route.map_or(Fact::NotApplicable, Fact::Known)
 }
 
-/// The measurements, from the last line of its output.
+/// The measurements, from the last line of the output of the doctor on the first host.
 fn of(text: &str) -> Option<PathMeasurements> {
     let reported: Value = serde_json::from_str(text.lines().next_back()?).ok()?;
     let measured = reported.get("measured")?;

@@ -1,4 +1,4 @@
-//! `--metrics` of an examination.
+//! The metrics of an examination, for `--metrics`.
 
 use linerate_doctor::Severity;
 use std::collections::BTreeSet;
@@ -7,7 +7,7 @@ use super::{Needed, Report};
 use crate::common::metrics::{Gauge, RunMetrics};
 
 impl RunMetrics {
-    /// Sets the metrics of an examination; severities without findings are 0.
+    /// Sets the metrics of an examination. The number of findings of each severity is set even if it is 0.
     pub fn examined(&self, report: &Report) {
         for Needed { host, rate, unreadable, .. } in &report.hosts {
             self.set(Gauge::DoctorNeeded, &[("host", host)], rate / 8.0);

@@ -40,36 +40,41 @@ pub use treatment::{UndoTimerArgs, run_undo_timer};
 const EXAMPLES: &str = "\
 Examples:
   linerate doctor
-      this host: the causes that keep it below its ports' rate, costliest first
+      prints the causes that keep this host below the rate of its ports, the
+      costliest first
   linerate doctor web1 web2 --target 10gbit
-      other hosts, compared with the rate that is needed
+      examines other hosts, which need a rate of 10 Gbit/s
   linerate doctor --path local web1
-      both ends, and the path between them: about three seconds
+      examines both hosts and the path between them, in about three seconds
   linerate doctor --path web1 web2
-      the same for two other hosts: web1 measures, and reaches web2 by that name
+      does the same for two other hosts: web1 measures the path, and must be
+      able to log in to web2 by this name
   linerate doctor --root web1.txt
-      a snapshot that somebody sent (linerate facts --snapshot web1.txt)
+      examines a snapshot that linerate facts --snapshot web1.txt has saved
   linerate doctor --brief
-      a line for each finding; -v shows all in full, notes and sources too
+      prints one line for each finding; -v prints all findings in full, also
+      notes and sources
   linerate doctor explain rx-ring
-      the check's facts, its formula and sources, and when it is wrong
+      prints the facts, formula and sources of the check rx-ring, and when the
+      check is wrong
   linerate doctor --apply --plan
-      the changes that it would make, and how to undo them
+      prints the changes that --apply would make, and how to undo them
   linerate doctor --apply root@web1
       makes the changes, and undoes them unless you confirm within a minute
-Without --apply it changes nothing. As a test: --fail-on major
+linerate doctor changes nothing without --apply. A script can use it as a test:
+with --fail-on major, it exits with code 6 if a finding is major or worse
 ";
 
 /// Targets below this rate, in bits a second, are refused: the user has probably left out the unit.
 const LEAST_TARGET: f64 = 1e6;
 
 const MEANINGS: [Meaning; 8] = [
-    (Code::Done, "examined; with --fail-on, no finding is that severe"),
+    (Code::Done, "examined; with --fail-on, no finding has SEVERITY or worse"),
     FAILED,
     USAGE,
     (Code::Partial, "--apply, --undo: some settings were refused, or not restored"),
     FAR_END,
-    (Code::Found, "--fail-on: a finding is that severe or worse"),
+    (Code::Found, "--fail-on: a finding has SEVERITY or worse"),
     VERSION,
     INTERRUPTED,
 ];
@@ -89,7 +94,10 @@ pub struct DoctorArgs {
     /// Examine two hosts and the path between them; either may be 'local'
     #[arg(long, num_args = 2, value_names = ["A", "B"])]
     path: Vec<OsString>,
-    /// Also examine the file system of DIR, on each host; may be repeated
+    /// Examine the file system of DIR on each host; may be repeated
+    ///
+    /// Without this option, linerate examines the file systems of / and of the current directory; on another host,
+    /// those of / and of the login directory.
     #[arg(long, value_name = "DIR", conflicts_with = "root")]
     at: Vec<PathBuf>,
     /// The rate that you need, for example 10gbit [default: the ports' rate]
@@ -130,18 +138,18 @@ enum DoctorVerb {
     Explain(ExplainArgs),
 }
 
-/// The way to reach hosts, and their directories to examine.
+/// The way to reach hosts, and the directories whose file systems are examined on each host.
 #[derive(Clone, Copy)]
 pub struct Places<'a> {
     login: &'a LoginOptions,
     at: &'a [PathBuf],
 }
 
-/// One host.
+/// The facts of one host, with the host's name.
 pub struct NamedHost {
-    /// The user's name for it.
+    /// The host's name as the user wrote it.
     pub name: String,
-    /// Its facts.
+    /// The host's facts.
     pub facts: Facts,
 }
 
@@ -152,36 +160,36 @@ pub struct Report {
     schema: u32,
     /// linerate's version.
     version: &'static str,
-    /// Seconds since 1970.
+    /// The time of the examination, in seconds since 1970.
     time: u64,
-    /// The hosts, with the bits a second that each needs.
+    /// The hosts, with the rate that each needs.
     pub hosts: Vec<Needed>,
-    /// The measurements, with `--path`.
+    /// The measurements of the path; `None` without `--path`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub measured: Option<PathMeasurements>,
     /// The number of checks that were run.
     pub checks: usize,
-    /// The costliest first.
+    /// The findings, the costliest first.
     pub findings: Vec<Finding>,
 }
 
 /// The rate that a host needs.
 #[derive(Serialize)]
 pub struct Needed {
-    /// Its name.
+    /// The host's name.
     pub host: String,
-    /// Bits a second.
+    /// The rate that the host needs, in bits a second.
     pub rate: f64,
-    /// The origin of the rate.
+    /// The reason for this rate.
     pub because: &'static str,
-    /// The route to the other end, with `--path`.
+    /// The route to the other end of the path; `None` without `--path`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub route: Option<TakenRoute>,
-    /// The number of unreadable facts. Checks that need them found nothing.
+    /// The number of facts that can't be read. Checks that need these facts found nothing.
     pub unreadable: usize,
-    /// Kernel release.
+    /// The release of the host's kernel.
     pub kernel: Option<String>,
-    /// Seconds since it was booted: the time of counters "since boot".
+    /// The seconds since the host was booted, which are the time that the counters "since boot" cover.
     pub up_seconds: Option<u64>,
 }
 
@@ -278,7 +286,7 @@ impl DoctorArgs {
         } else {
             let notes = !self.treatment.only.is_empty();
             output!("{}", table::text(report, Detail { verbose: self.verbose, brief: self.brief, notes }));
-            // A snapshot may be of another host.
+            // A snapshot may come from another host, so no command for this host is printed.
             let hint = treatment::hint(&report.findings, &self.hosts, &self.path, &self.login);
             hint.filter(|_| self.root.is_empty()).iter().for_each(|hint| output!("{hint}"));
         }
@@ -323,7 +331,8 @@ impl Report {
 }
 
 impl NamedHost {
-    /// The host. A directory that the user named must exist: without its facts, its checks would find nothing.
+    /// Returns the host itself, or a failure if a directory that the user named doesn't exist. Without this check, the
+    /// checks of the directory's file system would silently find nothing.
     fn with_places(self) -> Result<Self, Failure> {
         let all = self.facts.storage.file_systems.known().into_iter().flatten();
         let Some(lacking) = all.into_iter().find(|place| place.total.known().is_none()) else {
@@ -361,7 +370,8 @@ impl Needed {
     }
 }
 
-/// A snapshot or directory without a single fact is a mistake, not a healthy host.
+/// The failure for a snapshot or directory without a single fact: the user has named a wrong file, and it isn't a
+/// healthy host.
 fn no_host(name: &str) -> Failure {
     let name = printable(name.as_bytes());
     let message = format!(
@@ -371,7 +381,7 @@ fn no_host(name: &str) -> Failure {
     Failure(message, Code::Failed)
 }
 
-/// The number of facts that can't be read. There are many types of facts, so this goes through their JSON form.
+/// The number of facts that can't be read. There are many types of facts, so this function counts in their JSON form.
 fn unreadable(facts: &Facts) -> usize {
     fn count(value: &Value) -> usize {
         match (Fact::<IgnoredAny>::deserialize(value), value) {
@@ -385,7 +395,7 @@ fn unreadable(facts: &Facts) -> usize {
     serde_json::to_value(facts).map_or(0, |facts| count(&facts))
 }
 
-/// Asks a host, or this one.
+/// Reads the facts of a host: of this host directly, of another host through an agent.
 fn host(name: &OsStr, places: &Places<'_>) -> Result<NamedHost, Failure> {
     let facts = match (name == HERE, places.at) {
         (true, []) => Facts::here(&usual_paths()),
@@ -396,7 +406,7 @@ fn host(name: &OsStr, places: &Places<'_>) -> Result<NamedHost, Failure> {
     if places.at.is_empty() { Ok(host) } else { host.with_places() }
 }
 
-/// A rate in bits a second.
+/// Parses a rate, and returns it in bits a second.
 fn parse_target(text: &str) -> Result<f64, String> {
     let bits = parse_rate(text)?.map_or(0.0, |bytes| bytes as f64 * 8.0);
     if bits >= LEAST_TARGET {

@@ -1,4 +1,4 @@
-//! Both ends of a path, and the measurements between them.
+//! `linerate doctor --path`: examines both ends of a path, and measures the path between them.
 
 use linerate_doctor::formula::gbit;
 use linerate_doctor::{Need, Path, PathMeasurements, along_route, examine_path_and_ends};
@@ -34,7 +34,7 @@ pub fn examine(from: &OsStr, to: &OsStr, need: Need, places: &Places<'_>) -> Res
         let message = format!("--path {0} {0}: a path has two ends", from.to_string_lossy());
         return Err(Failure(message, Code::Usage));
     }
-    // This host measures if it is an end of the path, else the first end.
+    // This host measures the path if it is one of the ends; otherwise the first end measures it.
     let is_here = from == HERE || to == HERE;
     if !is_here {
         let before = (host(from, places)?, host(to, places)?);
@@ -44,7 +44,8 @@ pub fn examine(from: &OsStr, to: &OsStr, need: Need, places: &Places<'_>) -> Res
         return Ok(report(over(ends, routes), need, measured));
     }
     let other = if to == HERE { from } else { to };
-    // This comes first: if full packets vanish, ssh waits forever for the server's keys or for the facts.
+    // The server is probed first, because if full packets vanish, ssh would wait forever for the server's keys or for
+    // the facts.
     let seen = server_probe::probe(other, login);
     let near = host(OsStr::new(HERE), places)?;
     if seen.black_hole.is_some() {
@@ -58,8 +59,9 @@ pub fn examine(from: &OsStr, to: &OsStr, need: Need, places: &Places<'_>) -> Res
     Ok(report(routed(ends, seen.address), need, measured))
 }
 
-/// Both ends, asked `again` after a measurement, with the losses that they counted since `begun`: earlier ones don't concern this
-/// path. If no rate was measured, the ends as they were `before`.
+/// Both ends after a measurement, with only the losses that they have counted since `begun`, because earlier losses
+/// may have happened on other paths. `again` asks both ends for their facts once more. If no rate was measured,
+/// returns the ends as they were `before`.
 fn counted(
     before: NamedEnds,
     begun: Instant,
@@ -78,9 +80,9 @@ fn counted(
     Ok((since(now.0, before.0), since(now.1, before.1)))
 }
 
-/// This host with its route to the other one; the other host knows its own route back to the login. If ssh doesn't connect
-/// directly, the data's
-/// route isn't known: the login goes through another host, or to a port of this one that ssh forwards.
+/// Both ends with their routes: `near` is this host, with its route to `address`, and the facts of `far` contain the
+/// route by which that host answers the login. If ssh doesn't connect directly, the route of the data isn't known: the
+/// login goes through another host, or to a port of this host that ssh forwards.
 fn routed((near, far): NamedEnds, address: Option<SocketAddr>) -> NamedEnds {
     let there = address.filter(|address| !address.ip().to_canonical().is_loopback()).map(TakenRoute::to);
     let there = there.filter(|there| there.known().is_none_or(|route| route.ports != [LOOPBACK]));
@@ -88,14 +90,14 @@ fn routed((near, far): NamedEnds, address: Option<SocketAddr>) -> NamedEnds {
     over((near, far), routes.unwrap_or([Fact::NotApplicable, Fact::NotApplicable]))
 }
 
-/// Both ends with these routes, and with the ports that they take.
+/// Both ends with these routes, and without the ports that the routes don't use.
 fn over((near, far): NamedEnds, [there, back]: [Fact<TakenRoute>; 2]) -> NamedEnds {
     let along =
         |host: NamedHost, route| NamedHost { facts: along_route(Facts { route, ..host.facts }), ..host };
     (along(near, there), along(far, back))
 }
 
-/// A host that can't be asked for facts.
+/// A host without facts, because it can't be asked for them.
 fn unasked(name: &OsStr) -> NamedHost {
     NamedHost { name: name.to_string_lossy().into_owned(), facts: Facts::default() }
 }
@@ -109,7 +111,7 @@ fn of_server(seen: ServerProbe) -> PathMeasurements {
     }
 }
 
-/// A measurement that can't be made is left out, and the reason is printed.
+/// Lets the host `from` measure the path to `to`. If it can't, prints the reason and returns no measurements.
 fn measure_there(
     from: &OsStr,
     to: &OsStr,
@@ -138,7 +140,8 @@ fn report((near, far): NamedEnds, need: Need, measured: PathMeasurements) -> Rep
     Report { measured: Some(measured), ..report }
 }
 
-/// A measurement that can't be made is left out, and the reason is printed.
+/// Measures the path from this host to `host`. If the rate can't be measured, prints the reason and returns only the
+/// measurements that `seen` contains.
 fn measure(host: &OsStr, seen: ServerProbe, login: &LoginOptions) -> PathMeasurements {
     match probe(host, login) {
         Ok((summary, windows)) => {
@@ -155,7 +158,7 @@ fn measure(host: &OsStr, seen: ServerProbe, login: &LoginOptions) -> PathMeasure
 
 fn of(summary: &Summary) -> PathMeasurements {
     let (bytes, sender) = (summary.landed.bytes as f64, summary.sender.0);
-    // Through ssh the connections aren't ours, and their segments can't be counted.
+    // If the data went through ssh, the connection belongs to ssh, and its segments can't be counted.
     let is_reported = sender.tcp_busy > 0;
     PathMeasurements {
         rate: (summary.payload_seconds > 0.0).then(|| bytes * 8.0 / summary.payload_seconds),
@@ -167,13 +170,14 @@ fn of(summary: &Summary) -> PathMeasurements {
     }
 }
 
-/// Bytes of one stream's window, from the sum of all. Without counters, the connections belong to ssh.
+/// The mean size of a stream's window in bytes, from the sum over all streams. `None` if the data went through ssh:
+/// then `sent` isn't known either.
 fn window(measured: &PathMeasurements, windows: u64) -> Option<u64> {
     let streams = measured.streams.filter(|_| measured.sent.is_some())?;
     windows.checked_div(u64::from(streams)).filter(|window| *window > 0)
 }
 
-/// The ports that the path takes, in one line; `None` if no route is known.
+/// The ports that the path uses at both ends, in one line; `None` if no route is known.
 pub fn ports(report: &Report) -> Option<String> {
     let end = |needed: &Needed| {
         let route = needed.route.as_ref()?;

@@ -1,5 +1,5 @@
-//! Measurements by a few connections to an ssh server before its facts are read: the round-trip time, the size of packets, and
-//! whether full packets arrive.
+//! Measurements by a few connections to a host's ssh server, before the host's facts are read: the round-trip time, the
+//! size of packets, and whether full packets arrive.
 
 use std::ffi::OsStr;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -14,38 +14,41 @@ use linerate_sys::tcp::TcpInfo;
 
 use crate::common::login::{LoginOptions, ssh_settings};
 
-/// The number of connections. It is small, because the server logs each one.
+/// The number of connections. It is small, because the server logs each connection.
 const TRIES: usize = 3;
-/// The most addresses of a name that are tried.
+/// The largest number of addresses of a name that are tried.
 const MOST_ADDRESSES: usize = 8;
-/// The longest time for one connection.
+/// The time limit for making one connection, and for the server's first answer.
 const CONNECTION_TIMEOUT: Duration = Duration::from_secs(1);
-/// The longest time to wait for full packets, and the shortest time after which they count as lost.
+/// The longest time to wait for full packets.
 const DEADLINE: Duration = Duration::from_secs(5);
+/// The shortest time after which full packets count as lost.
 const SHORTEST: Duration = Duration::from_millis(2500);
-/// The number of times that the kernel must have sent them again by then.
+/// Full packets count as lost only if the kernel has retransmitted at least this number of segments.
 const AGAIN: u32 = 4;
-/// Ethernet's MTU, assumed for packets of the other end.
+/// The MTU of Ethernet in bytes, assumed for the packets that the other end sends.
 const USUAL_MTU: u32 = 1500;
-/// Options of ssh against questions and against the use of an existing connection.
+/// Options with which ssh asks no questions and uses no existing connection.
 const ALONE: [&str; 7] = ["-T", "-o", "BatchMode=yes", "-o", "ControlMaster=no", "-o", "ControlPath=none"];
-/// Options of ssh against a login.
+/// Options with which ssh doesn't log in.
 const NO_LOGIN: [&str; 2] = ["-o", "PreferredAuthentications=none"];
-/// A command for a host's shell, which prints a line, waits for one, and then prints several full packets.
+/// A command for a host's shell. It prints a line, waits for a line, and then prints several full packets.
 const COMMAND: &str = "exec sh -c 'echo linerate; read line; head -c 18000 /dev/zero'";
-/// Its first line.
+/// The first line that [`COMMAND`] prints.
 const FIRST_LINE: &[u8] = b"linerate\n";
-/// The most bytes of one line that are kept.
+/// The largest number of bytes of one line that are read.
 const LONGEST_LINE: u64 = 4096;
 const CHECK_INTERVAL: Duration = Duration::from_millis(20);
-/// The checks of [`DEADLINE`]. They are counted, and not the clock's time, so that a process that was stopped meanwhile goes on.
+/// The number of checks within [`DEADLINE`]. A wait counts its checks and not the clock's time, so that it doesn't end
+/// at once if this process was stopped meanwhile.
 const CHECKS: u128 = DEADLINE.as_millis() / CHECK_INTERVAL.as_millis();
-/// Our name in ssh's protocol, a small packet.
+/// The program's name in ssh's protocol, which is sent as a small packet.
 const NAME: &[u8] = b"SSH-2.0-linerate\r\n";
-/// Payload of a message that servers ignore (RFC 4253, 11.2): several full packets.
+/// The payload in bytes of a message that servers ignore (RFC 4253, 11.2). It fills several full packets.
 const FULL: usize = 18_000;
-/// Headers of IPv4 and IPv6 with TCP's, and the bytes of timestamps.
+/// The bytes of the IP and TCP headers of a packet: with IPv4, and with IPv6.
 const HEADERS: [u32; 2] = [40, 60];
+/// The bytes of TCP's timestamps in a packet.
 const TIMESTAMPS: u32 = 12;
 
 /// The measurements, as far as they were possible.
@@ -53,29 +56,30 @@ const TIMESTAMPS: u32 = 12;
 pub struct ServerProbe {
     /// The server's address, if it answered.
     pub address: Option<SocketAddr>,
-    /// The shortest time of a connection in seconds.
+    /// The shortest time that making a connection took, in seconds.
     pub rtt: Option<f64>,
-    /// Bytes of full packets.
+    /// The size in bytes of full packets, if they arrived.
     pub mtu: Option<u32>,
-    /// Bytes of full packets that vanished.
+    /// The size in bytes of full packets, if they vanished.
     pub black_hole: Option<u32>,
 }
 
-/// Measures the way to a host's ssh server; nothing if ssh doesn't connect directly. Like ssh, this function uses the first
-/// address that answers.
+/// Measures the path to a host's ssh server. Measures nothing if ssh doesn't connect directly. Like ssh, this function
+/// uses the first address that answers.
 pub fn probe(host: &OsStr, login: &LoginOptions) -> ServerProbe {
     let mut answers = server(host, login).into_iter().map(look).enumerate();
     let (place, seen) = answers.find(|(_, seen)| seen.address.is_some()).unwrap_or_default();
-    // Our packets arrive. The server's full packets carry its keys, unless these are short, and then the output of a command. ssh
-    // would first wait for an earlier address that doesn't answer.
+    // If this host's full packets arrive, those of the server are tested too: the server's keys fill full packets,
+    // unless the keys are short; the output of a command does so in any case. If the first address doesn't answer,
+    // nothing is tested, because ssh would wait for that address, as if packets vanished.
     let is_silent = place == 0
         && seen.mtu.is_some()
         && (keys_come(host, login) == Some(false) || answers_come(host, login) == Some(false));
     ServerProbe { black_hole: seen.black_hole.or(is_silent.then_some(USUAL_MTU)), ..seen }
 }
 
-/// False if ssh still waits for the server's keys after a time in which any server has sent them. ssh may use no method of login, so
-/// it ends as soon as it has the keys.
+/// False if ssh still waits for the server's keys after [`DEADLINE`], within which any server has sent them. ssh runs
+/// without any method of login, so it ends as soon as it has the keys.
 fn keys_come(host: &OsStr, login: &LoginOptions) -> Option<bool> {
     let mut child =
         ssh(host, login, &NO_LOGIN, "true")?.stdin(Stdio::null()).stdout(Stdio::null()).spawn().ok()?;
@@ -90,14 +94,14 @@ fn keys_come(host: &OsStr, login: &LoginOptions) -> Option<bool> {
     Some(false)
 }
 
-/// False if a command's first line arrives, and none of the full packets that it prints next. `None` if nobody can log in without
-/// questions, or if the login runs another command.
+/// False if the first line of [`COMMAND`] arrives, but none of the full packets that the command prints next. `None` if
+/// a login without questions isn't possible, or if the login runs another command.
 fn answers_come(host: &OsStr, login: &LoginOptions) -> Option<bool> {
     let mut child =
         ssh(host, login, &[], COMMAND)?.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().ok()?;
     let (mut input, output) = (child.stdin.take()?, child.stdout.take()?);
     let (sender, arrived) = mpsc::channel();
-    // It ends with the child at the latest.
+    // The thread ends when the child ends, if not earlier.
     thread::spawn(move || read_answer(BufReader::new(output), &sender));
     let come = match await_part(&arrived) {
         Ok(()) if input.write_all(b"\n").is_ok() => match await_part(&arrived) {
@@ -111,14 +115,15 @@ fn answers_come(host: &OsStr, login: &LoginOptions) -> Option<bool> {
     come
 }
 
-/// Waits for [`DEADLINE`] at most.
+/// Waits for the next message, at most for [`DEADLINE`].
 fn await_part(arrived: &Receiver<()>) -> Result<(), RecvTimeoutError> {
     let mut waits = (0..CHECKS).map(|_| arrived.recv_timeout(CHECK_INTERVAL));
     waits.find(|wait| *wait != Err(RecvTimeoutError::Timeout)).unwrap_or(Err(RecvTimeoutError::Timeout))
 }
 
-/// Reports that the first line of the command has arrived, and then that a byte of the rest has: the kernel delivers it only after
-/// the first full packet. The login's own output may come before.
+/// Sends a message to `arrived` when the first line of [`COMMAND`] has arrived, and another one when the first byte
+/// after this line has arrived: the kernel delivers this byte only when the first full packet has arrived. Other output
+/// of the login may come before the line.
 fn read_answer(mut output: impl BufRead, arrived: &Sender<()>) {
     let mut line = Vec::new();
     while line != FIRST_LINE {
@@ -127,14 +132,14 @@ fn read_answer(mut output: impl BufRead, arrived: &Sender<()>) {
             return;
         }
     }
-    // Nobody listens any more after the deadline.
+    // After the deadline, nobody receives the messages.
     let _ = arrived.send(());
     if output.read_exact(&mut [0]).is_ok() {
         let _ = arrived.send(());
     }
 }
 
-/// An ssh that asks nothing, with a command for the host's shell.
+/// The command for an ssh that asks no questions and runs `shell` on the host.
 fn ssh(host: &OsStr, login: &LoginOptions, options: &[&str], shell: &str) -> Option<Command> {
     let mut words = login.configured(host).ok()?.ssh()?.into_iter();
     let mut command = Command::new(words.next()?);
@@ -142,7 +147,7 @@ fn ssh(host: &OsStr, login: &LoginOptions, options: &[&str], shell: &str) -> Opt
     Some(command)
 }
 
-/// Neither call fails for a child that hasn't been waited for.
+/// Ends a child. `kill` and `wait` don't fail for a child that hasn't been waited for.
 fn end(mut child: Child) {
     let _ = (child.kill(), child.wait());
 }
@@ -172,7 +177,7 @@ fn look(address: SocketAddr) -> ServerProbe {
     ServerProbe { address: rtt.map(|_| address), rtt, mtu, black_hole }
 }
 
-/// The fate of packets of this number of bytes.
+/// The fate of full packets, with their size in bytes.
 #[derive(Debug, PartialEq)]
 enum PacketFate {
     Arrived(u32),
@@ -184,7 +189,7 @@ fn full_packets(mut stream: TcpStream) -> Option<PacketFate> {
     stream.set_nodelay(true).ok()?;
     stream.set_read_timeout(Some(CONNECTION_TIMEOUT)).ok()?;
     stream.write_all(NAME).ok()?;
-    // The server's name may come late, if it looks up our address first.
+    // The server's name may come late, because some servers look up the name of this host's address first.
     let mut banner = [0; 4];
     stream.read_exact(&mut banner).ok().filter(|()| banner == *b"SSH-")?;
     let before = TcpInfo::of(stream.as_fd()).ok()?;
@@ -208,26 +213,27 @@ fn full_packets(mut stream: TcpStream) -> Option<PacketFate> {
     }
 }
 
-/// True once full packets have arrived, false once they count as lost: sent several times, and not
-/// acknowledged at their first size; or never sent, since this host's own rules discard them. A kernel that probes for the MTU
-/// (tcp_mtu_probing) makes them smaller in the end, and then they arrive.
+/// True once full packets have arrived, and false once they count as lost. Packets count as lost if they were sent
+/// several times and never acknowledged at their first size, or if none leaves this host because its own firewall
+/// discards them. A kernel that probes for the MTU (tcp_mtu_probing) makes lost packets smaller in the end, and then
+/// they arrive; they count as lost, too.
 fn judged(before: &TcpInfo, now: &TcpInfo, elapsed: Duration) -> Option<bool> {
     let arrived = now.acknowledged.saturating_sub(before.acknowledged);
     let (again, is_smaller) =
         (now.retransmits - before.retransmits.min(now.retransmits), now.segment_size < before.segment_size);
-    // If a router reports the MTU, the size falls at once.
-    // If one packet takes the whole message, as on the loopback, there is only one.
+    // If a router reports a smaller MTU, the size falls at once: this isn't a loss. If one packet can hold the whole
+    // message, as on the loopback interface, only this packet has to arrive.
     let whole = u64::from(now.segment_size).min(FULL as u64);
     if arrived >= whole && !(is_smaller && elapsed >= SHORTEST / 2 && again >= 2) {
         return Some(true);
     }
     let is_long = is_smaller || elapsed >= SHORTEST;
-    // With an open window, TCP asks the other end for one only if no segment leaves this host.
+    // TCP probes the other end's window although the window is open only if no segment leaves this host.
     let stays_here = now.repeats && now.in_flight == 0 && now.unsent > 0 && now.peer_window > 0;
     (is_long && (again >= AGAIN || stays_here && arrived == 0)).then_some(false)
 }
 
-/// A packet of ssh's protocol with a message to be ignored, before any encryption (RFC 4253, 6).
+/// An unencrypted packet of ssh's protocol (RFC 4253, 6) with a message that the server ignores.
 fn ignored() -> Vec<u8> {
     const IGNORE: u8 = 2;
     let inside = 1 + 4 + FULL;
@@ -240,7 +246,8 @@ fn ignored() -> Vec<u8> {
     packet
 }
 
-/// The addresses to which ssh would connect, one after another, from its configuration (`ssh -G`).
+/// The addresses to which ssh would connect, one after the other, according to its configuration (`ssh -G`); `None`
+/// if ssh doesn't connect directly.
 fn addresses(configuration: &str) -> Option<Vec<SocketAddr>> {
     let value = |key: &str| {
         let line = configuration.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(' '));

@@ -1,5 +1,5 @@
-//! Findings for people, the costliest first: in full if they cost much, in one or two lines if their cost is small and not known; notes
-//! only if the user asks for them.
+//! Prints findings as text, the costliest first. Findings that cost much are printed in full, and minor findings of
+//! unknown cost in one or two lines. Notes are printed only if the user asks for them.
 
 use linerate_doctor::formula::{gbit, percent};
 use linerate_doctor::{Finding, Severity};
@@ -10,50 +10,52 @@ use std::fmt::Write;
 use super::{Needed, Report, brief};
 use crate::units::show_counted;
 
-/// Lines of evidence that are shown without and with `-v`.
+/// The largest number of lines of evidence for each finding without `-v`.
 const SHORT: usize = 2;
+/// The largest number of lines of evidence for each finding with `-v`.
 const LONG: usize = 8;
 
-/// The rows of 100 columns that the findings may take; another line or two belong to the changes that linerate can make. If the
-/// findings take more rows, minor ones get shorter.
+/// The rows of a terminal that the report should take; one or two more rows are for the changes that linerate can make.
+/// If the report takes more rows, minor findings are shown in a shorter form.
 const SCREEN: usize = 28;
+/// The assumed columns of a terminal.
 const COLUMNS: usize = 100;
 
-/// Shown below findings that aren't shown in full.
+/// The last line of a report that doesn't show all findings in full.
 const MORE: &str = "in full, with undo and drawbacks: -v; about a check: linerate doctor explain CHECK";
 
 /// The amount of detail.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Detail {
-    /// Also notes, all evidence, and the sources.
+    /// Show notes too, more evidence, and the sources.
     pub verbose: bool,
-    /// One line for each finding.
+    /// Show one line for each finding.
     pub brief: bool,
-    /// Also notes, because the user named their checks.
+    /// Show notes too, because the user named their checks.
     pub notes: bool,
 }
 
-/// The number of lines of a finding.
+/// The form in which a finding is shown. Each form shows more than the one before it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum FindingForm {
-    /// One.
+    /// A single line.
     Line,
-    /// Also its fix, if that is a command.
+    /// The line, and the finding's fix if it is a command.
     Short,
-    /// Also its ceiling, facts, fix and undo.
+    /// The line, and the finding's ceiling, facts, fix and undo.
     Costed,
-    /// Also the drawbacks of the fix.
+    /// Everything of `Costed`, and the drawbacks of the fix.
     Full,
 }
 
 impl FindingForm {
-    /// True if blank lines set it apart.
+    /// True if there are blank lines before and after the finding.
     fn is_paragraph(self) -> bool {
         self >= Self::Costed
     }
 }
 
-/// A finding, and the hosts on which it is the same.
+/// A finding, the hosts that have it, and the form in which it is shown.
 struct Shown<'a> {
     finding: &'a Finding,
     hosts: Vec<&'a str>,
@@ -61,7 +63,7 @@ struct Shown<'a> {
 }
 
 impl Shown<'_> {
-    /// True if `-v` shows more of the finding that a user should know before the fix.
+    /// True if the form leaves out something that a user should know before the fix, and that `-v` shows.
     fn is_cut(&self) -> bool {
         match self.form {
             FindingForm::Line | FindingForm::Short => true,
@@ -79,12 +81,12 @@ pub fn text(report: &Report, detail: Detail) -> String {
     fits.unwrap_or_else(|| with_minor(report, detail, FindingForm::Line))
 }
 
-/// Rows on a terminal.
+/// The number of rows that a text takes on a terminal of [`COLUMNS`] columns.
 pub fn rows(text: &str) -> usize {
     text.lines().map(|line| line.chars().count().div_ceil(COLUMNS).max(1)).sum()
 }
 
-/// The report with minor findings in this form at most.
+/// The report. Minor findings are shown in the form `most` or in a shorter one.
 fn with_minor(report: &Report, detail: Detail, most: FindingForm) -> String {
     let mut out = String::new();
     report.hosts.iter().for_each(|host| line(&mut out, &needed(host)));
@@ -114,7 +116,7 @@ fn with_minor(report: &Report, detail: Detail, most: FindingForm) -> String {
     out
 }
 
-/// Findings that differ only in their host become one.
+/// The findings in their forms. Findings that differ only in their host become one.
 fn merged(findings: &[Finding], detail: Detail, most: FindingForm) -> Vec<Shown<'_>> {
     let mut all: Vec<Shown<'_>> = Vec::new();
     for finding in findings {
@@ -134,8 +136,9 @@ fn merged(findings: &[Finding], detail: Detail, most: FindingForm) -> Vec<Shown<
     all
 }
 
-/// A finding that costs much is shown in full, and one whose cost is minor and known with its facts, if `most` allows it. Minor findings of one check, as
-/// on several ports, say the same: only the costliest, which comes first, is shown with its facts.
+/// The form for a finding. A finding that costs much is shown in full. A minor finding whose cost is known is shown
+/// with its facts, if `most` allows this form. If a check has several minor findings, for example one for each port,
+/// they resemble each other, so only the costliest of them, which comes first, is shown with its facts.
 fn form(finding: &Finding, costlier: &[Shown<'_>], detail: Detail, most: FindingForm) -> FindingForm {
     let is_first = || costlier.iter().all(|other| other.finding.check != finding.check);
     match detail {
@@ -166,7 +169,7 @@ fn numbered(out: &mut String, number: u32, each: &Shown<'_>, several: bool, deta
     }
 }
 
-/// The fix, if it is a command: only commands can be undone.
+/// The fix, if it is a command. A fix is a command if the finding has an undo.
 fn command(finding: &Finding) -> Option<Cow<'_, str>> {
     finding.undo.as_ref().and_then(|_| brief::fix(finding))
 }
@@ -193,7 +196,7 @@ fn lost(share: f64) -> String {
     }
 }
 
-/// The number of checks, their findings by severity, and the notes that aren't shown.
+/// The line with the number of checks, the number of findings of each severity, and the notes that aren't shown.
 fn sum(report: &Report, shown: &[Shown<'_>], hidden: &[Shown<'_>]) -> String {
     let count = |severity: &Severity| {
         let count = shown.iter().filter(|each| each.finding.severity == *severity).count();
@@ -220,7 +223,8 @@ fn row(out: &mut String, label: &str, text: &str) {
 }
 
 fn line(out: &mut String, text: &str) {
-    // Names of ports, drivers and hosts are foreign text. Writing to a String doesn't fail.
+    // The names of ports, drivers and hosts come from outside this program, so they are escaped. Writing to a String
+    // doesn't fail.
     let _ = writeln!(out, "{}", printable(text.as_bytes()));
 }
 

@@ -29,12 +29,13 @@ use crate::units::named_file;
 const EXAMPLES: &str = "\
 Examples:
   linerate facts
-      this host: processors, slots, ports, interrupts, TCP, storage
+      prints facts about this host: processors, slots, ports, TCP, storage ...
   linerate facts user@host --json
-      another host, for programs
+      prints facts about another host, as JSON
   linerate facts --snapshot web1.txt
+      saves all data that was read
   linerate facts --root web1.txt
-      saves all data that was read; prints the facts from it on any host
+      prints the facts from the saved data, on any host
 ";
 
 /// The word by which a user names this host.
@@ -56,17 +57,18 @@ pub struct FactsArgs {
     /// Print one JSON object on standard output
     #[arg(long, conflicts_with = "snapshot")]
     json: bool,
-    /// Save all data that was read in FILE
+    /// Save all data that was read to FILE
     ///
-    /// The file is compressed if FILE ends in .zst.
+    /// If FILE ends in .zst, the data is compressed.
     #[arg(long, value_name = "FILE", value_parser = named_file())]
     snapshot: Option<PathBuf>,
-    /// Read a snapshot, or a directory instead of /
+    /// Read the facts from a snapshot, or from a directory instead of /
     #[arg(long, value_name = "FILE|DIR", conflicts_with_all = ["snapshot", "paths"])]
     root: Option<PathBuf>,
     /// Report the file system of PATH; may be repeated
     ///
-    /// The default is / and the current directory.
+    /// Without this option, the file systems of / and of the current directory are reported; on another host, those of
+    /// / and of the login directory.
     #[arg(long = "path", value_name = "PATH")]
     paths: Vec<PathBuf>,
     #[command(flatten)]
@@ -142,8 +144,8 @@ struct FactsOf<'a> {
     facts: &'a Facts,
 }
 
-/// Gets a snapshot of another host from an agent there. The snapshot includes the file systems of `paths` on
-/// that host; without paths, those of `/` and of the login directory.
+/// Gets a snapshot of another host from an agent on that host. The snapshot includes the file systems of `paths` on
+/// that host; if `paths` is empty, those of `/` and of the login directory.
 ///
 /// # Errors
 /// If no agent can be started there, or the agent is lost.

@@ -16,7 +16,8 @@ pub fn rows(port: &Port) -> Vec<String> {
     rows
 }
 
-/// The link mode in use, and all modes of this end and of the other; `None` if the driver reports no modes.
+/// The link mode in use, and all modes of this end and of the other end of the cable; `None` if the driver reports no
+/// modes.
 fn modes(port: &Port) -> Option<String> {
     let list = |what: &str, modes: &[LinkMode]| {
         let names: Vec<&str> = modes.iter().map(|mode| mode.name.as_str()).collect();
@@ -88,7 +89,7 @@ fn light(light: &Monitor) -> String {
     })
 }
 
-/// The values of a monitor, and the range in which there is no warning.
+/// The values of a module's monitor, such as its temperature, and the range in which the module warns of nothing.
 fn monitor(monitor: &Monitor, show: impl Fn(f64) -> String) -> String {
     let values: Vec<String> = monitor.values.iter().map(|value| show(*value)).collect();
     let values = values.join(", ");

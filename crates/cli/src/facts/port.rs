@@ -131,7 +131,7 @@ fn interrupts(irqs: &[Irq]) -> String {
     )
 }
 
-/// The queues whose packets are steered; `None` if there are none.
+/// The queues whose packets are steered to certain processors (RPS, XPS); `None` if there are none.
 fn steering(port: &Port) -> Option<String> {
     let rx = |queue: &RxQueue| {
         let cpus = queue.rps_cpus.known().filter(|cpus| !cpus.is_empty())?;
@@ -214,7 +214,7 @@ fn function_rates(all: &[FunctionRate]) -> String {
     all.iter().map(each).collect::<Vec<_>>().join(", ")
 }
 
-/// The VLANs above the port, and which work on their tags the device does.
+/// The VLANs above the port, and the work on VLAN tags that the device does.
 fn vlans(port: &Port) -> Option<String> {
     line("VLANs", &port.vlans, |all| {
         let names: Vec<String> = all.iter().map(|vlan| format!("{} ({})", vlan.id, vlan.name)).collect();

@@ -39,7 +39,7 @@ pub fn section(name: &str, rows: Vec<String>) -> Vec<String> {
 }
 
 pub fn row(name: &str, text: String) -> String {
-    // The names of drivers and file systems come from elsewhere, so they are escaped.
+    // Names of drivers and file systems come from outside this program, so they are escaped.
     format!("  {name:<18} {}", printable(text.as_bytes()))
 }
 
@@ -73,7 +73,7 @@ pub fn on_off(name: &str, fact: &Fact<bool>) -> Option<String> {
     fact.known().map(|on| format!("{name} {}", if *on { "on" } else { "off" }))
 }
 
-/// The numbers of processors in the kernel's form: `0-3,8`.
+/// The numbers of processors as text, in the kernel's form: `0-3,8`.
 pub fn ranges(cpus: &[u32]) -> String {
     let mut ranges: Vec<(u32, u32)> = Vec::new();
     for &cpu in cpus {
@@ -147,7 +147,7 @@ fn counted(all: &BTreeMap<String, u32>) -> String {
     all.iter().map(|(name, count)| format!("{name} on {count}")).collect::<Vec<_>>().join(", ")
 }
 
-/// The number of vulnerabilities that the kernel knows, and the names of those that aren't mitigated.
+/// The number of processor vulnerabilities that the kernel knows, and the names of those that aren't mitigated.
 fn weaknesses(all: &BTreeMap<String, String>) -> String {
     let open = all.iter().filter(|(_, state)| state.starts_with("Vulnerable"));
     let names: Vec<&str> = open.map(|(name, _)| name.as_str()).collect();
@@ -155,7 +155,7 @@ fn weaknesses(all: &BTreeMap<String, String>) -> String {
     format!("{} known, {} open{list}", all.len(), names.len())
 }
 
-/// The threads of the first four cores, as text.
+/// The numbers of the threads of the first four cores, as text.
 fn siblings(cores: &[Vec<u32>]) -> String {
     let some: Vec<String> = cores.iter().take(4).map(|threads| ranges(threads)).collect();
     let more = if cores.len() > some.len() { " ..." } else { "" };

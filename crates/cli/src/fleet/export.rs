@@ -16,21 +16,22 @@ pub struct ExportArgs {
     /// The scheduler: gnu-parallel, slurm or k8s-job
     #[arg(long = "for", value_name = "SCHEDULER", value_enum, hide_possible_values = true)]
     scheduler: Scheduler,
-    /// At most N tasks at a time
+    /// Run at most N tasks at a time
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     tasks: u32,
-    /// linerate's name or path where the tasks run
+    /// Name or path of linerate on the tasks' hosts
     #[arg(long, value_name = "FILE", default_value = "linerate", value_parser = NonEmptyStringValueParser::new())]
     program: String,
     /// For k8s-job: the image of the tasks' containers
     ///
-    /// It must contain linerate and ssh.
+    /// The image must contain linerate and ssh.
     #[arg(long, value_name = "IMAGE", required_if_eq("scheduler", "k8s-job"), value_parser = NonEmptyStringValueParser::new())]
     image: Option<String>,
-    /// For k8s-job: a volume: plan=CLAIM, source=/PATH, destination=...
+    /// For k8s-job, set a volume: plan=CLAIM, source=/PATH, destination=
     ///
-    /// CLAIM is a PersistentVolumeClaim, and /PATH a directory of each node. The default is the claim linerate-plan, linerate-source or
-    /// linerate-destination. The destination has a volume only if DST is a path.
+    /// NAME is plan, source or destination. VOLUME is the name of a PersistentVolumeClaim, or the path of a directory
+    /// on each node. By default, the claims linerate-plan, linerate-source and linerate-destination are used. The
+    /// destination has a volume only if the plan's DST is a path without a host.
     #[arg(long, value_name = "NAME=VOLUME", value_parser = JobPlace::parse)]
     volume: Vec<(JobPlace, JobVolume)>,
     /// The plan's directory
@@ -40,7 +41,7 @@ pub struct ExportArgs {
     options: Vec<String>,
 }
 
-/// A scheduler.
+/// A scheduler for which a plan can be exported.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum Scheduler {
     /// GNU parallel, on this host or over ssh
@@ -52,7 +53,7 @@ enum Scheduler {
     KubernetesJob,
 }
 
-/// Prints the plan for the scheduler.
+/// Prints the plan as a script or job for the scheduler.
 pub fn run(args: &ExportArgs) -> Result<Code, Failure> {
     let directory = PlanDirectory::open(&args.plan)?;
     let plan = plan_path(&args.plan)?;
@@ -72,7 +73,7 @@ pub fn run(args: &ExportArgs) -> Result<Code, Failure> {
 }
 
 impl ExportArgs {
-    /// The volumes that the user names, without repetitions.
+    /// The volumes that the user names; a failure if the user names one twice.
     fn volumes(&self) -> Result<JobVolumes, Failure> {
         let (has_volume, is_job) =
             (!self.volume.is_empty(), matches!(self.scheduler, Scheduler::KubernetesJob));

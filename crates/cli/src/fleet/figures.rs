@@ -1,4 +1,5 @@
-//! `--metrics` of `fleet run` and `fleet verify`: totals over the parts that a task has copied or compared.
+//! The metrics of `fleet run` and `fleet verify`, for `--metrics`: totals over the parts that a task has copied or
+//! compared.
 
 use linerate_fleet::attempt::AttemptProgress;
 use linerate_fleet::plan::FleetPart;
@@ -27,7 +28,7 @@ pub struct ShardSums {
 }
 
 impl ShardSums {
-    /// Adds an attempt. If it failed as a whole, only its problems are added.
+    /// Adds an attempt. If the attempt failed as a whole, only the number of its problems is added.
     pub fn add(&mut self, progress: &AttemptProgress, done: Option<&MemberDone>) {
         self.failed += progress.failed;
         self.changed += progress.changed;
@@ -74,7 +75,7 @@ impl ShardSums {
     }
 }
 
-/// The totals over compared parts.
+/// The totals over the parts that were compared.
 #[derive(Debug, Default)]
 pub struct VerifySums {
     /// The number of files that are equal, with all metadata that the plan keeps.
@@ -83,8 +84,8 @@ pub struct VerifySums {
 }
 
 impl VerifySums {
-    /// Adds a part. Shards also compare the directories above their files, but these are counted only in the
-    /// part with all directories.
+    /// Adds a part. The task of a shard also compares the directories above the shard's files, but directories are
+    /// counted only in the part that contains all of them.
     pub fn add(&mut self, part: FleetPart, done: &MemberDone, changes: ChangeCounts) {
         let MemberDone { landed, summary, .. } = done;
         let (entries, differ, missing) = match part {

@@ -1,5 +1,4 @@
-//! `linerate fleet manifest`: prints the digests of all files that a plan's tasks have copied, as one
-//! manifest.
+//! `linerate fleet manifest`: prints the hashes of all files that a plan's tasks have copied, in one list.
 
 use clap::Args;
 use linerate_fleet::manifest::{hashes, line};
@@ -30,7 +29,7 @@ pub fn run(args: &ManifestArgs) -> Result<Code, Failure> {
     }
     let mut out = BufWriter::new(std::io::stdout().lock());
     let mut lines = hashes.iter().map(|(path, hash)| line(path, hash));
-    // Names are printed as raw bytes, since b3sum reads them.
+    // Names are printed as raw bytes, because b3sum reads them.
     let written = lines.try_for_each(|line| out.write_all(&line).and_then(|()| out.write_all(b"\n")));
     note_loss(written.and_then(|()| out.flush()));
     if missing == 0 {

@@ -37,20 +37,20 @@ Examples:
 const MEANINGS: [Meaning; 8] =
     [WHOLE, FAILED, USAGE, SOME_FAILED, SOME_CHANGED, FAR_END, VERSION, INTERRUPTED];
 
-const DONE: [Meaning; 3] = [(Code::Done, "it was printed"), FAILED, USAGE];
+const DONE: [Meaning; 3] = [(Code::Done, "the result was printed"), FAILED, USAGE];
 
 const MANIFEST_MEANINGS: [Meaning; 4] = [
-    (Code::Done, "it was printed"),
+    (Code::Done, "all hashes were printed"),
     FAILED,
     USAGE,
-    (Code::Partial, "it was printed, but some files have no hash"),
+    (Code::Partial, "hashes were printed, but some files have none"),
 ];
 
 const SUBMIT_MEANINGS: [Meaning; 4] = [
     (Code::Done, "the job is submitted, or there is nothing to do"),
     FAILED,
     USAGE,
-    (Code::Partial, "the job is submitted, but sbatch failed then: tasks failed, with --sbatch=--wait"),
+    (Code::Partial, "the job is submitted, but sbatch failed: with --sbatch=--wait, tasks failed"),
 ];
 
 const STATUS_MEANINGS: [Meaning; 4] = [
@@ -75,31 +75,34 @@ const PLAN_MEANINGS: [Meaning; 6] = [
 const PLAN_EXAMPLES: &str = "\
 Examples:
   linerate fleet plan /lustre/data dtn1:/scratch/data --shards 64 --into PLAN
-      64 shards with about the same number of bytes and of files; afterwards
-      /scratch/data is like /lustre/data. PLAN is a new directory that all
-      hosts share; all hosts must share SRC too
+      plans 64 shards with about the same number of bytes and of files. When
+      all shards are done, /scratch/data is like /lustre/data. PLAN is a new
+      directory. All hosts must share PLAN and SRC
   linerate fleet plan /data d1:/data --hosts d2,d3 --shard-size 500GB --into PLAN
-      shards of about 500 GB; d1, d2 and d3 have /data, and take turns
+      plans shards of about 500 GB. d1, d2 and d3 all have the destination
+      /data, and receive the shards in turn
   linerate fleet plan /data d1:/data --shards 16 --into PLAN
-      after the first plan is done: a plan of the changes since then
+      after an earlier plan in PLAN: plans the changes since that plan
 ";
 
 const RUN_EXAMPLES: &str = "\
 Examples:
   linerate fleet run PLAN --shard 3
-      moves the files of shard 3; the last shard's task also sets the
-      directories' modes and times. A second run does nothing, or waits
+      moves the files of shard 3. The task that ends last also sets the modes
+      and times of directories. If shard 3 is done, the command does nothing;
+      if another task is moving shard 3, the command waits
   linerate fleet run PLAN
       moves unclaimed shards, one after the other, until none is left:
       start this command on every host
   linerate fleet run PLAN --shard 3 --bwlimit 1gbit -P 2222
-      options of sync and of ssh
+      does the same with options of sync and of ssh
 ";
 
 const SUBMIT_EXAMPLES: &str = "\
 Examples:
   linerate fleet submit PLAN --partition dtn --tasks 8 --time 4:00:00
-      an array job with a task for each shard that isn't done, 8 at a time
+      submits an array job with a task for each shard that isn't done; at most
+      8 tasks run at a time
   linerate fleet submit PLAN --sbatch=--exclusive --sbatch=--account=project
   linerate fleet submit PLAN --constraint fast -- --bwlimit 1gbit -i KEY
       words after -- are options of each 'linerate fleet run'
@@ -133,8 +136,8 @@ const SIMULATE_EXAMPLES: &str = "\
 Examples:
   linerate fleet simulate --nodes 64 --link 100gbit --files 1e9 --bytes 1PB
   linerate fleet simulate --nodes 8 --link 25gbit --between 100gbit --plan PLAN
-      files, bytes and shards are those of a plan; the processor time is that
-      of the plan's tasks
+      takes the numbers of files, bytes and shards from a plan, and the
+      processor time from the plan's tasks
 ";
 
 const EXPORT_EXAMPLES: &str = "\

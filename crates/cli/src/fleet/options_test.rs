@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use crate::command;
 
-/// The folders and files whose messages these commands can print.
+/// The folders and files whose messages the commands of `fleet` can print.
 const ROOMS: [&str; 8] = [
     "transfer/src",
     "wire/src",
@@ -18,7 +18,7 @@ const ROOMS: [&str; 8] = [
     "cli/src/sync/selecting.rs",
 ];
 
-/// Files in these folders without messages of these commands.
+/// Files in these folders that contain no messages of the commands of `fleet`, each with the reason.
 const OTHERS: [(&str, &str); 7] = [
     ("cli/src/fleet/mod.rs", "examples, each of which names its command"),
     ("cli/src/copying/fan/", "a task has one destination"),
@@ -29,7 +29,7 @@ const OTHERS: [(&str, &str); 7] = [
     ("fleet/src/export.rs", "options of sbatch and parallel"),
 ];
 
-/// Messages that no command of `fleet` prints.
+/// Beginnings or other parts of messages that no command of `fleet` prints, each with the reason.
 const NEVER: [(&str, &str); 11] = [
     ("--max-delete allows no more", DELETES),
     ("listing the directory for --delete failed", DELETES),

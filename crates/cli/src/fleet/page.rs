@@ -1,4 +1,4 @@
-//! A report about a run as an HTML page, which loads nothing from other places.
+//! A report about a run as an HTML page. The page loads nothing from other places.
 
 use linerate_fleet::history::HostRates;
 use linerate_fleet::report::{FleetReport, HostShare};
@@ -12,18 +12,19 @@ const STYLE: &str = "body{font:16px/1.5 system-ui,sans-serif;max-width:60rem;mar
 table{border-collapse:collapse;width:100%}td,th{padding:.2rem .6rem;text-align:right;border-bottom:1px solid #8884}\
 td:first-child,th:first-child{text-align:left}svg{width:100%;height:auto;display:block}\
 .scroll{overflow-x:auto}polygon{fill:#2b7bba;fill-opacity:.5;stroke:#2b7bba}.axis{stroke:#888}svg text{font-size:11px;fill:currentColor}";
-/// The width of a host's figure, in units of the drawing. `HEIGHT` is its height.
+/// The width of a host's figure, in units of the drawing.
 const WIDTH: f64 = 720.0;
+/// The height of a host's figure, in units of the drawing.
 const HEIGHT: f64 = 60.0;
 
-/// True if `beginning` is the beginning of such a page.
+/// True if `beginning` is the beginning of a page that [`page`] has made.
 pub fn begins(beginning: &[u8]) -> bool {
     let text = String::from_utf8_lossy(beginning);
     let title = text.split("<title>").nth(1).unwrap_or_default();
     text.starts_with("<!DOCTYPE html>") && title.starts_with("Round ") && title.contains(" of a fleet: ")
 }
 
-/// The page for a report about a round.
+/// The HTML page of a report about a round.
 pub fn page(report: &FleetReport, round: u32) -> String {
     let title = format!("Round {round} of a fleet: {}", Bytes::of(report.sent_bytes));
     let page = html! {

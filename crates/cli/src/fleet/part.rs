@@ -1,4 +1,4 @@
-//! Makes a task that moves or compares files out of a part of a plan.
+//! Converts a part of a plan to a task that moves or compares the part's files.
 
 use linerate_fleet::plan::{FleetPart, FleetPlan, PlanDirectory};
 use linerate_fleet::source::is_here;
@@ -13,8 +13,8 @@ use crate::common::failure::Failure;
 use crate::copying::args::CopyingArgs;
 use crate::copying::task::Task;
 
-/// The change of modes by which the user may write to all directories until the end, since several tasks
-/// share a directory.
+/// A change of modes by which the user may write to all directories. It is needed until the last task has ended,
+/// because several tasks write to the same directories.
 const OPEN: ModeRule =
     ModeRule { directories: true, others: false, keep: !0, set: 0o700, conditional: false };
 
@@ -25,11 +25,11 @@ pub enum Purpose {
     Move,
     /// The task shows the changes that it would make.
     Preview,
-    /// The task compares contents, by digests of both ends.
+    /// The task compares contents, by hashes that both ends compute.
     Compare,
 }
 
-/// The task for an attempt at a part of a plan, with this destination.
+/// The task for an attempt at a part of a plan. `to` is the attempt's destination.
 ///
 /// # Errors
 /// If the part's list can't be read.
@@ -49,7 +49,7 @@ pub fn task(
         options.details.divided = divided;
         options.details.journal_key = directory.journal_key();
     }
-    // Entries that have vanished since the plan was made are left to the next plan.
+    // Entries that have vanished since the plan was made aren't failures: the next plan notices them.
     let selection = Selection { missing: MissingPath::Vanished, ..Selection::new(&options, Some(list)) };
     let manifest = plan.manifest && part != FleetPart::Directories && purpose == Purpose::Move;
     Ok(Task {
@@ -88,7 +88,7 @@ fn options(plan: &FleetPlan, part: FleetPart, common: &CopyingArgs, purpose: Pur
     // The metadata of directories is compared together with the directories.
     let is_last = part == FleetPart::Directories || purpose == Purpose::Compare;
     let dry_run = purpose != Purpose::Move;
-    // A later round contains a file because it differs from the planned one, perhaps only in its contents, or
+    // A later round contains a file because the file has changed since it was planned, perhaps only in its contents, or
     // because it hasn't been compared yet. So contents are compared.
     let checksum = purpose == Purpose::Compare || plan.round > 1;
     let keep = common.details.keeping(plan.keep);
@@ -106,8 +106,8 @@ fn options(plan: &FleetPlan, part: FleetPart, common: &CopyingArgs, purpose: Pur
     }
 }
 
-/// The key of a part's journal. Each part has its own journal at the destination, which is also used in later
-/// rounds, so that half-written files are continued or removed.
+/// The key of a part's journal. Each part has its own journal at the destination. Later rounds use the same journal, so
+/// that half-written files are continued or removed.
 fn command(plan: &FleetPlan, part: FleetPart) -> [u8; 16] {
     let mut name = [0; 16];
     let text = format!("fleet {} {} {} {}", plan.id, part.name(), plan.verify, plan.manifest);
@@ -115,8 +115,8 @@ fn command(plan: &FleetPlan, part: FleetPart) -> [u8; 16] {
     name
 }
 
-/// The names in a part's list, with directories without their contents. The whole contents of a divided file
-/// are compared by the task that has its first piece.
+/// The names in a part's list. The contents of listed directories aren't included. If files are compared, a divided
+/// file is compared as a whole by the task that has its first piece, so the lists of other tasks don't contain it.
 fn listed(text: &[u8], divided: &[DividedFile], purpose: Purpose) -> Result<FilesFrom, Failure> {
     let mut list = FilesFrom::default();
     let names = text.split(|byte| *byte == 0).filter(|name| !name.is_empty());

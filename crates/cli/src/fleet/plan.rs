@@ -40,22 +40,23 @@ pub struct PlanArgs {
     shard_size: Option<u64>,
     /// The plan's directory, which all hosts share
     ///
-    /// linerate creates it. If the directory already has a plan, the new plan has the changes since then, and everything that
-    /// isn't done.
+    /// linerate creates the directory. If the directory already has a plan, the new plan contains the changes since
+    /// that plan, and everything that isn't done.
     #[arg(long, value_name = "DIR", value_parser = named_file())]
     into: PathBuf,
-    /// Further hosts that have DST; the shards go to these hosts in turn
+    /// Further hosts that have DST; shards go to DST's host and these in turn
     #[arg(long, value_name = "HOST,...", value_delimiter = ',')]
     hosts: Vec<String>,
     /// Tasks read each file back from storage before it gets its name
     #[arg(long)]
     verify: bool,
-    /// Tasks write the BLAKE3 hashes of the copied files into DIR
+    /// Tasks write the BLAKE3 hashes of the copied files into the plan
     #[arg(long)]
     manifest: bool,
     /// Divide no file among shards
     ///
-    /// Large files are divided, unless --verify, --manifest or --no-times is given. The destination's file system must lock files for all hosts.
+    /// Without this option, large files are divided, unless you give --verify, --manifest or --no-times. If files are
+    /// divided, the locks of the destination's file system must work between all hosts.
     #[arg(long)]
     whole_files: bool,
     #[command(flatten)]
@@ -188,8 +189,8 @@ impl PlanArgs {
         };
         let keep = self.keep.keep(ARCHIVE);
         let (verify, manifest) = (self.verify, self.manifest);
-        // If a task must read a whole file for its digest, dividing the file saves nothing. If times aren't
-        // kept, a complete file can't be recognised.
+        // With --verify and --manifest, a task must read a whole file to hash it, so dividing the file would save
+        // nothing. If times aren't kept, tasks can't recognise that a divided file is complete.
         let divides = !self.whole_files && !verify && !manifest && keep.times;
         Ok(PlanRequest { source, destination, hosts, keep, verify, manifest, divides, shards })
     }
@@ -204,7 +205,7 @@ impl PlanArgs {
     }
 }
 
-/// The absolute path, without links in the part that exists.
+/// The absolute path. In the part of the path that exists, links are resolved.
 fn real(path: &Path) -> Result<PathBuf, Failure> {
     let failed = |error| Failure::usage(format!("{}: {error}", printable(path.as_os_str().as_bytes())));
     let path = absolute(path).map_err(failed)?;
@@ -217,7 +218,7 @@ fn real(path: &Path) -> Result<PathBuf, Failure> {
     ))
 }
 
-/// The path as text, which is required since a plan is JSON.
+/// The path as text. A plan is JSON, so the path must be text.
 fn text(what: &str, path: &OsStr) -> Result<String, Failure> {
     path.to_str().map(str::to_owned).ok_or_else(|| {
         let shown = printable(path.as_bytes());

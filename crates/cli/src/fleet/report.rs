@@ -34,7 +34,8 @@ pub struct FleetReportArgs {
     json: bool,
     /// Also write the report as an HTML page to FILE
     ///
-    /// The page shows each host's rate over time, the hosts, the limiters and the stragglers, and loads nothing from elsewhere.
+    /// The page shows the rate of each host over time, tables of the hosts and limiters, and the shards that took much
+    /// longer than others. The page loads nothing from elsewhere.
     #[arg(long, value_name = "FILE", value_parser = named_file())]
     page: Option<PathBuf>,
     /// The plan's directory
@@ -99,19 +100,19 @@ fn lines(report: &FleetReport) -> Vec<String> {
     lines
 }
 
-/// The verb for a host: whether it receives or sends.
+/// The verb in the line of a host: `receives` or `sends`.
 pub fn does(receives: bool) -> &'static str {
     if receives { "receives" } else { "sends" }
 }
 
-/// A limiter, with the number of parts and bytes that it limited.
+/// A limiter as text, with the number of parts and of bytes that it limited.
 pub fn limiter_text(share: &LimiterShare) -> String {
     let parts = if share.parts == 1 { "part" } else { "parts" };
     let limiter = limiter_name(&share.limiter);
     format!("{limiter}: {} {parts}, {}", share.parts, Bytes::of(share.sent_bytes))
 }
 
-/// The name of a limiter; if there is none, the words that copies print in its place.
+/// The name of a limiter. If a copy was too short to have a limiter, the words that copies then print.
 fn limiter_name(limiter: &str) -> String {
     match limiter == Limiter::TooShort.name() {
         true => Limiter::TooShort.to_string(),
@@ -119,7 +120,7 @@ fn limiter_name(limiter: &str) -> String {
     }
 }
 
-/// A sentence about a shard that took much longer than others.
+/// A line about a shard that took much longer than others.
 pub fn straggler_line(report: &FleetReport, late: &Straggler) -> String {
     format!(
         "shard {} took {}, more than {STRAGGLES} times the median ({}): {} on {} to {}, limited by {}",
@@ -157,10 +158,10 @@ pub fn most(report: &FleetReport) -> f64 {
     report.rates.hosts.iter().flat_map(|host| &host.gbit_per_second).copied().fold(0.0, f64::max)
 }
 
-/// A rate as one character. Only the rate 0 is a blank.
+/// A rate as one character, relative to the rate `most`. The character is a blank only for the rate 0.
 fn sign(rate: f64, most: f64) -> char {
     let step = (rate / most * SIGNS.len() as f64).ceil();
-    // The share is at most 1, so the index is valid.
+    // `step` is at most the number of characters, so the index is valid.
     if step >= 1.0 { SIGNS[(step as usize).min(SIGNS.len()) - 1] } else { ' ' }
 }
 

@@ -1,4 +1,4 @@
-//! `linerate fleet run`: the task that a scheduler starts on each host.
+//! `linerate fleet run`: a task of a plan. A scheduler starts tasks on many hosts.
 
 use clap::Args;
 use linerate_fleet::attempt::{Attempt, AttemptProgress, AttemptState, ENTRIES_FAILED};
@@ -26,20 +26,21 @@ use crate::copying::args::CopyingArgs;
 use crate::copying::watched::WatchedTask;
 use crate::exit::Code;
 
-/// An attempt renews its lease this many times during the lease's length, and at least once every RAREST.
+/// The number of times that an attempt renews its lease during the length of the lease.
 const BEATS: u32 = 12;
+/// The longest time between two renewals of a lease.
 const RAREST: Duration = Duration::from_secs(5);
 
-/// The reason why the part with the directories isn't complete although they have their modes and times.
+/// The reason why the part with the directories isn't complete although the directories have their modes and times.
 const FOR_NOW: &str =
     "the directories' modes and times are set, and will be set again once the failed shards are done";
 
 /// Arguments of `linerate fleet run`.
 #[derive(Debug, Args)]
 pub struct RunArgs {
-    /// The shard (the first is 0); without it, all unclaimed shards
+    /// Move shard K (the first is 0); without it, all unclaimed shards
     ///
-    /// Unclaimed shards are moved one after the other, until none is left.
+    /// Without this option, unclaimed shards are moved one after the other, until none is left.
     #[arg(long, value_name = "K")]
     shard: Option<u32>,
     /// Exit with code 1 if another task works on the shard
@@ -47,7 +48,8 @@ pub struct RunArgs {
     no_wait: bool,
     /// Take over from a task that is silent for SECONDS
     ///
-    /// A task that has ended on this host, or whose job Slurm has started again, is replaced at once.
+    /// If the other task ran on this host and has ended, or if Slurm has started its job again, this task takes over at
+    /// once.
     #[arg(long, value_name = "SECONDS", default_value_t = 60, conflicts_with = "dry_run", value_parser = clap::value_parser!(u32).range(1..))]
     lease: u32,
     /// Print the changes; change nothing
@@ -70,13 +72,13 @@ struct ShardTask<'a> {
 
 /// The result of a task's work on a part.
 enum PartEnd {
-    /// The part has ended with this exit code, by this task or by an earlier one.
+    /// This task or an earlier one has ended the part with this exit code.
     Ended(Code),
     /// Another task is working on the part.
     Left(Failure),
 }
 
-/// Processes one shard, or all shards that remain.
+/// Moves one shard, or all shards that no other task has claimed.
 pub fn run(args: RunArgs) -> Result<Code, Failure> {
     let (log, figures) = args.common.written();
     let names =
@@ -100,7 +102,7 @@ impl RunArgs {
             None => task.all(),
         }?;
         if !self.dry_run {
-            // If every shard was done before, no attempt has recorded these totals.
+            // Each attempt records the totals. If every shard was done already, there was no attempt.
             lock(&task.sums).record(output.metrics());
         }
         Ok(code)
@@ -131,8 +133,7 @@ impl ShardTask<'_> {
         }
     }
 
-    /// Processes all unclaimed shards, and then those whose tasks have died. Failed shards are left to a
-    /// later run.
+    /// Moves all unclaimed shards, and then the shards whose tasks have died. Leaves shards that fail to a later run.
     fn all(&self) -> Result<Code, Failure> {
         let (mut worst, mut left) = (Code::Done, Vec::new());
         for part in self.directory.plan.parts().filter(|part| *part != FleetPart::Directories) {
@@ -158,8 +159,8 @@ impl ShardTask<'_> {
         Ok(worse(worst, self.directories(0, end)?))
     }
 
-    /// Processes one of several shards. The next shard may be for another host, so a failure is only printed,
-    /// and the run continues.
+    /// Moves one of several shards. A failure is only printed, and the run continues with the next shard, which may go
+    /// to another host.
     fn one_of_all(&self, part: FleetPart, waits: bool) -> Result<PartEnd, Failure> {
         match self.part(part, waits) {
             Err(failure) if failure.1 != Code::Interrupted && !self.args.dry_run => {
@@ -176,12 +177,12 @@ impl ShardTask<'_> {
         }
     }
 
-    /// Sets the metadata of the directories, if this is the last task. After the task of shard `number`, the
-    /// shards have the result `end`. If another task is repeating a failed shard meanwhile, that task is the
-    /// last one.
+    /// Sets the metadata of the directories, if this is the last task. `number` is the shard of this task, and `end`
+    /// the result of all shards after it. If another task is repeating a failed shard at the same time, that task is
+    /// the last one.
     fn directories(&self, number: u32, mut end: PartsEnd) -> Result<Code, Failure> {
         while !matches!(end, PartsEnd::Lacks(_)) {
-            // If the part is left, another task that ended at the same time is processing it.
+            // If the claim fails, another task that ended at the same time is setting the directories' metadata.
             let PartEnd::Ended(code) = self.part(FleetPart::Directories, !self.args.no_wait)? else { break };
             let before = std::mem::replace(&mut end, self.end_of_shards(number)?);
             if before == PartsEnd::Done || end != PartsEnd::Done {
@@ -193,7 +194,7 @@ impl ShardTask<'_> {
 
     fn end_of_shards(&self, number: u32) -> Result<PartsEnd, Failure> {
         let shards = u32::try_from(self.directory.plan.shards.len()).unwrap_or(u32::MAX);
-        // The tasks of neighbouring shards are the most likely ones to be still running.
+        // The tasks of the next shards are the most likely ones to be still running, so they are asked first.
         let parts = (number + 1..shards).chain(0..=number).map(FleetPart::Shard);
         Ok(end_of(&self.directory.runs(), parts)?)
     }
@@ -233,7 +234,7 @@ impl ShardTask<'_> {
         let is_for_now = part == FleetPart::Directories && self.end_of_shards(0)? != PartsEnd::Done;
         let within = self.directory.plan.hosts.is_empty();
         let output = Arc::new(self.output.of_member(MemberOutput::of_part(part)));
-        // A task that takes the part over ends only this attempt.
+        // If another task takes the part over, only this attempt ends, and not the whole run.
         let ends = Arc::new(AtomicBool::new(false));
         let watched = WatchedTask::new(ends.clone());
         let (to, number) = (claim.attempt.to.clone(), claim.number);
@@ -248,7 +249,7 @@ impl ShardTask<'_> {
             };
             is_over.store(true, Ordering::Relaxed);
             beats.thread().unpark();
-            // If the thread has failed, the lease is no longer renewed.
+            // If the thread failed, the lease wasn't renewed any more; the attempt's own result counts all the same.
             let _ = beats.join();
             result
         });
@@ -261,7 +262,8 @@ impl ShardTask<'_> {
         if is_for_now && claim.attempt.state == AttemptState::Done {
             note_for_now(&mut claim.attempt);
         }
-        // Each task that has pieces of a divided file counts the whole file once it is in place.
+        // Once a divided file is in place, each task that has pieces of the file has counted the whole file. The pieces
+        // of other tasks are subtracted again.
         if done.is_some() {
             let (plan, progress) = (&self.directory.plan, &mut claim.attempt.progress);
             progress.bytes = progress.bytes.saturating_sub(plan.bytes_of_others(part));
@@ -271,13 +273,13 @@ impl ShardTask<'_> {
         claim.attempt.note_history();
         let written = self.note_left(part, number, &output).and_then(|()| claim.write());
         self.show(&output, part, done);
-        // If the result can't be recorded, the part would be done again, which is harmless; but the last task
-        // would wait for it.
+        // A result that can't be recorded is a failure: another run would do the part again, which is harmless, but the
+        // last task would wait for the result.
         result.and_then(|code| written.map(|()| code).map_err(Failure::from))
     }
 
-    /// Records the names that the attempt has left out. They must be known to the next plan before the
-    /// attempt counts as done.
+    /// Records the names that the attempt has left out, so that the next plan contains them. This must happen before
+    /// the attempt counts as done.
     fn note_left(&self, part: FleetPart, number: u32, output: &Output) -> anyhow::Result<()> {
         let left = output.member().map_or_else(Vec::new, MemberOutput::left);
         linerate_fleet::left::note(&self.directory, part, number, &left)
@@ -355,7 +357,7 @@ fn progress(watched: &WatchedTask, within: bool) -> AttemptProgress {
     }
 }
 
-/// Records that the directories' metadata must be set again, since it was set before all shards were done.
+/// Records that the directories' metadata must be set again, because it was set before all shards were done.
 fn note_for_now(attempt: &mut Attempt) {
     attempt.state = AttemptState::Failed;
     attempt.exit = Some(ENTRIES_FAILED);

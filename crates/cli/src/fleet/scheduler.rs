@@ -9,14 +9,14 @@ use std::thread;
 use crate::common::failure::Failure;
 use crate::exit::Code;
 
-/// The text with which sbatch refuses an array whose numbers are too large.
+/// The text by which sbatch refuses an array with too large task numbers.
 const ARRAY_REFUSED: &str = "Invalid job array specification";
 
-/// The states of the tasks of these jobs, from Slurm's queue or, if that can't be read, from its accounting.
-/// A site may have only one of the two.
+/// The states of the tasks of these jobs, from Slurm's queue (squeue) and Slurm's accounting (sacct). At some sites,
+/// only one of the two can be read.
 ///
 /// # Errors
-/// The reason why neither of them can be read.
+/// The reason why the queue can't be read, if the accounting can't be read either.
 pub fn tasks(jobs: &[String]) -> Result<TasksOfJobs, String> {
     let (queue, jobs) = (queue(jobs), jobs.join(","));
     let account = ["--noheader", "--parsable2", "--jobs", &jobs, "--format", ACCOUNT_FORMAT];
@@ -26,8 +26,8 @@ pub fn tasks(jobs: &[String]) -> Result<TasksOfJobs, String> {
         (queue, account) => {
             let mut tasks = account.unwrap_or_default();
             if let Ok(queue) = queue {
-                // Only the queue contains all tasks that haven't ended. The accounting may have missed the
-                // end of a task.
+                // The queue contains all tasks that haven't ended. If the accounting has an active task that isn't in
+                // the queue, the accounting has missed the end of this task.
                 tasks.retain(|_, task| !task.is_active());
                 tasks.extend(queue);
             }
@@ -36,8 +36,8 @@ pub fn tasks(jobs: &[String]) -> Result<TasksOfJobs, String> {
     }
 }
 
-/// The tasks that Slurm's controller knows: those in the queue and, for some minutes (`MinJobAge`), those
-/// that have ended. Empty if the controller no longer knows the jobs.
+/// The tasks that Slurm's controller knows: those in the queue, and those that ended within the last minutes
+/// (`MinJobAge`). Empty if the controller no longer knows the jobs.
 ///
 /// # Errors
 /// The reason why the queue can't be read.
@@ -51,9 +51,8 @@ pub fn queue(jobs: &[String]) -> Result<TasksOfJobs, String> {
     }
 }
 
-/// Submits a script with sbatch. The first line of sbatch's output contains the job's number, and is passed
-/// to `note` immediately, since with `--wait`, sbatch ends only when the job has ended. `note` returns the
-/// job's number.
+/// Submits a script with sbatch. The first line of sbatch's output contains the job's number. This line is passed to
+/// `note` immediately, because sbatch with `--wait` ends only when the job has ended. `note` returns the job's number.
 ///
 /// # Errors
 /// The reason why sbatch refused the script, or `note` failed; [`Code::Partial`] if sbatch failed after it had
@@ -91,7 +90,7 @@ pub fn submit(script: &str, note: impl FnOnce(&str) -> Result<String, Failure>) 
 fn first_line(child: &mut Child, script: &str) -> std::io::Result<String> {
     if let Some(mut stdin) = child.stdin.take() {
         match stdin.write_all(script.as_bytes()) {
-            // sbatch has refused its options, and prints the reason itself.
+            // sbatch has refused its options, and prints the reason on standard error.
             Err(error) if error.kind() == ErrorKind::BrokenPipe => {}
             given => given?,
         }
@@ -140,7 +139,7 @@ fn not_run(error: &std::io::Error) -> String {
     }
 }
 
-/// The reason that a program has printed; if it printed none, how it ended.
+/// The reason of a failure that a program has printed; if it has printed nothing, the way in which it ended.
 fn said(stderr: &[u8], status: ExitStatus) -> String {
     match stderr.trim_ascii() {
         [] => format!("it ended with {status}, and printed no reason"),

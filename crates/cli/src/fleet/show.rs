@@ -26,8 +26,9 @@ pub struct PlanFields<'a> {
     shards: usize,
     files: u64,
     bytes: u64,
-    /// The size of the largest shard, as a multiple of the mean size.
+    /// The bytes of the largest shard divided by the mean bytes of a shard.
     evenness_bytes: f64,
+    /// The largest number of files of a shard divided by the mean number.
     evenness_files: f64,
     found: FoundSums,
     /// The number of files that are divided among several shards.
@@ -44,10 +45,10 @@ pub struct SeenFleet<'a> {
     pub job: Option<&'a SubmittedJob>,
     /// The plan's other jobs that still have tasks in the queue.
     pub others: Vec<OtherJob>,
-    /// The states of these jobs' tasks in Slurm.
+    /// The states in Slurm of the tasks of all these jobs.
     pub tasks: &'a ScheduledTasks,
-    /// Set if the job has ended although some shards aren't done: the number of these shards; 0 if only the
-    /// directories aren't done.
+    /// The number of shards that aren't done although the job has ended; 0 if only the directories aren't done. `None`
+    /// if the job hasn't ended, or if everything is done.
     pub ended: Option<usize>,
 }
 
@@ -56,7 +57,7 @@ pub struct SeenFleet<'a> {
 pub struct OtherJob {
     /// The job's number.
     pub job: String,
-    /// The number of its tasks in the queue.
+    /// The number of the job's tasks in the queue.
     pub tasks: usize,
     /// The shards of these tasks, in the format of `sbatch --array`.
     pub array: String,
@@ -168,7 +169,7 @@ pub fn plan_lines(directory: &PlanDirectory, took: Duration) -> Vec<String> {
     lines
 }
 
-/// The advice what to do next with a new plan.
+/// The line that tells the user what to do next with a new plan.
 fn next_step(directory: &PlanDirectory) -> String {
     let path = directory.path.display();
     match directory.plan.burden().files {
@@ -185,7 +186,7 @@ impl<'a> SeenFleet<'a> {
         }
     }
 
-    /// Information about a part that the scheduler has and the plan's files don't contain.
+    /// What Slurm knows about a part and the plan's files don't contain, as a line.
     fn word(&self, part: FleetPart, state: PartState) -> Option<String> {
         let task = self.task(part).filter(|_| state != PartState::Done)?;
         let words = [&task.state, &task.reason, &task.node].map(|word| printable(word.as_bytes()));
@@ -195,7 +196,7 @@ impl<'a> SeenFleet<'a> {
         Some(format!("{part}: Slurm:{of} {}", words.join(", ")))
     }
 
-    /// The advice if the job has ended too early.
+    /// The advice to the user if the job has ended before all its shards were done.
     fn advice(&self) -> Option<String> {
         let (job, left) = (self.job?, self.ended?);
         let (path, round) = (self.directory.path.display(), self.directory.round());
@@ -249,7 +250,7 @@ pub fn status_lines(seen: &SeenFleet<'_>) -> Vec<String> {
 
 fn sums(plan: &FleetPlan, status: &FleetStatus) -> String {
     let count = |wanted: &[PartState]| status.parts().filter(|(_, state, ..)| wanted.contains(state)).count();
-    // A file that grew after the scan doesn't make the plan larger.
+    // If files have grown since the scan, a part still counts at most its planned bytes.
     let bytes = |(part, _, attempt, _): (FleetPart, _, Option<&Attempt>, _)| {
         let planned = plan.part(part).map_or(0, |planned| planned.bytes);
         attempt.map_or(0, |attempt| attempt.progress.bytes.min(planned))

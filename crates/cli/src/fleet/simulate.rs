@@ -14,10 +14,10 @@ use crate::common::failure::Failure;
 use crate::exit::Code;
 use crate::units::show_count;
 
-/// The number of shards per node, if the number of shards isn't given. It is large enough for nodes of
-/// different speeds.
+/// The number of shards per node, if the user doesn't give the number of shards. It is so large that the work is
+/// distributed well even if some nodes are slower.
 const SHARDS_OF_A_NODE: u32 = 16;
-/// The assumed bytes of a file, if no bytes are given.
+/// The assumed size of a file in bytes, if the user doesn't give the number of bytes.
 const BYTES_OF_A_FILE: f64 = 1e6;
 
 /// Arguments of `linerate fleet simulate`.
@@ -43,7 +43,7 @@ pub struct SimulateArgs {
     /// A shard has at most a million files.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     shards: Option<u32>,
-    /// The largest file that isn't divided among shards
+    /// Size of the largest file that isn't divided among shards
     #[arg(long, value_name = "SIZE", value_parser = size)]
     largest: Option<f64>,
     /// Rate of the link between the sites, for all nodes
@@ -64,12 +64,12 @@ pub struct SimulateArgs {
     /// Number of processors of a node
     #[arg(long, value_name = "N", value_parser = positive, default_value = "16")]
     processors: f64,
-    /// The most files that a node can copy a second
+    /// Most files that a node can copy in a second
     ///
-    /// The limit holds however small the files are.
+    /// A node copies no more files a second than this, even if the files are empty.
     #[arg(long, value_name = "N", value_parser = positive, default_value = "10000")]
     files_per_second: f64,
-    /// Time that a task's start and end take
+    /// Time that the start and the end of a task take together
     #[arg(long, value_name = "TIME", value_parser = seconds, default_value = "3s")]
     per_task: f64,
     /// Print the result as a line of JSON
@@ -124,7 +124,8 @@ impl SimulateArgs {
         let of_plan = planned.as_ref().map(|planned| planned.plan.shards.len() as u32);
         let measured = planned.as_ref().map(measured).transpose()?.flatten();
         let usual = NodeCosts::default();
-        // If a file was divided, the files that weren't divided are small compared with a shard.
+        // If the plan divides files, the files that it doesn't divide are small compared with a shard, so they don't
+        // matter.
         let whole = planned.as_ref().filter(|planned| planned.plan.divided.is_empty());
         let largest = whole.map_or(0.0, |planned| planned.plan.found.largest as f64);
         let files = self.files.unwrap_or(burden.files as f64);
@@ -189,8 +190,8 @@ fn least_shards(files: f64) -> Result<u32, Failure> {
     }
 }
 
-/// The processor seconds per GB of a plan's tasks, for both ends together, which is more than one end needs;
-/// `None` if the tasks have moved too little data.
+/// The processor seconds per GB of a plan's tasks. They are those of both ends together, so they are more than one node
+/// needs. `None` if the tasks have moved less than 1 GB.
 fn measured(directory: &PlanDirectory) -> Result<Option<f64>, Failure> {
     let status = FleetStatus::read(directory)?;
     let progress = status.parts().filter_map(|(_, _, attempt, _)| attempt.map(|it| &it.progress));
@@ -255,7 +256,7 @@ fn rate(text: &str) -> Result<u64, String> {
     bit_rate(text).map_err(str::to_owned).and_then(above_zero)
 }
 
-/// Returns an error unless the number is above zero, since at a rate of zero, a copy never ends.
+/// Returns an error unless the number is above zero. At a rate of zero, a copy would never end.
 fn above_zero<T: PartialOrd + Default>(number: T) -> Result<T, String> {
     if number > T::default() { Ok(number) } else { Err("it must be more than 0".into()) }
 }

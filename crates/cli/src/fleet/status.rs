@@ -26,7 +26,7 @@ pub struct StatusArgs {
 pub fn run(args: &StatusArgs) -> Result<Code, Failure> {
     let directory = PlanDirectory::open(&args.plan)?;
     let (job, jobs) = (SubmittedJob::of(&directory)?, SubmittedJob::all(&directory)?);
-    // Slurm is queried before the tasks' files are read, so that a task that has ended according to Slurm has
+    // Slurm is queried before the files of the tasks are read. So if a task has ended according to Slurm, it has
     // already written its last state.
     let tasks = (!jobs.is_empty()).then(|| scheduler::tasks(&jobs)).transpose();
     if let Err(why) = &tasks {
@@ -48,8 +48,7 @@ pub fn run(args: &StatusArgs) -> Result<Code, Failure> {
     Ok(if is_bad { Code::Partial } else { Code::Done })
 }
 
-/// The plan's jobs, the newest first, that still have tasks in the queue, without the last job of the last
-/// round.
+/// The plan's jobs that still have tasks in the queue, the newest first, without the job `last`.
 fn others(jobs: &[String], last: Option<&SubmittedJob>, tasks: &TasksOfJobs) -> Vec<OtherJob> {
     let others = jobs.iter().filter(|job| last.is_none_or(|last| last.job != **job));
     let of = |job: &String| {
@@ -60,9 +59,9 @@ fn others(jobs: &[String], last: Option<&SubmittedJob>, tasks: &TasksOfJobs) -> 
     others.map(of).filter(|other| other.tasks > 0).collect()
 }
 
-/// If all tasks of the plan have ended but some shards of the job aren't done: the number of these shards; 0
-/// if only the directories aren't done. `None` if nothing needs to be done. A part that is run without Slurm
-/// counts as running.
+/// The number of shards of the job that aren't done although all tasks of the plan have ended; 0 if only the
+/// directories aren't done. `None` if tasks are still running, or if everything is done. A shard that a task outside of
+/// Slurm is moving doesn't count.
 fn ended(job: &SubmittedJob, tasks: &TasksOfJobs, status: &FleetStatus) -> Option<usize> {
     if tasks.values().any(ScheduledTask::is_active) {
         return None;

@@ -16,7 +16,7 @@ use crate::units::show_counted;
 /// Arguments of `linerate fleet submit`.
 #[derive(Debug, Args)]
 pub struct SubmitArgs {
-    /// At most N tasks at a time
+    /// Run at most N tasks at a time
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     tasks: u32,
     /// The partition of the nodes that move data
@@ -28,10 +28,10 @@ pub struct SubmitArgs {
     /// Features of nodes, in sbatch's format
     #[arg(long, value_name = "FEATURES")]
     constraint: Option<String>,
-    /// A further option of sbatch: --sbatch=--exclusive
+    /// A further option for sbatch: --sbatch=--exclusive
     #[arg(long, value_name = "OPTION", allow_hyphen_values = true)]
     sbatch: Vec<String>,
-    /// linerate's name or path where the tasks run
+    /// Name or path of linerate on the tasks' hosts
     #[arg(long, value_name = "FILE", default_value = "linerate", value_parser = NonEmptyStringValueParser::new())]
     program: String,
     /// The plan's directory
@@ -67,7 +67,7 @@ pub fn run(args: &SubmitArgs) -> Result<Code, Failure> {
     let script = slurm_script(&task, &shape).map_err(Failure::from)?;
     let note = |line: &str| {
         let submitted = SubmittedJob::note(&directory, line, &array)?;
-        // The lock is released here, since sbatch may wait until the job ends.
+        // The lock is released here already, because sbatch may wait until the job ends.
         drop(held);
         output!("job {}: shards {array}", submitted.job);
         Ok(submitted.job)
@@ -76,7 +76,7 @@ pub fn run(args: &SubmitArgs) -> Result<Code, Failure> {
     Ok(Code::Done)
 }
 
-/// The shards that aren't done. If only the directories aren't done, one shard, whose task processes the
+/// The shards that aren't done. If only the directories aren't done, returns shard 0, whose task then processes the
 /// directories.
 pub fn left(directory: &PlanDirectory) -> Result<Vec<u32>, Failure> {
     let status = FleetStatus::read(directory)?;
@@ -92,8 +92,8 @@ pub fn left(directory: &PlanDirectory) -> Result<Vec<u32>, Failure> {
     }
 }
 
-/// Returns an error if tasks of one of the plan's jobs haven't ended. Even the tasks of an earlier round
-/// would process the shards of this round.
+/// Returns an error if tasks of one of the plan's jobs haven't ended. Jobs of earlier rounds count too, because their
+/// tasks would process the shards of this round.
 fn refuse_twice(directory: &PlanDirectory) -> Result<(), Failure> {
     let jobs = SubmittedJob::all(directory)?;
     if jobs.is_empty() {

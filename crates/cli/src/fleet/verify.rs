@@ -1,4 +1,4 @@
-//! `linerate fleet verify`: compares the files of a plan's shards at both ends, by digests.
+//! `linerate fleet verify`: compares the files of a plan's shards at both ends, by hashes.
 
 use clap::Args;
 use linerate_fleet::plan::{FleetPart, PlanDirectory};
@@ -21,10 +21,12 @@ use crate::exit::Code;
 /// Arguments of `linerate fleet verify`.
 #[derive(Debug, Args)]
 pub struct VerifyShardArgs {
-    /// Only shard K, from 0; else all, with the directories
+    /// Compare shard K (the first is 0); without it, the whole plan
+    ///
+    /// Without this option, all shards and the directories are compared.
     #[arg(long, value_name = "K")]
     shard: Option<u32>,
-    /// Verify never changes anything; this field is for the options that refer to it
+    /// Not used: it exists because other options conflict with it. The command never changes anything
     #[arg(long, hide = true)]
     dry_run: bool,
     #[command(flatten)]

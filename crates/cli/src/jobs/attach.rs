@@ -1,4 +1,4 @@
-//! `linerate attach`: shows the output of a detached job, as its own command would have shown it.
+//! `linerate attach`: prints what the command of a detached job would have printed without `--detach`.
 
 use clap::Args;
 use linerate_transfer::problem::{Observer, TransferError};
@@ -28,8 +28,8 @@ Examples:
   linerate attach hostB
       shows the running job, or the last one; Ctrl-C doesn't end the job
   linerate attach --cancel hostB:3f9c01d2
-      cancels this job (linerate status hostB prints its name); if you run the
-      same copy again, it resumes
+      cancels this job (linerate status hostB prints the names of jobs). If you
+      run the same copy again, it resumes
 ";
 
 const MEANINGS: [Meaning; 7] = [
@@ -38,18 +38,18 @@ const MEANINGS: [Meaning; 7] = [
     USAGE,
     FAR_END,
     VERSION,
-    (Code::Interrupted, "Ctrl-C, and the job continues; or the job was cancelled"),
+    (Code::Interrupted, "you pressed Ctrl-C (the job continues), or the job was cancelled"),
     (Code::Partial, "some entries of the job failed"),
 ];
 
-/// The longest line of a job's events, in bytes.
+/// The length of the longest line of a job's events that is accepted, in bytes.
 const LONGEST: usize = 1 << 20;
 
 /// Arguments of `linerate attach`.
 #[derive(Debug, Args)]
 #[command(before_long_help = EXAMPLES, after_long_help = table(&MEANINGS))]
 pub struct AttachArgs {
-    /// Cancel the job, as Ctrl-C would have ended its command
+    /// Cancel the job, as Ctrl-C would have ended a copy without --detach
     #[arg(long)]
     cancel: bool,
     /// Print only errors
@@ -60,7 +60,7 @@ pub struct AttachArgs {
     json: bool,
     #[command(flatten)]
     login: LoginOptions,
-    /// Without it: the job of this host
+    /// The job; without it, the job of this host
     #[arg(help = "[USER@]HOST[:JOB]; without it, this host's job", value_name = "HOST:JOB")]
     job: Option<OsString>,
 }
@@ -157,7 +157,7 @@ fn watch_here(attention: &JobAttention, view: &mut JobView, interrupted: &Atomic
     failed.map_or(Ok(()), |error| Err(error.into()))
 }
 
-/// Prints the lines of a job that its own command would have printed.
+/// Prints the lines that the command of a job would have printed without `--detach`.
 struct JobView {
     output: Arc<Output>,
     record: Option<JobRecord>,
@@ -204,7 +204,7 @@ impl JobView {
 
     fn show(&mut self, event: &Value) {
         let number = |field: &str| event[field].as_u64().unwrap_or(0);
-        // Newlines are escaped, since a line from a far end could otherwise look like a line of this program.
+        // Newlines are escaped, because a text from a far end could otherwise imitate a line of this program.
         let text = |field: &str| event[field].as_str().unwrap_or_default().replace('\n', "\\n");
         let kind = text("type");
         if kind == "summary" {
@@ -214,7 +214,7 @@ impl JobView {
             return crate::print::json(event);
         }
         match kind.as_str() {
-            // The texts of events are already escaped. If a far end hasn't escaped them, this end does so
+            // An honest far end has already escaped the texts of events. If a far end hasn't, this end escapes them
             // when it prints them.
             "problem" => {
                 self.output.shown_problem(text("path"), text("message"), problem_kind(&text("kind")));
@@ -227,7 +227,7 @@ impl JobView {
         }
     }
 
-    /// The end of the job, as if its own command had ended.
+    /// Prints the end of the job, and returns the result that its command would have had without `--detach`.
     fn end(self) -> Result<Code, Failure> {
         let Some(record) = self.record else {
             return Err(Failure("the far end reports no job".into(), Code::FarEnd));
@@ -258,7 +258,7 @@ impl JobView {
     }
 }
 
-/// The kind of problem with this name in events.
+/// The kind of problem that has this name in events.
 fn problem_kind(name: &str) -> ProblemKind {
     use crate::common::event::{PROBLEMS, problem_name};
     PROBLEMS.into_iter().find(|kind| problem_name(*kind) == name).unwrap_or(ProblemKind::Failed)

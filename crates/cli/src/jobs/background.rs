@@ -21,13 +21,13 @@ use crate::copying::linked::receive;
 use crate::copying::showing::Showing;
 use crate::exit::Code;
 
-/// Serves a client until the job can continue without it; then runs the job.
+/// Serves a client until the job can continue without the client; then runs the job.
 ///
 /// # Errors
-/// None: the client, and later the job's record, gets the reason.
+/// None: the reason of a failure is sent to the client, or later written into the job's record.
 pub fn run() -> Result<Code, Failure> {
-    // In a new session, this process isn't ended together with the processes of the login. It may already be
-    // the leader of a session.
+    // In a new session, this process isn't ended together with the processes of the login. setsid fails if this
+    // process already leads a session, which is as good.
     let _ = rustix::process::setsid();
     linerate_sys::limits::raise_open_files();
     linerate_sys::limits::keep_freed_memory();
@@ -42,7 +42,7 @@ pub fn run() -> Result<Code, Failure> {
         Err(why) => return Ok(Code::from(&met.give_up(TransferError::Failed(why)))),
     };
     let part = met.go_on_alone();
-    // No process waits for this one any more. If /dev/null can't be opened, this process keeps its files.
+    // From now on no process waits for this one. If /dev/null can't be opened, this process keeps its pipes.
     let _ = let_go();
     let log = Arc::new(log);
     let ended = match part {
@@ -70,7 +70,7 @@ fn begin(
     JobLog::begin(record.with_places(&sources, destination))
 }
 
-/// A flag that the signals that end a program set, except the signal for a closed terminal.
+/// A flag that is set by SIGINT and SIGTERM. The signal for a closed terminal (SIGHUP) is ignored.
 fn interrupted() -> Result<Arc<AtomicBool>, String> {
     use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
     let (interrupted, ignored) = (Arc::new(AtomicBool::new(false)), Arc::default());
@@ -82,7 +82,7 @@ fn interrupted() -> Result<Arc<AtomicBool>, String> {
     Ok(interrupted)
 }
 
-/// Closes the pipes to the login's process, which ends as a consequence.
+/// Closes the pipes to the login's process. As a consequence, that process ends.
 fn let_go() -> io::Result<()> {
     let nothing = File::options().read(true).write(true).open("/dev/null")?;
     rustix::stdio::dup2_stdin(&nothing)?;

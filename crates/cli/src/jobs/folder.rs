@@ -1,5 +1,5 @@
-//! The directory with the job records of an account. Other accounts have no access to it, and only files of
-//! this account are trusted.
+//! The directory with the job records of an account. Other accounts have no access to this directory, and only files
+//! that belong to the account are trusted.
 
 use linerate_sys::private::{
     create_file, open_directory, open_file, open_or_make_directory, state_directory,
@@ -22,7 +22,7 @@ const NEW: &str = ".new";
 const EVENTS: &str = ".events";
 /// The largest record that is read, in bytes.
 const LONGEST: u64 = 128 << 10;
-/// The most files that are read from the directory.
+/// The largest number of entries of the directory that are read.
 const MOST_FILES: usize = 10_000;
 /// How long records of jobs that have ended are kept.
 pub const KEPT: Duration = Duration::from_secs(14 * 24 * 3600);
@@ -44,7 +44,7 @@ impl JobFolder {
         }
     }
 
-    /// Opens the account's directory, and creates it if it is missing.
+    /// Opens the account's directory. If the directory is missing, creates it.
     ///
     /// # Errors
     /// The reason why the directory can't be created, or isn't trusted.
@@ -55,8 +55,8 @@ impl JobFolder {
         made.map(Self).map_err(|error| refused(&path, error))
     }
 
-    /// All records of jobs on this host, the newest first. Files that aren't records of this account are
-    /// ignored.
+    /// All records of jobs that run or ran on this host, the newest first. Files that aren't valid records, or that
+    /// don't belong to this account, are ignored.
     pub fn records(&self) -> Vec<JobRecord> {
         let names = self.names();
         let mut records: Vec<_> = names.iter().filter_map(|name| self.record(name)).collect();
@@ -68,7 +68,8 @@ impl JobFolder {
     /// The record with this name, if it exists.
     pub fn record(&self, name: &str) -> Option<JobRecord> {
         let record = self.read(name)?;
-        // The process may have written its result and ended after the file was read: now the file doesn't change any more.
+        // Between the reading of the file and the check of the process, the process may have written its result and
+        // ended. So the file is read again: now it doesn't change any more.
         if record.state == JobState::Died { self.read(name) } else { Some(record) }
     }
 
@@ -98,7 +99,7 @@ impl JobFolder {
             file.write_all(&bytes).map_err(|_| Errno::IO)?;
             renameat(&self.0, &*new, &self.0, &*whole)
         });
-        // An existing record can be overwritten in place, since it already has its space.
+        // If the file system is full, the existing record is overwritten in place, because it already has its space.
         written.or_else(|error| {
             let _ = unlinkat(&self.0, &*new, AtFlags::empty());
             let (mut file, _) = open_file(&self.0, &whole, OFlags::WRONLY).map_err(|_| error)?;
@@ -121,13 +122,13 @@ impl JobFolder {
         let opened = open_file(&self.0, &format!("{name}{EVENTS}"), OFlags::RDONLY);
         let Ok((mut file, _)) = opened else { return bytes };
         if file.seek(SeekFrom::Start(from)).is_ok() {
-            // Bytes that could not be read now are read by a later call.
+            // Bytes that can't be read now are read by a later call.
             let _ = file.take(most).read_to_end(&mut bytes);
         }
         bytes
     }
 
-    /// Removes the records of jobs that ended at least `before` ago.
+    /// Removes the records of jobs that ended at least the time `before` ago.
     pub fn forget(&self, before: Duration) {
         let limit = now().saturating_sub(before.as_secs());
         let is_over = |record: &JobRecord| {
@@ -135,7 +136,7 @@ impl JobFolder {
         };
         for record in self.records().iter().filter(|record| is_over(record)) {
             for end in [EVENTS, NEW, RECORD] {
-                // A file that doesn't exist any more needs no removal.
+                // If the file doesn't exist, there is nothing to remove.
                 let _ = unlinkat(&self.0, format!("{}{end}", record.name()), AtFlags::empty());
             }
         }

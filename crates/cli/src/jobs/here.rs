@@ -12,9 +12,9 @@ use super::record::{JobRecord, JobState};
 
 /// The interval at which a watched job is checked.
 const CHECK_INTERVAL: Duration = Duration::from_millis(200);
-/// A watcher gets a message at least this often, even if nothing has changed.
+/// The longest time between two messages to a watcher, even if nothing has changed.
 const AT_LEAST: Duration = Duration::from_secs(1);
-/// The file of this program, which stays valid even if another program gets its name.
+/// The file of this program. This path stays valid even if another program gets the file's name.
 const OWN: &str = "/proc/self/exe";
 
 /// Starts the process in which a job runs, with pipes to it.
@@ -23,7 +23,7 @@ const OWN: &str = "/proc/self/exe";
 /// The reason why the process can't be started.
 pub fn start() -> Result<Child, String> {
     let mut command = Command::new(OWN);
-    // The name of the process in lists of processes.
+    // Lists of processes show the process under the name linerate.
     command.arg0("linerate").args(["agent", "--background"]).stdin(Stdio::piped()).stdout(Stdio::piped());
     // The process must not use the user's ssh agent, however the login was made.
     command.env_remove("SSH_AUTH_SOCK");
@@ -50,7 +50,7 @@ pub fn forget() -> Result<Vec<JobRecord>, String> {
     Ok(folder.records())
 }
 
-/// Calls `report` with the news of a job until the job has ended, or `report` returns false.
+/// Calls `report` with the events and the changed records of a job until the job has ended, or `report` returns false.
 ///
 /// # Errors
 /// The reason why there is no such job.
@@ -87,8 +87,8 @@ pub fn attend(attention: &JobAttention, report: &mut dyn FnMut(Message) -> bool)
     }
 }
 
-/// The job that the user means: the one whose name begins with `id`; if `id` is empty, the only running job,
-/// or else the newest job.
+/// The job that the user means. If `id` isn't empty, it is the job whose name begins with `id`. If `id` is empty, it
+/// is the only running job; if no job is running, the newest job.
 fn choose<'a>(records: &'a [JobRecord], id: &str) -> Result<&'a JobRecord, String> {
     let named: Vec<_> = records.iter().filter(|record| record.id.starts_with(id)).collect();
     let running: Vec<_> =
@@ -109,12 +109,12 @@ fn choose<'a>(records: &'a [JobRecord], id: &str) -> Result<&'a JobRecord, Strin
     }
 }
 
-/// Ends a job in the way in which an interruption would end it.
+/// Ends a job as Ctrl-C would end a copy: by SIGINT.
 fn end(record: &JobRecord) {
     let process = &record.process;
     let pid = i32::try_from(process.pid).ok().and_then(Pid::from_raw).filter(|_| process.is_alive());
     if let (Some(pid), JobState::Running) = (pid, record.state) {
-        // The job may have ended just before.
+        // This fails if the job has just ended by itself.
         let _ = kill_process(pid, Signal::INT);
     }
 }

@@ -15,8 +15,9 @@ use crate::exit::Code;
 
 /// The interval at which the record is written.
 const RECORD_INTERVAL: Duration = Duration::from_secs(1);
-/// The most bytes of events that are kept. `LAST_EVENTS` is the additional space for the last event.
+/// The largest number of bytes of events that are kept, apart from the last event.
 const MOST_EVENTS: u64 = 64 << 20;
+/// The additional space for the last event, in bytes.
 const LAST_EVENTS: u64 = 1 << 20;
 
 /// Records the progress of a job.
@@ -51,7 +52,7 @@ impl JobLog {
         Ok(Self { folder, state: Mutex::new(state) })
     }
 
-    /// Records the job's current progress.
+    /// Records the job's current progress, at most once in each [`RECORD_INTERVAL`].
     pub fn see(&self, sighting: Sighting) {
         let mut state = lock(&self.state);
         if state.last.elapsed() < RECORD_INTERVAL {
@@ -59,7 +60,7 @@ impl JobLog {
         }
         state.last = Instant::now();
         state.record.see(sighting);
-        // If this fails, a later version of the record may still be written.
+        // If the record can't be written now, perhaps a later version of it can.
         let _ = self.folder.write(&state.record);
     }
 
@@ -97,7 +98,7 @@ impl JobRecord {
 impl Keeper for JobLog {
     fn event(&self, line: String) {
         let mut state = lock(&self.state);
-        // The last event of a job comes after all others.
+        // The last event states the result, so it has space even if the other events have used up theirs.
         let most = if is_last(&line) { MOST_EVENTS + LAST_EVENTS } else { MOST_EVENTS };
         let bytes = [line.as_bytes(), b"\n"].concat();
         if state.written + bytes.len() as u64 <= most && state.events.write_all(&bytes).is_ok() {

@@ -7,10 +7,11 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::common::kept_output::Sighting;
 
-/// The version of records. It is increased by changes that aren't only additions.
+/// The version of the format of records. Changes that only add fields don't increase it.
 pub const SCHEMA: u32 = 1;
-/// The most sources that a record names. `MOST_TEXT` is the most characters of a text.
+/// The largest number of sources that a record names.
 const MOST_SOURCES: usize = 16;
+/// The largest number of characters of a text in a record; a longer text is cut off.
 const LONGEST_TEXT: usize = 1000;
 
 /// The record that the process of a job writes.
@@ -23,8 +24,8 @@ pub struct JobRecord {
     pub id: String,
     pub role: JobRole,
     pub state: JobState,
-    /// The name of the host on which the process runs. It is needed since several hosts may share a home
-    /// directory.
+    /// The name of the host on which the job's process runs. The name is needed because several hosts may share a
+    /// home directory.
     pub host: String,
     /// The host of the sources, as the user wrote it.
     pub from: String,
@@ -36,15 +37,16 @@ pub struct JobRecord {
     pub more_sources: u64,
     /// The destination's path, which is known only on the host that receives.
     pub destination: Option<String>,
-    /// The times, in seconds since 1970, at which the job was detached, the record was written, and the job
-    /// ended.
+    /// The time at which the job was detached, in seconds since 1970.
     pub since: u64,
+    /// The time at which the record was written, in seconds since 1970.
     pub updated: u64,
+    /// The time at which the job ended, in seconds since 1970; `None` if it hasn't ended.
     pub ended: Option<u64>,
     #[serde(flatten)]
     pub sighting: Sighting,
     pub gbit_per_second: f64,
-    /// The exit code that the command would have had.
+    /// The exit code that the command would have had without `--detach`.
     pub exit: Option<u8>,
     /// The reason why the job failed as a whole.
     pub message: Option<String>,
@@ -69,7 +71,7 @@ pub enum JobRole {
 pub enum JobState {
     /// The job's process is running.
     Running,
-    /// The job has finished, perhaps with problems with single entries.
+    /// The job has finished, perhaps with problems of single entries.
     Finished,
     /// The job failed as a whole.
     Failed,
@@ -77,7 +79,7 @@ pub enum JobState {
     Died,
 }
 
-/// Identifies a process uniquely for as long as its host runs.
+/// Identifies a process: no other process on its host has the same mark, not even after a restart of the host.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProcessMark {
     pub pid: u32,

@@ -28,13 +28,13 @@ Examples:
   linerate cp -r --detach hostA:tree hostB:/data/
       begins a copy that continues without this host
   linerate status hostB
-      lists the jobs there: those that run, and those that ended within 14 days
+      lists the jobs on hostB that run, or that ended within the last 14 days
 ";
 
 const MEANINGS: [Meaning; 6] =
     [(Code::Done, "the jobs were listed, if there are any"), FAILED, USAGE, FAR_END, VERSION, INTERRUPTED];
 
-/// The most records that are accepted from a far end.
+/// The largest number of records that are accepted from a far end.
 const MOST_RECORDS: usize = 20_000;
 
 /// Arguments of `linerate status`.
@@ -46,7 +46,7 @@ pub struct JobStatusArgs {
     json: bool,
     #[command(flatten)]
     login: LoginOptions,
-    /// The host; without it, this host
+    /// The host whose jobs are listed; without it, this host
     #[arg(help = "[USER@]HOST; without it, this host", value_name = "HOST")]
     host: Option<OsString>,
 }
@@ -84,7 +84,7 @@ pub fn clean(login: &LoginOptions, host: Option<&OsStr>) -> Result<Code, Failure
     }
 }
 
-/// The host's name, which the user may write with a colon, as before a path.
+/// The host's name. The user may write a colon after it, as before a path.
 ///
 /// # Errors
 /// If a path follows the host.
@@ -122,7 +122,7 @@ fn far_records(login: &LoginOptions, host: &OsStr, forget: bool) -> Result<Vec<J
     Ok(records)
 }
 
-/// Parses a record from a far end, which may contain anything.
+/// Parses a record that a far end has sent. The record may contain any bytes.
 pub fn read(record: &[u8]) -> Result<JobRecord, TransferError> {
     serde_json::from_slice(record).map_err(|error| {
         TransferError::BadData(format!("the far end's record of a job can't be read: {error}"))
@@ -175,7 +175,7 @@ fn destination(record: &JobRecord) -> String {
     text(&record.to) + &path
 }
 
-/// A far end's text, made safe to print and put on one line.
+/// A far end's text, escaped so that it is safe to print and takes one line.
 fn text(text: &str) -> String {
     printable(text.as_bytes())
 }

@@ -83,7 +83,7 @@ Examples:
 const DOWN_EXAMPLES: &str = "\
 Examples:
   linerate lab down mine
-  linerate lab down          the only one
+  linerate lab down          takes down the only lab
   linerate lab down --all
 ";
 
@@ -95,7 +95,7 @@ Examples:
 
 #[derive(Debug, Subcommand)]
 enum LabAction {
-    /// Make a lab, run a command on host a, take the lab down
+    /// Make a lab, run a command on host a, and take the lab down
     #[command(before_long_help = RUN_EXAMPLES)]
     Run(LabRunArgs),
     /// Make a lab that lasts until it is taken down (as root)
@@ -120,9 +120,9 @@ struct LabRunArgs {
 
 #[derive(Debug, Args)]
 struct Down {
-    /// The lab's name; may be left out when only one is up
+    /// The lab's name; not needed if only one lab is up
     name: Option<LabName>,
-    /// All labs of this user
+    /// Take down all labs of this user
     #[arg(long, conflicts_with = "name")]
     all: bool,
 }

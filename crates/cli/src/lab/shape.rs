@@ -8,29 +8,29 @@ use linerate_lab::{GuestSpec, LabName, LabOptions, Loss, Rate, Rtt, SiteShape, S
 use crate::common::failure::Failure;
 use crate::units;
 
-/// The options that sites can't have.
+/// The options that conflict with `--sites`.
 const NOT_OF_SITES: [&str; 6] = ["links", "queues", "guests", "guest_kind", "guest", "kernel"];
 
 /// The shape of a lab, from its options.
 #[derive(Debug, Args)]
 pub struct LabShape {
-    /// Rate each way: 10gbit, 2.5gbit, 100mbit, or open
+    /// Rate in each direction: 10gbit, 100mbit, or open
     ///
-    /// An open link isn't shaped.
+    /// An open link has no limit.
     #[arg(long, value_name = "RATE", default_value = "open", value_parser = read_link)]
     link: LabLink,
-    /// Parallel links of that rate, 1 to 8, each a separate network
+    /// Number of parallel links, 1 to 8; each is a separate network
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=8))]
     links: Option<u32>,
     /// Receive and transmit queues of an interface [default: the kernel's]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=64))]
     queues: Option<u32>,
-    /// Number of guests, hosts on a bridge at host b's end
+    /// Number of guests
     ///
-    /// The guests share host b's end of the links.
+    /// Guests are further hosts, on a bridge at host b's end of the links, which they share with b.
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=64))]
     guests: u32,
-    /// Kind of guests: namespace (the default), or qemu: virtual machines
+    /// Kind of guests: namespace (the default), or qemu (virtual machines)
     #[arg(
         long,
         value_name = "KIND",
@@ -41,8 +41,8 @@ pub struct LabShape {
     guest_kind: Option<GuestKind>,
     /// Virtual machines as guests: nic=virtio,vcpus=4,queues=4
     ///
-    /// NAME=VALUE, separated by commas: nic (virtio, vmxnet3, e1000, e1000e or igb), vcpus, memory, queues,
-    /// rss and offload (on or off), accel (auto, kvm or tcg), vhost and pinned (on or off).
+    /// PROPERTIES are NAME=VALUE, separated by commas. The names are nic (virtio, vmxnet3, e1000, e1000e or igb),
+    /// vcpus, memory, queues, rss and offload (on or off), accel (auto, kvm or tcg), vhost and pinned (on or off).
     #[arg(long, value_name = "PROPERTIES", requires = "guests", conflicts_with_all = ["rtt", "loss", "queue", "seed"])]
     guest: Option<GuestSpec>,
     /// Directory of the guests' kernel: boot/, lib/modules/ [default: /]
@@ -56,7 +56,8 @@ pub struct LabShape {
     loss: Option<Loss>,
     /// Size of the queue before a link with delay or loss
     ///
-    /// The default is the data that the link carries in one round trip, or in 20ms if the round trip is shorter.
+    /// By default the queue holds the data that the link carries in one round trip, or in 20 ms if the round trip is
+    /// shorter.
     #[arg(long, value_name = "SIZE", value_parser = units::parse_size, conflicts_with_all = ["guests", "queues"])]
     queue: Option<u64>,
     /// Seed for the choice of lost segments [default: 0]
@@ -75,7 +76,7 @@ pub struct LabShape {
     /// Rate of each host's link to its switch [default: open]
     #[arg(long, value_name = "RATE", requires = "sites", conflicts_with_all = NOT_OF_SITES, value_parser = read_link)]
     host_link: Option<LabLink>,
-    /// Slurm on the sites: on, off, or auto if installed [default: auto]
+    /// Run Slurm: on, off, or auto (if it is installed) [default: auto]
     #[arg(long, value_name = "WHEN", requires = "sites", conflicts_with_all = NOT_OF_SITES, hide_possible_values = true)]
     slurm: Option<SlurmWhen>,
     /// The lab's name [default: the first free of lab0, lab1, ...]
@@ -89,7 +90,7 @@ pub struct LabShape {
     congestion: Option<String>,
     /// Largest TCP buffer in bytes [default: the kernel's]
     ///
-    /// With --rtt or --loss the default is large enough to fill the link.
+    /// With --rtt, --loss or --queue, the default is large enough to fill the link.
     #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u64).range(262_144..=2_147_483_647))]
     tcp_buffer_max: Option<u64>,
 }
@@ -107,7 +108,7 @@ enum GuestKind {
     Qemu,
 }
 
-/// The rate of a link as an argument. This type is needed since clap would treat an `Option` as an optional
+/// The rate of a link as an argument. This type is needed because clap would treat an `Option` as an optional
 /// argument.
 #[derive(Clone, Copy, Debug)]
 struct LabLink(Option<Rate>);
@@ -150,7 +151,7 @@ impl LabShape {
         }
     }
 
-    /// The options as the lab crate takes them. `kept` states that the lab stays after the command.
+    /// These options in the form that the lab crate takes. If `kept` is set, the lab stays after the command has ended.
     pub fn options(&self, kept: bool) -> LabOptions {
         LabOptions {
             link: self.link.0,

@@ -11,21 +11,22 @@ use std::time::Duration;
 
 use super::{ReportForm, parse_count, parse_seconds};
 
-/// The most users that a search tries, and the time of each try, unless the user chooses.
+/// The default of `--max-users`.
 const MOST_USERS: u32 = 4096;
+/// The default of `--step`.
 const STEP: Duration = Duration::from_secs(2);
-/// The default number of threads. More threads would only take processors from the server that is measured.
+/// The largest default number of threads. More threads would only take processors from the server that is measured.
 const MOST_THREADS: usize = 4;
 
 /// Arguments of `linerate load http`.
 #[derive(Debug, Args)]
 pub struct HttpArgs {
-    /// The object to fetch; repeat it to spread the users
+    /// An object to fetch; if repeated, the users are spread over all objects
     #[arg(long, value_name = "URL", required = true)]
     url: Vec<String>,
     /// Number of concurrent users, or auto
     ///
-    /// auto searches the smallest number of users that reaches the best rate.
+    /// auto searches for the smallest number of users whose rate is within 1 % of the best rate.
     #[arg(long, value_name = "N", default_value = "240", value_parser = parse_count)]
     users: std::option::Option<u32>,
     /// With auto: at most N users [default: 4096]
@@ -34,10 +35,10 @@ pub struct HttpArgs {
     /// With auto: try each number for SECONDS [default: 2]
     #[arg(long, value_name = "SECONDS", value_parser = parse_seconds)]
     step: Option<Duration>,
-    /// Count for SECONDS
+    /// Measure for SECONDS
     #[arg(long, value_name = "SECONDS", default_value = "10", value_parser = parse_seconds)]
     seconds: Duration,
-    /// Before counting, start the users evenly over SECONDS
+    /// Before the measurement, start the users evenly over SECONDS
     #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = parse_seconds)]
     ramp: Duration,
     /// Let each user pause for TIME after a reply, such as 200ms
@@ -112,8 +113,8 @@ impl HttpArgs {
     }
 
     fn search(&self, crowd: &Crowd, stop: &StopFlag) -> Result<Optimum, LoadError> {
-        // Users with pauses start distributed over one pause, since otherwise all of them would send at the
-        // same time.
+        // If users pause, their starts are distributed over one pause. Otherwise all of them would send at the same
+        // time.
         let step = self.step.unwrap_or(STEP);
         let window = Window { ramp: (step / 4).max(self.think), measured: step };
         fewest_best(self.max_users.unwrap_or(MOST_USERS).min(http::MOST_USERS), |users| {

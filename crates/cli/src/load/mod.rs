@@ -22,8 +22,8 @@ use crate::exit::{Code, FAILED, INTERRUPTED, Meaning, NOT_FOUND, NOT_RUN, USAGE,
 
 const EXAMPLES: &str = "\
 Examples:
-  linerate serve rr --listen 0.0.0.0:5300           at the far host; then here:
-  linerate load rr --connect host:5300              the time of a byte there and back
+  linerate serve rr --listen 0.0.0.0:5300           on the far host; then on this host:
+  linerate load rr --connect host:5300              measures the time of a byte there and back
   linerate load pairs --connect host:5300 --pairs 8
   linerate load pairs --connect host:5300 --udp --rate 1mbit --datagram 200
   linerate load rr --connect host:5300 --rate 100 -- scp big host:
@@ -50,15 +50,15 @@ pub struct LoadArgs {
 
 #[derive(Debug, Subcommand)]
 enum LoadCommand {
-    /// Requests and responses, one at a time on each connection
+    /// Send requests and wait for responses, one at a time on each connection
     Rr(pairs::RoundTripArgs),
-    /// Connect, request, response, close
+    /// Connect, send a request, wait for the response, close; repeatedly
     Crr(pairs::TransactionArgs),
-    /// Bulk or datagrams in clear text, between endpoint pairs
+    /// Send bulk data or datagrams, unencrypted, between pairs of endpoints
     Pairs(pairs::BulkArgs),
-    /// Users who fetch an object repeatedly
+    /// Act as users who fetch objects by HTTP repeatedly
     Http(http::HttpArgs),
-    /// Mixes of web, small requests, file transfer and idle connections
+    /// Run tiles: mixes of web, small requests, file transfer and idle connections
     Tile(tile::TileArgs),
 }
 
@@ -106,13 +106,13 @@ struct ReportForm {
     json: bool,
 }
 
-/// The time for which a load counts.
+/// The time for which a load is measured, and the time before that.
 #[derive(Clone, Copy, Debug, Args)]
 struct Length {
-    /// Count for SECONDS
+    /// Measure for SECONDS
     #[arg(long, value_name = "SECONDS", default_value = "10", value_parser = parse_seconds)]
     seconds: Duration,
-    // The option keeps its documented name, which tool files use, too.
+    // The option keeps its documented name, because tool files use this name too.
     /// Run for SECONDS before the measurement begins
     #[arg(long = "warm-up", value_name = "SECONDS", default_value = "1", value_parser = parse_seconds)]
     ramp: Duration,
@@ -138,7 +138,7 @@ fn parse_address(text: &str) -> Result<SocketAddr, String> {
     addresses.next().ok_or_else(|| wrong(&"the host has no address"))
 }
 
-/// Parses a number from 1 on; `None` for `auto`.
+/// Parses a number, which must be 1 or more; `None` for `auto`.
 fn parse_count(text: &str) -> Result<Option<u32>, String> {
     match text.parse() {
         _ if text == "auto" => Ok(None),

@@ -16,7 +16,7 @@ pub fn print(report: &LoadReport, json: bool) {
     report.warnings.iter().for_each(|warning| message!("linerate: warning: {warning}"));
 }
 
-/// Prints the result of a load on standard error, since standard output is used by a command.
+/// Prints the result of a load on standard error, because the user's command uses standard output.
 pub fn report(report: &LoadReport, json: bool) {
     match serde_json::to_string(report) {
         Ok(text) if json => message!("{text}"),

@@ -21,7 +21,9 @@ use super::{Length, ReportForm, parse_address, parse_seconds, small_requests};
 /// The servers and the number of pairs.
 #[derive(Clone, Debug, Args)]
 struct PairArgs {
-    /// A server (`linerate serve rr`); repeat it to spread the pairs
+    /// A server (`linerate serve rr`); if repeated, pairs are spread
+    ///
+    /// If you name several servers, the pairs are distributed over them in turn.
     #[arg(long, value_name = "HOST:PORT", required = true, value_parser = parse_address)]
     connect: Vec<SocketAddr>,
     /// Number of pairs; each is a connection and a thread
@@ -73,14 +75,15 @@ pub struct RoundTripArgs {
     pub(super) common: TransactionArgs,
     /// Send N requests a second on each connection, at fixed times
     ///
-    /// The time of a request then counts from its scheduled start, so that waiting behind a slow answer counts too. Without this
-    /// option, the next request follows the answer.
+    /// The time of a request then counts from its scheduled start, so that the time for which it waits behind a slow
+    /// answer counts too. Without this option, a connection sends the next request as soon as the answer to the last
+    /// one has come.
     #[arg(long, value_name = "N")]
     rate: Option<f64>,
-    /// Count while COMMAND runs
+    /// Measure while COMMAND runs
     ///
-    /// This shows the times of requests while other traffic runs. COMMAND keeps standard output, and the result goes to standard
-    /// error. The exit code is COMMAND's.
+    /// If COMMAND sends data, the result shows how long requests take beside this data. COMMAND uses standard output,
+    /// so the result is printed on standard error. The exit code is COMMAND's.
     #[arg(last = true, value_name = "COMMAND", requires = "rate", conflicts_with_all = ["seconds", "ramp"])]
     command: Vec<OsString>,
 }
@@ -89,7 +92,7 @@ pub struct RoundTripArgs {
 const ENDLESS: Duration = Duration::from_secs(366 * 86_400);
 
 impl RoundTripArgs {
-    /// Runs the load. Returns its result and, if a command was run meanwhile, the command's exit code.
+    /// Runs the load. Returns the load's result and, if a command ran at the same time, the command's exit code.
     pub(super) fn run(&self, stop: &StopFlag) -> Result<(LoadReport, Option<Code>), Failure> {
         let mut load = self.common.load(ConnectionStyle::Kept);
         let Some(rate) = self.rate else {
@@ -118,20 +121,20 @@ pub struct BulkArgs {
     /// Send SIZE bytes, over all pairs together
     #[arg(long, value_name = "SIZE", value_parser = parse_size, conflicts_with_all = ["seconds", "ramp"])]
     bytes: Option<u64>,
-    // The option keeps its documented name, which tool files use, too.
+    // The option keeps its documented name, because tool files use this name too.
     /// Send for SECONDS before the measurement begins
     #[arg(long = "warm-up", value_name = "SECONDS", default_value = "0", value_parser = parse_seconds)]
     ramp: Duration,
     /// Let the servers send
     #[arg(long, conflicts_with = "both")]
     reverse: bool,
-    /// Send both ways at once, each over its own connection
+    /// Send in both directions at once, over one connection for each direction
     #[arg(long)]
     both: bool,
-    /// Send datagrams, and count losses, order and jitter
+    /// Send datagrams; report lost and reordered ones and the jitter
     #[arg(long, conflicts_with_all = ["reverse", "both", "bytes", "no_delay"])]
     udp: bool,
-    /// With --udp: payload of a datagram
+    /// With --udp: size of a datagram's payload
     #[arg(long, value_name = "SIZE", default_value = "1400", value_parser = parse_datagram, requires = "udp", conflicts_with_all = ["reverse", "both", "bytes", "no_delay"])]
     datagram: u32,
     /// Send no faster than RATE on each pair: 500mbit, 2.5gbit

@@ -21,7 +21,7 @@ use super::{parse_address, parse_seconds};
 
 const EXAMPLES: &str = "\
 Examples:
-  linerate serve rr --listen 0.0.0.0:5300           for load rr, crr and pairs
+  linerate serve rr --listen 0.0.0.0:5300           answers load rr, crr and pairs
   linerate serve http --listen 0.0.0.0:8080 --object 512kB
 ";
 
@@ -42,11 +42,11 @@ pub struct ServeArgs {
 
 #[derive(Debug, Subcommand)]
 enum ServeCommand {
-    /// Answer endpoint pairs: load rr, crr and pairs
+    /// Answer load rr, crr and pairs
     Rr(RrArgs),
     /// Serve one object from memory, by HTTP/1.1
     Http(ObjectArgs),
-    /// Serve both at one port, for load tile
+    /// Do the same as serve rr and serve http at one port, for load tile
     Tile(ObjectArgs),
 }
 
@@ -67,17 +67,19 @@ struct ObjectArgs {
 
 #[derive(Clone, Copy, Debug, Args)]
 struct ListenArgs {
-    /// Address to listen on; port 0 takes a free one
+    /// Address to listen on; port 0: any free port
     ///
     /// The server answers everybody who can reach this address.
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:0", value_parser = parse_address)]
     listen: SocketAddr,
-    /// Connections served at once; further ones wait
+    /// Largest number of connections at once
     ///
-    /// Each is served by a thread.
+    /// Further connections wait. One thread serves each connection.
     #[arg(long, value_name = "N", default_value_t = WORKERS)]
     workers: usize,
-    /// Exit when the first client's connections have closed
+    /// Exit when all connections have closed
+    ///
+    /// The server exits as soon as it has had a connection and then none for 0.5 s.
     #[arg(long)]
     once: bool,
     /// Exit after SECONDS without a connection

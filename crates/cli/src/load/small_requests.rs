@@ -16,7 +16,7 @@ use crate::exit::Code;
 /// The interval at which flags are checked.
 const CHECK_INTERVAL: Duration = Duration::from_millis(1);
 
-/// Runs a command while the load runs; the command is started when the load is connected. Returns the
+/// Runs a command while the load runs. The command is started when the connections of the load are open. Returns the
 /// command's exit code and the load's result.
 ///
 /// # Errors
@@ -39,8 +39,8 @@ pub(super) fn run(
         span.end.set();
         let result = result(running);
         let code = status?;
-        // If a command fails immediately, no request could be made, and the command's own exit code explains
-        // more.
+        // If the command fails immediately, the load may fail too, because it had no time for a request. Then the
+        // command's exit code is returned, because it says more about the cause.
         let result = result.map_err(|error| match (Failure::from(error), code) {
             (own, 0) => own,
             (Failure(message, _), code) => Failure(message, Code::Command(code)),
@@ -55,7 +55,7 @@ fn result(running: LoadThread<'_>) -> Result<TransactionsResult, LoadError> {
     running.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 
-/// Waits for the command, and returns its exit code. If the load ends, the command is ended.
+/// Waits for the command, and returns its exit code. If `stop` is set, ends the command.
 fn wait(command: &Running, stop: &StopFlag) -> Result<u8, Failure> {
     let mut is_ended = false;
     loop {

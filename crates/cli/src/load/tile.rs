@@ -1,4 +1,4 @@
-//! `linerate load tile`: loads of several kinds, the tiles.
+//! `linerate load tile`: runs tiles. A tile is a mix of four loads of different kinds.
 
 use clap::Args;
 use linerate_load::error::LoadError;
@@ -17,21 +17,23 @@ use super::{Length, ReportForm, parse_address, parse_count};
 /// Arguments of `linerate load tile`.
 #[derive(Debug, Args)]
 pub struct TileArgs {
-    /// Address of `linerate serve tile` or `rr`; repeat it to spread the tiles
+    /// A server (`linerate serve tile` or `rr`); if repeated, tiles are spread
+    ///
+    /// If you name several servers, the tiles are distributed over them in turn.
     #[arg(long, value_name = "HOST:PORT", required = true, value_parser = parse_address)]
     connect: Vec<SocketAddr>,
-    /// An object of a web server; repeat it to spread the tiles
+    /// An object of a web server; if repeated, the tiles are spread over them
     #[arg(long, value_name = "URL", required = true)]
     url: Vec<String>,
-    /// Tiles at once; auto: the most that reach their targets
+    /// Number of tiles; auto: the most that reach their targets
     ///
-    /// A tile reaches its targets if it has nine tenths of their rates.
+    /// A tile reaches its targets if each of its loads has at least nine tenths of its target rate.
     #[arg(long, value_name = "N", default_value = "1", value_parser = parse_count)]
     tiles: std::option::Option<u32>,
     /// With auto: at most N tiles [default: 64]
     #[arg(long, value_name = "N")]
     max_tiles: Option<u32>,
-    /// Multiply the target rates
+    /// Multiply the target rates by FACTOR
     #[arg(long, value_name = "FACTOR", default_value_t = 1.0)]
     scale: f64,
     /// Compute the score relative to an earlier result in FILE
@@ -43,7 +45,7 @@ pub struct TileArgs {
     pub(super) form: ReportForm,
 }
 
-/// The most tiles that a search tries, unless the user chooses.
+/// The default of `--max-tiles`: the largest number of tiles that a search tries.
 const TILES: u32 = 64;
 
 impl TileArgs {
@@ -81,7 +83,8 @@ impl TileArgs {
         })
     }
 
-    /// Searches for the largest number of tiles that reach their targets. 1 if not even one tile does.
+    /// Searches for the largest number of tiles that all reach their targets. The number is 1 if not even a single tile
+    /// reaches them.
     fn fill(&self, load: &Tiles, stop: &StopFlag) -> Result<Filled, LoadError> {
         let (mut seen, mut steps) = (BTreeMap::new(), Vec::new());
         let most = fullest(self.max_tiles.unwrap_or(TILES).min(MOST_TILES), |tiles| {
@@ -111,7 +114,7 @@ impl TileArgs {
 /// The result of the tiles; for a search, also the number of tiles that it found, and its steps.
 type Filled = (TilesResult, Option<u32>, Vec<SearchStep>);
 
-/// The mean rates in an earlier result, from its last line.
+/// The mean rates of an earlier result, from the last line of its file.
 fn reference(file: &Path) -> Result<Loads, LoadError> {
     let wrong = |why: String| {
         LoadError::Arguments(format!(

@@ -1,4 +1,4 @@
-//! Exports the whole recording, as CSV or JSON. docs/formats.md specifies both.
+//! Exports the whole recording, as CSV or JSON. docs/formats.md specifies both formats.
 
 use linerate_host::sample::{Cost, Flow, InterruptCounts, TimeSeries, flows, interrupts, series, softirqs};
 use linerate_wire::path::printable;
@@ -20,7 +20,7 @@ pub struct Measured<'a> {
     pub command: &'a [OsString],
     /// How the command ended; `None` without a command.
     pub ended: Option<Ended>,
-    /// The hosts; this host is the first.
+    /// The recordings of the hosts. The first one is that of this host.
     pub hosts: Vec<Recorded>,
 }
 

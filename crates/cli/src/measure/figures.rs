@@ -1,4 +1,4 @@
-//! `--metrics` of `linerate measure`.
+//! The metrics of `linerate measure`, for `--metrics`.
 
 use linerate_host::sample::Cost;
 

@@ -1,4 +1,5 @@
-//! The live view of a measurement: a line for each host and interval; on a terminal, a table that is redrawn.
+//! The live view of a measurement (`--follow`). On a terminal it is a table with a line for each host, which is redrawn
+//! in each interval; elsewhere it is a new line for each host and interval.
 
 use linerate_host::sample::{Cost, Recording};
 use std::io::{IsTerminal, stderr};
@@ -8,8 +9,8 @@ use super::host::Host;
 use super::table::percent_of_steal;
 use crate::print::instead;
 
-/// The columns for a host's name. Lines have less than 80 columns, since the table can't be redrawn over
-/// lines that the terminal wraps.
+/// The columns for a host's name. Lines have fewer than 80 columns, because the table can't be redrawn over lines that
+/// the terminal wraps.
 const HOST: usize = 12;
 
 /// The live view of a measurement.

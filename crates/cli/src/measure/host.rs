@@ -26,14 +26,14 @@ pub struct Host {
     recording: Recording,
     /// The bytes of the recording so far, in the form in which it is saved.
     bytes: Vec<u8>,
-    /// The seconds between the samples that are kept. They are increased if there are too many samples.
+    /// The seconds between two samples that are kept. If there are too many samples, this number is increased.
     spacing: f64,
 }
 
 enum SampleSource {
     Here(Box<Recorder>),
     There(Box<HostAgent>),
-    /// Another host, which was lost.
+    /// No source any more: the host was lost, or the sampling has ended.
     Gone,
 }
 
@@ -86,7 +86,7 @@ impl Host {
         Self::new(name, SampleSource::There(Box::new(agent)))
     }
 
-    /// A host whose heading and first sample are read, which are available immediately.
+    /// A host, with the heading and the first sample of its recording, which are available immediately.
     fn new(name: String, source: SampleSource) -> Result<Self, Failure> {
         let mut host =
             Self { name, source, recording: Recording::default(), bytes: Vec::new(), spacing: 0.0 };
@@ -106,7 +106,8 @@ impl Host {
         &self.name
     }
 
-    /// The recording so far. If the host is lost, that is reported once, and the recording stays as it is.
+    /// The recording so far. If the host is lost, this function reports the loss once, and the recording stays as it
+    /// is.
     pub fn look(&mut self) -> &Recording {
         let taken = self.source.take();
         self.add(taken);
@@ -114,14 +115,14 @@ impl Host {
         &self.recording
     }
 
-    /// Limits the recording to `most` bytes, for a view that stays open for days. The distance between kept
-    /// samples is doubled until the recording is small enough.
+    /// Limits the recording to `most` bytes, for a view that stays open for days. If the recording is larger, doubles
+    /// the time between kept samples until the recording is small enough.
     fn thin(&mut self, most: usize) {
         if self.bytes.len() <= most {
             return;
         }
         while self.recording.samples.len() > 3 {
-            // The distance is slightly reduced, since a sample may have been taken early.
+            // The time is slightly reduced, because a sample may have been taken a little early.
             self.recording.thin(self.spacing * 0.9);
             self.bytes = self.recording.to_string().into_bytes();
             if self.bytes.len() <= most / 8 * 7 {
@@ -131,8 +132,7 @@ impl Host {
         }
     }
 
-    /// Ends the recording, and saves it to `out` if that is given. The second result states whether it was
-    /// saved.
+    /// Ends the recording. If `out` is given, saves the recording there; the second result is the failure to save it.
     pub fn stop(mut self, out: Option<&Path>) -> (Recorded, Result<(), Failure>) {
         let is_here = matches!(self.source, SampleSource::Here(_));
         let taken = match std::mem::replace(&mut self.source, SampleSource::Gone) {
@@ -175,7 +175,7 @@ impl SampleSource {
 const RECORDINGS: ReplacedKind =
     ReplacedKind { name: "a recording", begins: |bytes| bytes.starts_with(MAGIC.as_bytes()) };
 
-/// Checks in advance whether the recordings of this host and of `hosts` can be saved to `out` and beside it.
+/// Checks in advance whether the recording of this host can be saved to `out`, and those of `hosts` beside it.
 pub fn may_keep(out: &Path, hosts: &[OsString]) -> Result<(), Failure> {
     let others = hosts.iter().map(|host| beside(out, &printable(bare_host(host).as_bytes())));
     [out.to_owned()].into_iter().chain(others).try_for_each(|file| {
@@ -190,7 +190,7 @@ fn not_kept(path: &Path, error: &io::Error) -> Failure {
     Failure::failed(format!("saving the recording in {}: {error}", path.display()))
 }
 
-/// The path `FILE.HOST`; slashes in the host's name are replaced.
+/// The path `OUT.HOST` for the recording of another host. Slashes in the host's name are replaced by underscores.
 fn beside(out: &Path, host: &str) -> PathBuf {
     let mut name = OsString::from(out);
     name.push(".");
@@ -198,11 +198,11 @@ fn beside(out: &Path, host: &str) -> PathBuf {
     name.into()
 }
 
-/// The first bytes of a zstd frame (RFC 8878, section 3.1.1). Studies compress their recordings.
+/// The first bytes of a zstd frame (RFC 8878, section 3.1.1). The recordings of studies are compressed by zstd.
 const COMPRESSED: &[u8] = &[0x28, 0xb5, 0x2f, 0xfd];
 
-/// The largest recording in bytes that is read. It is far above the recorder's own limit of 64 MiB. A limit
-/// is necessary since a few bytes of zstd can expand to any size.
+/// The size in bytes of the largest recording that is read. It is far above the recorder's own limit of 64 MiB. A limit
+/// is necessary because a few bytes compressed by zstd can expand to any size.
 const MOST_READ: u64 = 1 << 30;
 
 /// The contents of a file, decompressed if necessary; at most `most` bytes.

@@ -1,5 +1,5 @@
-//! Determines which stage limited the measured command: converts recordings to the evidence that the doctor
-//! uses.
+//! Determines what limited the measured command: converts the recordings to the evidence by which the crate of the
+//! doctor names the limiter.
 
 use linerate_doctor::limiter::command::{self, HostLoad, Program, RateOption};
 use linerate_doctor::limiter::{CommandEvidence, Flows, Verdict};
@@ -14,7 +14,7 @@ use super::export::Measured;
 use super::host::Recorded;
 use crate::units::parse_rate;
 
-/// A connection is considered if it moved at least this share of the bytes of the largest connection.
+/// A connection counts if it moved at least this share of the bytes of the largest connection.
 const COUNTS: f64 = 0.1;
 /// Options with which programs limit their rate.
 const RATE_LIMITS: [&str; 3] = ["--bwlimit", "--limit-rate", "--max-rate"];
@@ -44,8 +44,8 @@ fn rate_limit(words: &[OsString]) -> Option<RateOption> {
     (bits != Some(0.0)).then(|| RateOption { option: words[at].clone(), bits })
 }
 
-/// The rate in bits per second that the value of a program's option sets, in that program's units; 0 if it
-/// sets no limit, and `None` if the value can't be parsed.
+/// The rate limit in bits per second that an option of a program sets. `value` is in the units of that program. 0 if
+/// the value means no limit, and `None` if the value can't be parsed.
 fn bits(option: &str, value: &str) -> Option<f64> {
     match (option, value.parse::<f64>()) {
         // scp's unit is kbit, of 1024 bits.
@@ -60,8 +60,8 @@ fn bits(option: &str, value: &str) -> Option<f64> {
     }
 }
 
-/// Parses a rate of iperf3 in bits per second, such as `100M`, which may be followed by a slash and a burst.
-/// Its units are powers of ten.
+/// Parses a rate in the notation of iperf3, and returns it in bits per second. A rate is a number with a unit, such as
+/// `100M`; a slash and a burst may follow. The units are powers of ten.
 fn of_iperf(value: &str) -> Option<f64> {
     let value = value.split('/').next().unwrap_or_default();
     let end = value.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(value.len());
@@ -96,7 +96,7 @@ fn load(host: &Recorded, seconds: f64) -> HostLoad {
     let pressure =
         cost.stalls.iter().find(|stall| stall.name == "io some").map_or(0.0, |stall| stall.seconds);
     let (counted, sends, seen) = together(&all);
-    // If no sample contains a connection, its bytes are still counted at the port.
+    // If no sample contains a connection, the direction follows from the bytes that the ports counted.
     let sends = if counted.is_some() { sends } else { mostly_sends(&cost) };
     HostLoad {
         name: printable(name.as_bytes()),
@@ -118,7 +118,8 @@ fn mostly_sends(cost: &Cost) -> bool {
     sent.fold(0, u64::saturating_add) > received.fold(0, u64::saturating_add)
 }
 
-/// The largest connections combined to one; whether they send; and the seconds for which they existed.
+/// The largest connections, combined to one; whether they sent more than they received; and the seconds from the start
+/// of the first to the end of the last.
 fn together(all: &[Flow]) -> (Option<Flows>, bool, f64) {
     let moved = |flow: &Flow| flow.bytes_sent.saturating_add(flow.bytes_received) as f64;
     let Some(largest) = all.first().map(moved).filter(|bytes| *bytes > 0.0) else {
@@ -136,8 +137,8 @@ fn together(all: &[Flow]) -> (Option<Flows>, bool, f64) {
     let flows = Flows {
         held: 0.0,
         number,
-        // Bytes from before a connection's first sample aren't counted, since it isn't known when they were
-        // moved.
+        // Bytes that a connection moved before its first sample aren't counted, because the time in which it moved them
+        // isn't known.
         bits: 8.0 * sum(|flow| flow.bytes_seen) / seconds.max(1e-3),
         busy: sum(|flow| flow.busy_us),
         rwnd_limited: sum(|flow| flow.rwnd_limited_us),

@@ -33,17 +33,18 @@ use host::Host;
 const EXAMPLES: &str = "\
 Examples:
   linerate measure -- scp big host:/tmp
-      the copy's rate, and its cost on this host
+      prints the copy's rate, and its cost on this host
   linerate measure --host user@host -- scp big user@host:/tmp
-      also its cost on the other host
+      also prints its cost on the other host
   linerate measure --follow --seconds 10
-      this host's activity for ten seconds, live
+      shows this host's activity live, for ten seconds
   linerate measure --out scp.rec -- scp big host:/tmp
+      also saves the whole recording
   linerate measure --read scp.rec --export csv
-      saves the whole recording; reads it again
+      prints a saved recording as CSV
 ";
 
-/// The longest time between two checks for signals, whatever the interval between samples is.
+/// The longest time between two checks for signals, even if the interval between samples is longer.
 const CHECK_INTERVAL: Duration = Duration::from_millis(50);
 
 const MEANINGS: [Meaning; 7] = [
@@ -85,9 +86,9 @@ pub struct MeasureArgs {
     /// Also sample HOST; may be repeated
     #[arg(long = "host", value_name = "[USER@]HOST")]
     hosts: Vec<OsString>,
-    /// Follow the processes of programs with this name; may be repeated
+    /// Record the processes of programs with this name; may be repeated
     ///
-    /// This applies to every sampled host.
+    /// The processes are recorded on every sampled host.
     #[arg(long = "process", value_name = "NAME")]
     names: Vec<String>,
     /// Read a saved recording; measure nothing
@@ -98,17 +99,17 @@ pub struct MeasureArgs {
     metrics: MetricsArgs,
     #[command(flatten)]
     login: LoginOptions,
-    /// The command to measure; without one, the host is measured
+    /// The command to measure; without it, the host is measured
     #[arg(last = true, value_name = "CMD")]
     command: Vec<OsString>,
 }
 
-/// How values are exported.
+/// The format of an export.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Format {
-    /// One value a line: host, seconds, kind, name, unit, value
+    /// One value on each line: host, seconds, kind, name, unit, value
     Csv,
-    /// One object, with the sums
+    /// One object, which also has sums
     Json,
 }
 
@@ -151,8 +152,9 @@ fn read(path: &Path, format: Option<Format>) -> Result<Code, Failure> {
     Ok(Code::Done)
 }
 
-/// Prints the results: tables to standard output, or to standard error if the command or an export uses
-/// standard output.
+/// Prints the results as tables, and exports the values if there is a `format`. Tables go to standard output; if a
+/// command was measured, they go to standard error, because the command or the export uses standard output. Without a
+/// command, an export is printed without tables.
 fn show(measured: &Measured<'_>, format: Option<Format>) {
     let text = table::text(measured);
     match format {
@@ -171,8 +173,8 @@ fn show(measured: &Measured<'_>, format: Option<Format>) {
 }
 
 impl MeasureArgs {
-    /// Starts to sample the hosts. The far hosts are started first, so that their recordings include the
-    /// command's beginning.
+    /// Starts to sample the hosts. It starts with the far hosts, which takes longest; the command begins only when all
+    /// hosts are sampled.
     fn start_hosts(&self, signals: &Signals) -> Result<Vec<Host>, Failure> {
         let far = self.hosts.iter().map(|host| {
             let far_end = self.login.far_end(host, false)?;
@@ -183,8 +185,8 @@ impl MeasureArgs {
         Ok(hosts)
     }
 
-    /// Runs the command, and returns how it ended. Without a command, waits until a signal comes and returns
-    /// `None`.
+    /// Runs the command, and returns how it ended. Without a command, waits until a signal comes or the time is over,
+    /// and returns `None`.
     fn work(&self, hosts: &mut [Host], signals: &Signals) -> Result<Option<Ended>, Failure> {
         let mut follow = self.follow.then(Follow::new);
         if self.command.is_empty() {
@@ -219,12 +221,12 @@ impl MeasureArgs {
     }
 }
 
-/// The signals that end a program. A terminal sends Ctrl-C to the command too; the other signals are
-/// forwarded to it.
+/// The signals that end a program. If the user presses Ctrl-C, the terminal sends SIGINT to the command too; all other
+/// signals are forwarded to the command.
 struct Signals {
     /// True once any of the signals has arrived.
     end: Arc<AtomicBool>,
-    /// For each signal to forward, a flag that states whether it has arrived.
+    /// The signals to forward, each with a flag that is set when it arrives.
     passed: Vec<(i32, Arc<AtomicBool>)>,
 }
 

@@ -80,7 +80,7 @@ fn cpu(cost: &Cost) -> Vec<String> {
     vec![row("processors", &busy), row("", &format!("CPU-s: {}", states.join(", ")))]
 }
 
-/// The five processes that used the most processor time, without this program.
+/// The row with the five processes, other than this one, that used the most processor time.
 fn processes(all: &[ProcessSeconds]) -> Option<String> {
     let others = all.iter().filter(|process| process.pid != std::process::id());
     let used = others.filter(|process| process.seconds >= 0.01).take(5);
@@ -106,7 +106,8 @@ fn port(port: &PortTotals, seconds: f64) -> [String; 2] {
     [row(&printable(port.name.as_bytes()), &way(&port.received, "in")), row("", &way(&port.sent, "out"))]
 }
 
-/// The costs per gigabyte; `None` if there was only traffic on loopback.
+/// The row with the processor time for each gigabyte; `None` if less than 1 MB passed through the ports, the loopback
+/// interface excluded.
 fn per_gigabyte(cost: &Cost) -> Option<String> {
     let carried = cost.carried();
     let busy = cost.cpu.filter(|_| carried >= 1_000_000)?.busy();
@@ -142,7 +143,7 @@ fn stalls(cost: &Cost) -> Option<String> {
     (!reported.is_empty()).then(|| row("pressure", &reported.join(", ")))
 }
 
-/// The share of all processors that the hypervisor took, in percent.
+/// The share of the time of all processors that the hypervisor took, in percent.
 pub fn percent_of_steal(cost: &Cost) -> Option<f64> {
     let cpu = cost.cpu.filter(|cpu| cpu.total() > 0.0)?;
     Some(100.0 * cpu.steal / cpu.total())

@@ -10,7 +10,7 @@ use crate::units::parse_rsync_size;
 /// valid.
 #[derive(Clone, Debug, Default)]
 pub struct Checked {
-    /// All lines go to standard error.
+    /// True if all lines go to standard error.
     pub aside: bool,
     /// The names of two checksums, as in rsync's `--checksum-choice`.
     choice: Option<String>,
@@ -20,10 +20,10 @@ pub struct Checked {
 
 /// The largest accepted block size, in bytes.
 const MOST_BLOCK: u64 = 1 << 17;
-/// The least accepted limit of memory, in bytes; zero means no limit.
+/// The smallest accepted limit of memory, in bytes; zero is also accepted, and means no limit.
 const LEAST_MEMORY: u64 = 1 << 20;
 
-/// `--stderr`, whose words may be abbreviated.
+/// Reads the value of `--stderr`, which may be abbreviated.
 pub fn stderr(line: &mut Line, text: &str) -> Result<(), String> {
     let found = ["errors", "all", "client"].iter().find(|word| !text.is_empty() && word.starts_with(text));
     let found = found.ok_or("write errors, all or client")?;
@@ -31,13 +31,13 @@ pub fn stderr(line: &mut Line, text: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// `--outbuf`: None, Unbuffered, Line, Block or Full.
+/// Checks the value of `--outbuf`: None, Unbuffered, Line, Block or Full.
 pub fn outbuf(text: &str) -> Result<(), String> {
     let is_known = text.starts_with(|first: char| "NULBF".contains(first.to_ascii_uppercase()));
     is_known.then_some(()).ok_or_else(|| "write N, L or B".into())
 }
 
-/// `--block-size`.
+/// Checks the value of `--block-size`.
 pub fn block_size(text: &str) -> Result<(), String> {
     match parse_rsync_size(text)? {
         0..=MOST_BLOCK => Ok(()),
@@ -45,7 +45,7 @@ pub fn block_size(text: &str) -> Result<(), String> {
     }
 }
 
-/// `--max-alloc`.
+/// Checks the value of `--max-alloc`.
 pub fn max_alloc(text: &str) -> Result<(), String> {
     match parse_rsync_size(text)? {
         0 | LEAST_MEMORY.. => Ok(()),
@@ -53,7 +53,7 @@ pub fn max_alloc(text: &str) -> Result<(), String> {
     }
 }
 
-/// `--checksum-seed`, a number in C's notation.
+/// Checks the value of `--checksum-seed`: a decimal number, or a hexadecimal one with `0x`.
 pub fn seed(text: &str) -> Result<(), String> {
     let digits = text.strip_prefix('-').unwrap_or(text);
     let number = match digits.strip_prefix("0x") {
@@ -79,7 +79,7 @@ const DEBUG_WORDS: [&str; 27] = [
 /// Checks the words of `--debug`.
 ///
 /// # Errors
-/// If a word is none of rsync's.
+/// If rsync has no such word.
 pub fn debug_words(words: &OsStr) -> Result<(), String> {
     let words = words.to_string_lossy().to_ascii_lowercase();
     let names = words.split(',').map(|word| word.trim_end_matches(|c: char| c.is_ascii_digit()));
@@ -125,7 +125,7 @@ impl Checked {
         [sums].into_iter().chain(compression).filter(|_| self.shows_choices).collect()
     }
 
-    /// The reason why rsync would refuse the chosen checksums. `compares` means that files are compared by
+    /// The reason why rsync would refuse the chosen checksums. `compares` is true if files are compared by
     /// checksum.
     pub fn refusal(&self, compares: bool) -> Option<String> {
         let [on_the_way, of_files] = self.names();

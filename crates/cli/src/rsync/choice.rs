@@ -1,4 +1,4 @@
-//! Which sources a command line names, and which paths below them are sent.
+//! Determines the sources that a command line names, and the paths below them that are sent.
 
 use linerate_transfer::filter::FilesFrom;
 use linerate_transfer::pattern::name_of;
@@ -23,7 +23,7 @@ pub struct Choice {
     pub sources: Vec<OsString>,
     /// The paths that are sent; `None` for everything.
     pub listed: Option<FilesFrom>,
-    /// Whether the sources are directories that hold the named entries, and aren't named themselves.
+    /// True if the sources are the directories that contain the named entries, and aren't named themselves.
     pub are_tops: bool,
 }
 
@@ -31,7 +31,7 @@ impl Line {
     /// The sources of the transfer. There are none if a list of files is empty.
     ///
     /// # Errors
-    /// If the list of files or the far end can't be read, or a path is wrong.
+    /// If the list of files can't be read, the far end can't be reached, or a path is wrong.
     pub fn choice(&self, sources: &[OsString]) -> Result<Choice, Failure> {
         let wrong = |message| Failure(message, USAGE);
         let below = match &self.files_from {
@@ -77,7 +77,7 @@ impl Line {
     }
 }
 
-/// rsync changes into the source directory of a list of files, and fails if there is none.
+/// Fails, as rsync does, if the source of a list of files isn't a directory: rsync changes into this directory.
 fn check_top(source: &OsString) -> Result<(), Failure> {
     let Spec::Local(path) = Spec::parse(source) else { return Ok(()) };
     let path = Path::new(&path);

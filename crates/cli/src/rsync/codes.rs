@@ -3,22 +3,22 @@
 use crate::common::failure::Failure;
 use crate::exit::Code;
 
-/// The command line can't be served.
+/// The exit code if the command line is wrong or not supported.
 pub const USAGE: Code = Code::Command(1);
-/// Exit code if a requested feature isn't supported.
+/// The exit code if a requested feature isn't supported.
 pub const UNSUPPORTED: Code = Code::Command(4);
 const INCOMPATIBLE: u8 = 2;
-/// Files or directories can't be selected.
+/// The exit code if files or directories can't be selected.
 pub const FILE_SELECTION: u8 = 3;
 const FILE: u8 = 11;
 const STREAM: u8 = 12;
-/// A signal ended the run.
+/// The exit code if a signal ended the run.
 pub const SIGNAL: u8 = 20;
 const PARTIAL: u8 = 23;
-/// Exit code if sources vanished during the copy; rsync calls this a warning.
+/// The exit code if sources vanished during the copy; rsync calls this a warning.
 pub const VANISHED: u8 = 24;
 const DELETE_LIMIT: u8 = 25;
-/// Exit code if `--timeout`, `--stop-after` or `--stop-at` ended the run.
+/// The exit code if `--timeout`, `--stop-after` or `--stop-at` ended the run.
 pub const TIMEOUT: u8 = 30;
 
 /// The codes and their meanings, for the help and the guide.
@@ -37,7 +37,7 @@ pub const MEANINGS: [(u8, &str); 12] = [
     (TIMEOUT, "--timeout, --stop-after or --stop-at ended the run"),
 ];
 
-/// The words with which rsync's last message ends, for an exit code. Scripts search logs for these words.
+/// The text for this exit code in rsync's last message. Scripts search logs for such texts.
 pub fn rsync_name(code: u8) -> &'static str {
     match code {
         1 => "syntax or usage error",
@@ -54,12 +54,12 @@ pub fn rsync_name(code: u8) -> &'static str {
     }
 }
 
-/// The code of a command that completed.
+/// Converts the code of a command that completed to rsync's code.
 pub fn of_result(result: Result<Code, Failure>) -> Result<Code, Failure> {
     result.map(|code| Code::Command(number(code)))
 }
 
-/// A failure with rsync's code.
+/// Converts the code of a failure to rsync's code.
 pub fn of_failure(Failure(message, code): Failure) -> Failure {
     Failure(message, Code::Command(number(code)))
 }

@@ -16,7 +16,7 @@ pub struct CompressWords {
     level: Option<i32>,
     method: Method,
     skip: Option<Vec<Vec<u8>>>,
-    /// A name of `--compress-choice` that rsync lacks too.
+    /// A value of `--compress-choice` that neither linerate nor rsync has.
     unknown: Option<String>,
 }
 
@@ -29,12 +29,13 @@ enum Method {
 }
 
 impl CompressWords {
-    /// `-z` and `--no-compress`.
+    /// Stores `-z` or `--no-compress`.
     pub fn switch(&mut self, on: bool) {
         self.on = Some(on);
     }
 
-    /// `--compress-choice`. [`CompressWords::refusal`] reports names that rsync lacks too.
+    /// Stores the value of `--compress-choice`. [`CompressWords::refusal`] reports names that neither linerate nor
+    /// rsync has.
     pub fn choose(&mut self, name: &str) {
         self.method = match name {
             "zstd" | "auto" => Method::Zstd,
@@ -57,20 +58,21 @@ impl CompressWords {
         self.unknown.as_ref().map(|name| format!("unknown compress name: {name}"))
     }
 
-    /// `--compress-level`.
+    /// Reads the value of `--compress-level`.
     ///
     /// # Errors
-    /// If it is no number.
+    /// If the value isn't a number.
     pub fn level(&mut self, level: &str) -> Result<(), String> {
         self.level = Some(level.parse().map_err(|_| "not a level".to_owned())?);
         self.on.get_or_insert(true);
         Ok(())
     }
 
-    /// `--skip-compress`: endings between slashes, where `[34]` is one of these letters.
+    /// Reads the value of `--skip-compress`: endings of names with slashes between them, in which `[34]` stands for 3
+    /// or 4.
     ///
     /// # Errors
-    /// If it isn't such a list.
+    /// If the value isn't such a list.
     pub fn skip(&mut self, list: &[u8]) -> Result<(), String> {
         let mut skip = Vec::new();
         for ending in list.split(|&byte| byte == b'/').filter(|ending| !ending.is_empty()) {
@@ -92,7 +94,7 @@ impl CompressWords {
         }
     }
 
-    /// The compression that these options ask for.
+    /// The compression that these options request.
     pub fn compression(&self) -> Compression {
         let fixed = |level: i32| CompressionLevel::Fixed(level.clamp(1, MAX_COMPRESSION.into()) as u8);
         let level = match (self.on, self.level, self.method) {

@@ -8,7 +8,7 @@ use super::line::Line;
 use super::placing::PlacingWishes;
 use crate::copying::identities::{parse_chown, parse_map};
 
-/// Options about details, as the user gave them.
+/// The options of this module, as the user gave them.
 #[derive(Clone, Debug, Default)]
 pub struct DetailWishes {
     users: Option<Mapped>,
@@ -47,7 +47,7 @@ struct FarWishes {
     drop_devices: bool,
 }
 
-/// How an end handles operations that only root may do. The last of these options counts.
+/// How an end handles operations that only root may do. If several of these options are given, the last one counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Acting {
     /// `--super`: the receiver tries operations that only root may do.
@@ -69,7 +69,7 @@ pub enum Way {
 /// The directory to which munged links point. Links can't be munged if this directory exists.
 const MUNGED_DIRECTORY: &str = "/rsyncd-munged";
 
-/// `--usermap`.
+/// Reads the value of `--usermap`.
 pub fn usermap(line: &mut Line, text: &str) -> Result<(), String> {
     let rules = parse_map(text)?;
     set(&mut line.details.users, rules, false, ["--usermap", "--chown"])?;
@@ -77,7 +77,7 @@ pub fn usermap(line: &mut Line, text: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// `--groupmap`.
+/// Reads the value of `--groupmap`.
 pub fn groupmap(line: &mut Line, text: &str) -> Result<(), String> {
     let rules = parse_map(text)?;
     set(&mut line.details.groups, rules, false, ["--groupmap", "--chown"])?;
@@ -99,13 +99,13 @@ pub fn chown(line: &mut Line, text: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// `--xattrs`.
+/// Counts an `--xattrs`.
 pub fn xattrs(line: &mut Line) {
     line.details.xattrs = line.details.xattrs.saturating_add(1);
     line.keep.xattrs = true;
 }
 
-/// `--iconv=LOCAL,REMOTE`.
+/// Reads the value of `--iconv=LOCAL,REMOTE`.
 pub fn iconv(line: &mut Line, text: &str) -> Result<(), String> {
     line.details.charsets = match text.split_once(',').unwrap_or((text, text)) {
         ("-", _) => None,
@@ -238,8 +238,8 @@ impl DetailWishes {
         acting.filter(|acting| *acting != Acting::Faking).map(|acting| acting == Acting::AsRoot)
     }
 
-    /// The rule that leaves out the attributes in which --fake-super stores files' properties: they are
-    /// sent only with a second --xattrs.
+    /// The filter rule that leaves out the extended attributes in which `--fake-super` stores the properties of files.
+    /// These attributes are sent only if `--xattrs` is given twice.
     pub fn attribute_rule(&self) -> Option<&'static str> {
         (self.xattrs == 1).then_some("-xs user.rsync.%*")
     }

@@ -18,7 +18,7 @@ pub enum Escape {
     TerminalBytes,
     /// Characters beyond ASCII are written unchanged.
     Wide,
-    /// Characters beyond ASCII are escaped, since the locale doesn't have them.
+    /// Characters beyond ASCII are escaped, because the locale doesn't have them.
     Ascii,
     /// For a log: only bytes that a terminal could interpret as control characters are escaped.
     Log,

@@ -1,6 +1,6 @@
-//! Paths of the far end, in the notation of rsync: which of their characters have a meaning there. The far end
-//! gets them in linerate's notation, in which only a name with `*`, `?` or `[` is a pattern, and backslashes
-//! have a meaning only in such a name.
+//! Converts paths of the far end from rsync's notation to linerate's. In rsync's notation, characters may have a
+//! meaning for the far end or its shell. In linerate's notation, only a name with `*`, `?` or `[` is a pattern, and
+//! backslashes have a meaning only in such a name.
 
 use linerate_transfer::pattern;
 
@@ -12,7 +12,7 @@ const IN_PATTERNS: &[u8] = b"*?[]\\{}";
 const ESCAPED: &[u8] = b"*?[]";
 /// Characters that end a command in a shell, or divert its input or output.
 const OF_COMMANDS: &[u8] = b";&|<>()\n";
-/// The most words that the braces of a word may stand for.
+/// The largest number of words for which the braces of one word may stand.
 const MOST_WORDS: usize = 256;
 
 /// A byte of a word, and whether it is quoted, so that it only stands for itself.
@@ -34,7 +34,7 @@ pub fn protected(path: &[u8]) -> Vec<u8> {
     notation(&word)
 }
 
-/// The path that means `path` itself, whichever characters it has.
+/// `path` in linerate's notation, if all its characters stand for themselves.
 pub fn literal(path: &[u8]) -> Vec<u8> {
     let here: &[u8] = if path.starts_with(b"~") { b"./" } else { b"" };
     [here, &pattern::literal(path)].concat()
@@ -43,13 +43,14 @@ pub fn literal(path: &[u8]) -> Vec<u8> {
 /// The paths into which a far shell would split `path`, in linerate's notation.
 ///
 /// # Errors
-/// The reason if only the far shell itself could know what the path means, or a quotation mark has no partner.
+/// The reason why the path can't be split: only the far shell itself could know what the path means, or a quotation
+/// mark has no partner.
 pub fn split(path: &[u8]) -> Result<Vec<Vec<u8>>, String> {
     let mut words = Vec::new();
     for word in read(path)? {
         words.extend(alternatives(word)?);
     }
-    // A shell passes no word on, and rsync then takes the login directory.
+    // If the path consists of no word, the shell passes no argument, and rsync takes the login directory.
     if words.is_empty() {
         words.push(Vec::new());
     }

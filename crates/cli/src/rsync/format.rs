@@ -67,8 +67,10 @@ impl LineFormat {
         Self(vec![Piece::Escaped('n', Width::default()), Piece::Escaped('L', Width::default())])
     }
 
+    /// Parses the value of the option `option`.
+    ///
     /// # Errors
-    /// If the format isn't text.
+    /// If the value isn't UTF-8.
     pub fn parse(option: &str, format: &OsStr) -> Result<Self, String> {
         let text = std::str::from_utf8(format.as_bytes()).map_err(|_| format!("{option} is not text"))?;
         let (mut pieces, mut rest) = (Vec::new(), text);

@@ -1,4 +1,4 @@
-//! `--info`: which kinds of lines are printed, each at a level.
+//! `--info`: the kinds of lines that are printed, each with its level.
 
 use super::line::Line;
 
@@ -8,31 +8,31 @@ const MOST_LEVEL: u8 = 4;
 /// The words of `--info`, in rsync's order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum InfoWord {
-    /// Files that `--backup` keeps.
+    /// Lines about files that `--backup` keeps.
     Backup,
-    /// Files that are copied on the receiver's side.
+    /// Lines about files that are copied on the receiver's side.
     Copied,
-    /// Entries that are deleted.
+    /// Lines about entries that are deleted.
     Del,
-    /// The list of files.
+    /// Lines about the list of files.
     Flist,
-    /// Messages of all other kinds.
+    /// Lines of all other kinds.
     Misc,
-    /// Mount points that are skipped.
+    /// Lines about mount points that are skipped.
     Mount,
-    /// Names of the entries that are sent; at level 2, also names of unchanged entries.
+    /// The names of the entries that are sent; at level 2, also the names of unchanged entries.
     Name,
-    /// Entries that are skipped because they aren't regular files.
+    /// Lines about entries that are skipped because they aren't regular files.
     Nonreg,
     /// The progress of each file; at level 2, the progress of the whole copy.
     Progress,
-    /// Sources that are removed.
+    /// Lines about sources that are removed.
     Remove,
-    /// Files that are skipped.
+    /// Lines about files that are skipped.
     Skip,
     /// The totals at the end.
     Stats,
-    /// Links that lead out of the tree.
+    /// Lines about links that lead out of the tree.
     Symsafe,
 }
 
@@ -56,15 +56,15 @@ const WORDS: [(&str, InfoWord); 13] = [
     ("symsafe", Symsafe),
 ];
 
-/// Levels that `--info` set; the levels of other words follow from `-v` and other options.
+/// The levels that `--info` has set. The levels of all other words follow from `-v` and other options.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct InfoLevels([Option<u8>; WORDS.len()]);
 
 impl InfoLevels {
-    /// Reads `progress2,stats1`; returns `true` if it asks for help.
+    /// Reads a value such as `progress2,stats1`; returns `true` if the value requests help.
     ///
     /// # Errors
-    /// If a word is none of rsync's.
+    /// If rsync has no such word.
     pub fn read(&mut self, text: &str) -> Result<bool, String> {
         let mut asks_for_help = false;
         for word in text.split(',').filter(|word| !word.is_empty()) {

@@ -21,7 +21,8 @@ use crate::sync::selecting::RuleOption;
 pub enum DeleteTime {
     /// Before the first file is sent.
     Before,
-    /// As the transfer reaches each directory, or once it has been there.
+    /// During the transfer: when the transfer reaches the directory of an entry, or after it has handled that
+    /// directory.
     During,
     /// Once all files are sent.
     After,
@@ -31,10 +32,10 @@ pub enum DeleteTime {
 #[derive(Clone, Debug, Default)]
 pub struct Line {
     pub recursive: bool,
-    /// Whether `-r` itself set `recursive`, not `-a`.
+    /// Whether `recursive` was set by `-r` itself, and not only by `-a`.
     pub recursion_named: bool,
-    /// Whether directories are sent without their contents, unless recursion is on. `None`: if a list of files
-    /// is given, or entries are only listed.
+    /// Whether directories are sent without their contents, unless recursion is on. `None` means that they are sent
+    /// only if a list of files is given, or entries are only listed.
     pub dirs: Option<bool>,
     /// Whether `dirs` was set by `--old-dirs`, which is recursion with a rule against everything deeper.
     pub old_dirs: bool,
@@ -104,12 +105,12 @@ pub struct Line {
     pub help: bool,
     /// The text that `help` as an option's value prints.
     pub words_help: Option<&'static str>,
-    /// Whether the text after `HOST:` is split into words, as a far shell would do.
-    /// `None`: as the environment says.
+    /// Whether the text after `HOST:` is split into words, as a far shell would do. `None` means that the environment
+    /// variable RSYNC_OLD_ARGS decides.
     pub old_args: Option<bool>,
     /// Whether rsync would send its arguments past the far shell, as linerate always does.
     pub secluded: bool,
-    /// Whether `-8` was given, which prints bytes that are no characters unchanged.
+    /// Whether `-8` was given: bytes that aren't characters are printed unchanged.
     pub eight_bit: bool,
     /// The number of times that `--version` was given.
     pub version: u8,
@@ -118,7 +119,7 @@ pub struct Line {
 }
 
 impl Line {
-    /// The settings of a line without options: rsync's own, and those of the environment.
+    /// The settings of a line without options: rsync's defaults, and the values of environment variables.
     fn before_words() -> Self {
         Self {
             keep: Keep::NOTHING,
@@ -129,10 +130,11 @@ impl Line {
         }
     }
 
-    /// Reads the words as popt(3) does: options may follow paths, `--` ends them, short ones may be joined.
+    /// Reads the words as popt(3) does: options may follow paths, `--` ends the options, and short options may be
+    /// joined.
     ///
     /// # Errors
-    /// A message that names the first option that can't be served, and the reason.
+    /// A message that names the first option that isn't supported, and the reason.
     pub fn parse(words: &[OsString]) -> Result<Self, String> {
         let (mut line, given, mut words) = (Self::before_words(), words.len(), words.iter());
         if let Some(charsets) = std::env::var("RSYNC_ICONV").ok().filter(|charsets| !charsets.is_empty()) {
@@ -152,7 +154,7 @@ impl Line {
         if line.help { Ok(line) } else { line.settle() }
     }
 
-    /// Deletes at this time.
+    /// Stores that entries are deleted, at this time.
     pub fn delete(&mut self, time: DeleteTime) {
         self.sync.delete = true;
         self.whole_list |= time != DeleteTime::During;
@@ -291,7 +293,7 @@ impl Line {
 }
 
 impl Line {
-    /// Splits the paths as a far shell would, if that is wanted.
+    /// Splits the paths as a far shell would, if the user wants that.
     fn settle_words(&mut self) -> Result<(), String> {
         if self.secluded && self.old_args == Some(true) {
             return Err("--secluded-args conflicts with --old-args.".into());
@@ -306,7 +308,7 @@ impl Line {
         let destination = if self.paths.len() > 1 { self.paths.pop() } else { None };
         let sources = self.paths.iter().map(split_far).collect::<Result<Vec<_>, _>>()?;
         self.paths = sources.concat();
-        // rsync takes the first word as the destination.
+        // If the destination consists of several words, rsync takes only the first one.
         self.paths
             .extend(destination.map(|path| split_far(&path)).transpose()?.into_iter().flatten().take(1));
         Ok(())
@@ -369,7 +371,7 @@ impl Line {
             let rule = [b"P *", suffix.as_slice()].concat();
             self.rules.push((RuleOption::Filter, OsString::from_vec(rule)));
         }
-        // Creating a backup changes the times of its directory.
+        // Creating a backup in a directory changes the directory's times.
         self.keep.omit_dir_times |= self.backup_dir.is_none();
         self.sync.backup = Some(Backup { directory: self.backup_dir.take(), suffix });
         Ok(())

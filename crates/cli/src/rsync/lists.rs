@@ -1,5 +1,4 @@
-//! Lists of the far end that are needed before the transfer: files with lists of names, and the paths that match
-//! patterns.
+//! Gets lists from the far end before the transfer: the contents of lists of files, and the paths that match patterns.
 
 use linerate_remote::patience::Patience;
 use linerate_transfer::filter::{Reading, Rules};
@@ -59,7 +58,7 @@ impl Line {
         }
     }
 
-    /// A transfer before the actual one.
+    /// The task for a transfer before the actual one.
     fn beforehand(
         &self,
         sources: Vec<OsString>,
@@ -86,11 +85,11 @@ impl Line {
         })
     }
 
-    /// The sources, with the paths that match at the far end in place of each pattern: `-R` keeps whole paths,
-    /// so they must be known before the transfer. A pattern that matches nothing stays as it is.
+    /// The sources, in which each pattern is replaced by the paths that match it at the far end. These paths must be
+    /// known before the transfer, because `-R` keeps whole paths. A pattern that matches nothing stays as it is.
     ///
     /// # Errors
-    /// If the far end can't be asked.
+    /// If the far end can't list the paths.
     pub fn matched_sources(&self, sources: &[OsString]) -> Result<Vec<OsString>, Failure> {
         let is_pattern = |source: &&OsString| far_pattern(source).is_some();
         let patterns: Vec<_> = sources.iter().filter(is_pattern).cloned().collect();
@@ -104,7 +103,7 @@ impl Line {
         Ok(matched.collect())
     }
 
-    /// The paths that match the patterns at the far end, as it writes them.
+    /// The paths that match the patterns at the far end, as the far end writes them.
     fn list_matches(&self, patterns: Vec<OsString>) -> Result<Vec<Vec<u8>>, Failure> {
         let failed = |message| Failure(message, super::USAGE);
         let nothing_below = [(RuleOption::Exclude, OsString::from("*"))];
@@ -129,9 +128,8 @@ fn far_pattern(source: &OsString) -> Option<(OsString, Vec<u8>)> {
     path.iter().any(|byte| b"*?[".contains(byte)).then_some((host, path))
 }
 
-/// The sources that `pattern` names, among the paths that the far end has `found`, in which wildcards only
-/// stand for themselves; `None` if it names none. The far end may write anything, so that paths which don't
-/// match are left out.
+/// The sources that `pattern` names, among the paths `found` at the far end; `None` if it names none. Wildcards in
+/// these paths only stand for themselves. The far end may send any text, so paths that don't match are left out.
 fn named_by(host: &OsString, pattern: &[u8], found: &[Vec<u8>]) -> Option<Vec<OsString>> {
     let (top, below) = match pattern.strip_prefix(b"~").and_then(|rest| rest.iter().position(|b| *b == b'/'))
     {

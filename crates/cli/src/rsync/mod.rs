@@ -74,9 +74,9 @@ pub struct RsyncArgs {
 const EXAMPLES: &str = "\
 Examples:
   linerate rsync -aHAX --delete tree/ host:/data/copy/
-      the same copy as by rsync with these arguments
+      makes the same copy as rsync with these arguments
   linerate rsync --help
-      rsync's options, and the effect of each
+      lists rsync's options, and the effect of each
 ";
 
 const FORMS: &str = "\
@@ -89,9 +89,9 @@ linerate rsync [RSYNC'S OPTIONS] SRC... [USER@]HOST:DST
 const ACL_ATTRIBUTES: [&[u8]; 2] = [b"system.posix_acl_access", b"system.posix_acl_default"];
 
 const HELP: &str = "\
-Does the same as rsync with these arguments, over linerate's streams: the same
-tree, the same output, the same exit codes. Options that linerate lacks are
-refused before anything is done.";
+Does the same as rsync with these arguments, over linerate's streams: makes the
+same tree, prints the same output and ends with the same exit codes. If
+linerate lacks an option, it refuses the command line before it does anything.";
 
 /// Copies as rsync would.
 ///
@@ -161,7 +161,7 @@ fn spare_by_log(line: &Line, task: &Task) -> Result<(), Failure> {
     why.map_or(Ok(()), |why| Err(refused(why)))
 }
 
-/// Converts a failure to one with rsync's exit code. Returns no failure if rsync doesn't regard it as one.
+/// Converts a failure to one with rsync's exit code. Returns no failure if rsync doesn't regard it as a failure.
 fn as_rsyncs(
     failure: Failure,
     line: &Line,
@@ -172,16 +172,16 @@ fn as_rsyncs(
     if line.ignore_missing && message == NONE_IS_THERE {
         return Ok(Code::Done);
     }
-    // Only directories were found, and without -r they aren't copied.
+    // All sources were directories, which aren't copied without -r.
     let are_skipped = message == NONE_FOUND && printer.skipped_all();
     if are_skipped || message == ALL_LEFT_OUT {
         printer.end(&Sums::default());
         return Ok(Code::Done);
     }
     let code = match code {
-        // For a missing source, a far end reports the code of wrong arguments.
+        // A far end reports a missing source by the code for wrong arguments.
         Code::Usage if message == NONE_FOUND => Code::NoSource,
-        // rsync uses its code for wrong usage, although the fault is at the destination.
+        // The directory is missing at the destination, but rsync reports this by its code for wrong usage.
         Code::Usage if [NO_TEMP_DIR, NO_BACKUP_DIR].iter().any(|no| message.starts_with(no)) => USAGE,
         Code::Interrupted if stop.is_some_and(|stop| stop.reached.load(Ordering::Relaxed)) => {
             return Err(Failure("stopping at requested limit".into(), Code::Command(TIMEOUT)));
@@ -220,7 +220,8 @@ fn codes_table() -> String {
 }
 
 impl Line {
-    /// Prints help or versions if the line asks only for these, and returns whether it does.
+    /// Prints help or versions if the line asks for them. Returns true if it has printed something, because then
+    /// there is nothing else to do.
     fn answers(&self) -> bool {
         match (self.version, self.words_help) {
             _ if self.help => output!("{}", help()),
@@ -256,12 +257,12 @@ impl Line {
     }
 
     /// The options that both ends must know. `is_listed` states that only listed paths are sent, and `are_tops`
-    /// that the sources are their base directories.
+    /// that the sources are the base directories of these paths.
     fn options(&self, is_listed: bool, are_tops: bool) -> Result<Options, Failure> {
         let way = self.way();
         let filter = self.filter()?;
         Ok(Options {
-            // Directories on listed paths are read, and only the listed paths are sent.
+            // Only listed paths are sent, but to find them, the directories above them must be read.
             recursive: self.recursive || is_listed,
             keep: Keep { acls: self.keep.acls || self.sends_acls_as_attributes(&filter), ..self.kept(way) },
             sync: Some(Sync { make_path: self.makes_path, ..self.sync.clone() }),
@@ -287,7 +288,7 @@ impl Line {
         })
     }
 
-    /// The destination, unless the line has wrong paths.
+    /// The destination; a message if the line has wrong paths.
     fn checked_destination(&self) -> Result<OsString, String> {
         let (sources, here) = (self.sources(), OsString::from("."));
         let destination = if self.list { Some(&here) } else { self.paths.last() };
@@ -308,7 +309,8 @@ impl Line {
         Ok(destination.clone())
     }
 
-    /// Whether directories are removed from the sources before the sources become a list, as `-R` needs.
+    /// True if sources that are directories must be removed from the line. With `-R` the sources become a list of
+    /// files, and without `-r` and `-d` rsync leaves directories out.
     fn leaves_directories(&self) -> bool {
         let are_left = !self.recursive && !self.shallow && !self.pulls();
         self.relative == Some(true) && are_left && self.files_from.is_none()
@@ -323,7 +325,7 @@ impl Line {
         is_any_left
     }
 
-    /// The error message if options or values contradict each other, which rsync refuses too.
+    /// The error message for options or values that contradict each other. rsync refuses them, too.
     fn refusal(&self) -> Option<String> {
         let sums = || self.checked.refusal(self.sync.checksum);
         self.compress.refusal().or_else(sums).or_else(|| self.details.refusal())
@@ -343,8 +345,8 @@ impl Line {
         Ok(LoginOptions { rsh: self.shell()?, agent_command: self.agent.clone(), ..LoginOptions::default() })
     }
 
-    /// The attributes and kinds of entries that are kept. For `--list-only`, kinds that a copy would leave
-    /// out are included.
+    /// The attributes and kinds of entries that are kept. With `--list-only`, kinds that a copy would leave out are
+    /// listed, too.
     fn kept(&self, way: Way) -> Keep {
         if self.list {
             return Keep { devices: true, specials: true, hard_links: false, ..self.keep };
@@ -354,8 +356,8 @@ impl Line {
         Keep { devices: self.keep.devices && devices, specials: self.keep.specials && specials, ..self.keep }
     }
 
-    /// Whether rsync would send ACLs as extended attributes: with rules for the names of attributes, it leaves
-    /// out none by itself.
+    /// True if rsync would send ACLs as extended attributes. rsync normally leaves out the attributes that hold ACLs,
+    /// but not if there are rules for the names of attributes.
     fn sends_acls_as_attributes(&self, filter: &Rules) -> bool {
         let own = self.details.attribute_rule().map(|rule| rule.trim_start_matches("-xs ").as_bytes());
         let has_rules = filter.as_slice().iter().any(
@@ -417,8 +419,8 @@ fn is_daemon(path: &OsString) -> bool {
     has_module || bytes.starts_with(b"::") || bytes.starts_with(b"rsync://")
 }
 
-/// Converts a source to linerate's notation. A slash is added if its contents are copied, or if a list of
-/// files is given (`contents`).
+/// Converts a source to linerate's notation, in which `/.` at the end means the contents of a directory. A source
+/// means its contents if it ends in a slash, or if `contents` is set because there is a list of files.
 fn source_of(source: &OsString, contents: bool) -> OsString {
     let bytes = source.as_bytes();
     let more: &[u8] = match bytes.last() {

@@ -1,7 +1,7 @@
 //! Numbers, rates and permissions as rsync writes them.
 
-/// The notation of numbers, by the number of `-h`: plain, with commas, in units of 1000, in units of
-/// 1024.
+/// The notation of numbers: 0 for plain numbers, 1 for commas between groups of three digits, 2 for units of 1000, and
+/// a larger value for units of 1024. The default for totals and progress is 1, and each `-h` adds 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Human(pub u8);
 

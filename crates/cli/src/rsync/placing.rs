@@ -19,7 +19,7 @@ pub struct PlacingWishes {
     pub directory: Option<Vec<u8>>,
     /// Whether `--delay-updates` was given.
     pub delayed: bool,
-    /// `--append`, `--append-verify`.
+    /// Set by `--append` and `--append-verify`.
     pub append: Appending,
     /// The number of times that `--fuzzy` was given.
     pub fuzzy: u8,
@@ -39,7 +39,7 @@ impl PlacingWishes {
     /// other.
     ///
     /// # Errors
-    /// In rsync's words.
+    /// If options exclude each other, or the value of `--temp-dir` is empty. The error messages have rsync's words.
     pub fn settle(&mut self, inplace: bool) -> Result<(), String> {
         if self.delayed && self.directory.is_none() {
             self.directory = Some(WAITING.to_vec());

@@ -140,7 +140,7 @@ impl RsyncPrinter {
         })
     }
 
-    /// Adds a log to this output.
+    /// Makes this output write a log too.
     pub fn logging(self, log: Option<Arc<LogFile>>) -> Self {
         Self { log, ..self }
     }
@@ -189,7 +189,8 @@ impl RsyncPrinter {
         }
     }
 
-    /// The reports that these lines need from the other end: unchanged entries, and properties.
+    /// Whether the printed lines need reports of unchanged entries from the other end, and whether they need reports of
+    /// entries' properties.
     pub fn needs(&self) -> (bool, bool) {
         let levels = &self.levels;
         let unchanged = levels.itemizes_all() || levels.says_uptodate() || levels.skip > 0;
@@ -249,7 +250,7 @@ impl RsyncPrinter {
         is_unchanged(change) || is_named_only
     }
 
-    /// The lines for a changed entry, on standard output and in the log.
+    /// Prints the lines for a changed entry, on standard output and in the log.
     fn changed(&self, change: &Change, sum: &str) {
         let also = self.levels.says_uptodate();
         let printed = self.format.as_ref().filter(|_| !self.quiet);
@@ -311,7 +312,7 @@ impl RsyncPrinter {
         }
     }
 
-    /// Prints why an entry is skipped, if the levels of `--info` ask for such lines.
+    /// Prints why an entry is skipped, if the levels of `--info` request such lines.
     fn left(&self, change: &Change) {
         if self.levels.skip == 0 {
             return;
@@ -360,7 +361,7 @@ impl Printer for RsyncPrinter {
         }
     }
 
-    /// rsync's statistics include files that could not be read.
+    /// Counts the file: rsync's statistics include files that could not be read.
     fn not_sent(&self, change: &Change) {
         self.count(change);
     }

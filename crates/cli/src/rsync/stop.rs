@@ -8,7 +8,7 @@ use crate::common::refused_number::whole;
 /// The time that is a number of minutes from now.
 ///
 /// # Errors
-/// If `text` is no number of minutes.
+/// If `text` isn't a number of minutes.
 pub fn after(text: &str) -> Result<SystemTime, String> {
     let minutes: u32 = whole(text, "minutes")?;
     if minutes == 0 {
@@ -17,10 +17,11 @@ pub fn after(text: &str) -> Result<SystemTime, String> {
     Ok(SystemTime::now() + std::time::Duration::from_secs(u64::from(minutes) * 60))
 }
 
-/// The next time that is `[[[YEAR-]MONTH-]DAY][THOUR:MINUTE]`, `HOUR:MINUTE` or `:MINUTE`; without an hour it is midnight.
+/// The next time that matches `text`, which has the form `[[[YEAR-]MONTH-]DAY][THOUR:MINUTE]`, `HOUR:MINUTE` or
+/// `:MINUTE`. A date without a time of day means midnight.
 ///
 /// # Errors
-/// If it has another format, or is in the past.
+/// If `text` has another form, or no matching time is in the future.
 pub fn at(text: &str) -> Result<SystemTime, String> {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
     let next = next(text, now.cast_signed())?;
@@ -30,11 +31,15 @@ pub fn at(text: &str) -> Result<SystemTime, String> {
 const FORM: &str =
     "not a time: write [[YEAR-]MONTH-]DAY, [[YEAR-]MONTH-]DAYTHOUR:MINUTE, HOUR:MINUTE or :MINUTE";
 
-/// The furthest next time, in units of the largest part that wasn't given: 26 hours; also limits for days,
-/// months and years (up to the next 29 February).
+/// The number of hours, from the current one, that are tried if no hour is given. It is more than 24 because hours may
+/// be skipped when daylight saving time begins.
 const HOURS: i32 = 26;
+/// The number of days, from today, that are tried if no day is given.
 const DAYS: i32 = 2;
+/// The number of months, from the current one, that are tried if no month is given.
 const MONTHS: i32 = 13;
+/// The number of years, from the current one, that are tried if no year is given. The next 29 February is at most 8
+/// years away.
 const YEARS: i32 = 9;
 
 fn next(text: &str, now: i64) -> Result<i64, String> {

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use super::line::Line;
 use crate::common::spec::Spec;
 
-/// The directory that holds a source, and the source's name in it; no name if the source is the directory
+/// The directory that contains a source, and the source's name in it; no name if the source is the directory
 /// itself.
 pub struct Top {
     directory: Vec<u8>,

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::table::{Does, RsyncOption};
 
-/// The text of `--version`. Its first words are unchanged, since scripts search for them.
+/// The text of `--version`. Its first words are the same as rsync's, because scripts search for them.
 pub fn shown() -> String {
     format!(
         "rsync  version 3.5.0  protocol version 32 (its options, by linerate {})",

@@ -44,9 +44,9 @@ pub struct ScpArgs {
 const EXAMPLES: &str = "\
 Examples:
   linerate scp -rp tree host:/data/
-      the same copy as by scp with these arguments
+      makes the same copy as scp with these arguments
   linerate scp --help
-      scp's options, and the effect of each
+      lists scp's options, and the effect of each
 ";
 
 const FORM: &str = "\
@@ -117,8 +117,8 @@ impl ScpLine {
         Ok(worst)
     }
 
-    /// The sources before the first one that is missing on this host, at which scp stops, and the exit code so
-    /// far. With scp's old protocol, only the missing sources are left out.
+    /// The sources to copy, and the exit code so far. scp stops at the first source that is missing on this host, so
+    /// only the sources before it are copied. With scp's old protocol, scp leaves out only the missing sources.
     fn there(&self, sources: Vec<SourcePlace>, destination: &SourcePlace) -> (Vec<SourcePlace>, u8) {
         if destination.host.is_none() {
             return (sources, 0);
@@ -140,8 +140,8 @@ impl ScpLine {
         (found, code)
     }
 
-    /// A single source, and its destination. A directory gets the name of the destination, also if a slash follows
-    /// this name; a file can't get such a name, so that there must be a directory.
+    /// A single source, and its destination. If the source is a directory, it gets the destination's name, also if this
+    /// name ends in a slash. A file can't get a name that ends in a slash, so this name must be an existing directory.
     fn alone(
         &self,
         source: SourcePlace,
@@ -155,7 +155,7 @@ impl ScpLine {
         let is_directory = kind.map(|kind| kind.is_dir());
         match is_directory {
             Some(true) if self.recursive => Ok((source, destination.without_slash())),
-            // Whether a far source is a directory is known only later. If it isn't, its contents can't be copied.
+            // It isn't known yet whether a far source is a directory. If it isn't one, copying its contents fails.
             None if self.recursive && is_missing && !source.is_pattern() => {
                 Ok((source.contents(), destination))
             }
@@ -167,7 +167,7 @@ impl ScpLine {
         }
     }
 
-    /// Copies sources of one host, and returns scp's exit code.
+    /// Copies sources that are on one host, and returns scp's exit code.
     fn copy_together(&self, sources: &[SourcePlace], destination: &SourcePlace) -> u8 {
         let style = if self.verbose > 0 { Style::Verbose } else { Style::Quiet };
         let output = Output::new(style).with_printer(ScpPrinter::new(sources, self.quiet));
@@ -197,7 +197,7 @@ impl ScpLine {
             |place: &SourcePlace| LoginOptions { port: place.port.or(self.login.port), ..self.login.clone() };
         let options = Options {
             recursive: self.recursive,
-            // A copy within one host keeps symbolic links, as cp does.
+            // In a copy within one host, symbolic links stay links, as with cp(1).
             copy_links: self.recursive && far.is_some(),
             keep: self.keep(far.is_none()),
             rate_limit: self.limit,
@@ -222,7 +222,7 @@ impl ScpLine {
         }
     }
 
-    /// The metadata that a copy keeps: as cp for a copy within this host, otherwise as scp.
+    /// The metadata that a copy keeps: within this host the same as cp(1), otherwise the same as scp.
     fn keep(&self, within: bool) -> Keep {
         let kept = if self.preserve { Keep::SCP } else { Keep::NOTHING };
         if !within {
@@ -233,20 +233,21 @@ impl ScpLine {
     }
 }
 
-/// Why a source of this host isn't there; `None` if it is, or is a source of another host.
+/// The reason why a source on this host doesn't exist; `None` if it exists, or if it is on another host.
 fn why_missing(source: &SourcePlace) -> Option<String> {
     let error = source.host.is_none().then(|| fs::metadata(&source.written).err()).flatten()?;
     Some(reason(&error))
 }
 
-/// The system's words for an error.
+/// The system's text for an error, such as `No such file or directory`.
 fn reason(error: &io::Error) -> String {
     let errno = rustix::io::Errno::from_io_error(error);
     let why = errno.map_or_else(|| error.to_string(), |errno| errno.to_string());
     why.split(" (os error").next().unwrap_or_default().to_owned()
 }
 
-/// Checks that the destination is a directory. On this host it must exist; on another host it is created.
+/// Checks that the destination is a directory if it is on this host. If it is on another host, adds a slash to its
+/// path, so that the path means a directory there, which is created if it is missing.
 fn as_directory(mut destination: SourcePlace) -> Result<SourcePlace, Wrong> {
     if destination.host.is_none() {
         let why = match fs::metadata(&destination.written) {
@@ -263,9 +264,9 @@ fn as_directory(mut destination: SourcePlace) -> Result<SourcePlace, Wrong> {
     Ok(destination)
 }
 
-/// Groups sources that can be copied together: neighbours on the same host. A source with the same name as an
-/// earlier one of its group begins a new group, so that it replaces the earlier one at the destination, as
-/// with scp.
+/// Divides the sources into groups that can be copied together: consecutive sources on the same host. A source with
+/// the same name as an earlier one of the group begins a new group. So it replaces the earlier one at the
+/// destination, as with scp.
 fn groups(sources: Vec<SourcePlace>) -> Vec<Vec<SourcePlace>> {
     let mut groups: Vec<Vec<SourcePlace>> = Vec::new();
     let mut names = HashSet::new();

@@ -66,7 +66,8 @@ impl Printer for ScpPrinter {
 
 const NO_FILE: &str = "not a regular file";
 
-/// Only the reason of an error, in the words for which scripts search: `No such file or directory`.
+/// The reason of an error without further text, in scp's words, because scripts search for them: for example
+/// `No such file or directory`.
 fn in_scps_words(message: &str) -> &str {
     if message.starts_with("is a directory") || message.ends_with("; not copied") {
         return NO_FILE;

@@ -1,5 +1,5 @@
-//! Options about backups of replaced entries, other trees at the receiver whose files can be used, modes, and
-//! sources.
+//! Options of `linerate sync` about backups, modes, the removal of sources, and other trees at the receiver whose
+//! files can be used.
 
 use clap::Args;
 use linerate_sys::process::umask;
@@ -9,21 +9,21 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
 use crate::modes;
 
-/// These options.
+/// The options of this module.
 #[derive(Debug, Args)]
 pub struct Keeping {
     /// Make hard links to equal files in DIR instead of copies
     ///
-    /// DIR is relative to DST. The option may be repeated; the first DIR with the file counts.
+    /// DIR is relative to DST. If you repeat the option, linerate uses the first DIR that has the file.
     #[arg(long, value_name = "DIR", conflicts_with_all = ["copy_dest", "compare_dest"])]
     link_dest: Vec<OsString>,
     /// Copy equal files from DIR instead of sending them
     #[arg(long, value_name = "DIR", conflicts_with = "compare_dest")]
     copy_dest: Vec<OsString>,
-    /// Leave out files that are equal in DIR
+    /// Leave out files if DIR has an equal file
     #[arg(long, value_name = "DIR")]
     compare_dest: Vec<OsString>,
-    /// Keep replaced and deleted files, under their names with a suffix
+    /// Keep replaced and deleted files, with a suffix after their names
     #[arg(short = 'b', long, conflicts_with = "inplace")]
     backup: bool,
     /// Keep the replaced and deleted files in DIR, relative to DST
@@ -44,7 +44,7 @@ impl Keeping {
     /// The other trees at the receiver that may already have the files.
     ///
     /// # Errors
-    /// A message if there are too many.
+    /// A message if the user names too many trees.
     pub fn others(&self) -> Result<Option<OtherTrees>, String> {
         let kinds = [
             (&self.link_dest, OtherUse::Link),
@@ -63,7 +63,7 @@ impl Keeping {
         Ok(Some(OtherTrees { directories, used }))
     }
 
-    /// The backup of replaced entries, if the user wants one: its directory and its suffix.
+    /// The directory and the suffix of backups; `None` if the user wants no backups.
     pub fn backup(&self) -> Option<Backup> {
         let directory = self.backup_dir.as_ref().map(|directory| directory.as_bytes().to_vec());
         let usual: &[u8] = if directory.is_some() { b"" } else { b"~" };
@@ -71,8 +71,8 @@ impl Keeping {
         (self.backup || directory.is_some()).then_some(Backup { directory, suffix })
     }
 
-    /// The filter rule that protects backups from deletion; needed if backups are in the same directories as
-    /// their originals.
+    /// The filter rule that protects backups from deletion. `None` if it isn't needed: it is needed only if backups
+    /// are in the same directories as their originals.
     pub fn spares(&self) -> Option<OsString> {
         let backup = self.backup().filter(|backup| backup.directory.is_none())?;
         Some(OsString::from_vec([b"P *", backup.suffix.as_slice()].concat()))

@@ -28,21 +28,25 @@ use selecting::Selecting;
 const EXAMPLES: &str = "\
 Examples:
   linerate sync tree host:/data/copy
-      makes /data/copy like tree: it gets the contents of tree, and is created
-      if it is missing. Slashes at the ends change nothing; it is the
-      same as 'rsync -a tree/ host:/data/copy/'
+      makes /data/copy like tree: /data/copy gets the contents of tree, and is
+      created if it is missing. Slashes at the ends of SRC and DST change
+      nothing. The command does the same as
+      'rsync -a tree/ host:/data/copy/'
   linerate sync --delete --dry-run tree host:/data/copy
       prints the changes and deletions; without --dry-run, makes them
   linerate sync --exclude '*.o' --exclude /build/ host:/src .
-      pull, without the entries that match these rsync patterns
+      copies from the far host, without the entries that match these patterns
+      (rsync's)
   linerate sync --delete tree /mnt/copy
-      within this host, without a login
+      syncs within this host, without a login
   linerate sync mail photos host:/backup
-      several trees, each under its own name: /backup/mail and /backup/photos
-      become like them, and --delete deletes only inside these two
+      syncs several trees, each under its own name: makes /backup/mail like
+      mail, and /backup/photos like photos. --delete would delete only inside
+      these two directories
 ";
 
-/// Help for the two forms of the paths, which share one list of arguments.
+/// The synopsis, for the two ways to name the destination. It is written by hand, because clap has only one list of
+/// arguments for all paths.
 const LINES: &str =
     "linerate sync [OPTIONS] SRC... DST\n       linerate sync [OPTIONS] SRC... --to HOST:PATH...";
 
@@ -68,7 +72,7 @@ pub struct SyncArgs {
     /// Compare only sizes
     #[arg(long, conflicts_with = "checksum")]
     size_only: bool,
-    /// Send every file, even with an equal size and time
+    /// Send every file, even if its size and time are equal at DST
     #[arg(short = 'I', long, conflicts_with_all = ["checksum", "size_only"])]
     ignore_times: bool,
     /// Skip files that are newer at DST
@@ -90,29 +94,31 @@ pub struct SyncArgs {
     min_size: Option<u64>,
     /// Write into the existing files instead of into copies
     ///
-    /// Readers see mixtures of old and new data. An interruption leaves such a mixture, with a newer time than the original's.
+    /// Until a file is complete, its readers see a mixture of old and new data. An interrupted run leaves such a
+    /// mixture, with a later modification time than the source's.
     #[arg(long, conflicts_with = "update")]
     inplace: bool,
     /// Send changed files whole, without comparing their chunks
     ///
-    /// Within one host this is the default.
+    /// In a copy within one host, this is the default.
     #[arg(short = 'W', long)]
     whole_file: bool,
     /// Look for moved data in changed files, however fast the path is
     ///
-    /// Files from 32 KiB are then searched, otherwise files from 4 MiB. Without this option, linerate searches if the path is slower
-    /// than the search, but never within one host. With --inplace, linerate never searches.
+    /// With this option, linerate searches files of 32 KiB or more. Without it, linerate searches files of 4 MiB or
+    /// more, and only as long as the path isn't much faster than the search. It doesn't search then in a copy within
+    /// one host, or with --inplace.
     #[arg(long, conflicts_with_all = ["whole_file", "inplace"])]
     no_whole_file: bool,
     /// Compare changed files only at the same offsets
     ///
-    /// In a pull, this reveals less about this host's files to the far end.
+    /// If this host receives, this option reveals less about its files to the far end.
     #[arg(long, conflicts_with_all = ["whole_file", "no_whole_file"])]
     same_places: bool,
     /// Delete entries at DST that aren't in SRC
     ///
-    /// Entries are deleted after everything else is in place. If SRC could not be read completely, nothing is deleted. This
-    /// command's own files (--log-file, --metrics, --manifest) stay.
+    /// Entries are deleted after everything else is in place. If SRC could not be read completely, nothing is deleted.
+    /// The files of this command's options --log-file, --metrics and --manifest are never deleted.
     #[arg(long)]
     delete: bool,
     /// Delete at most N entries
@@ -175,7 +181,7 @@ impl SyncArgs {
         let filter = self.selecting.rules(spares).map_err(|error| Failure::usage(error.to_string()))?;
         let others = self.keeping.others().map_err(Failure::usage)?;
         let keep = self.common.details.keeping(self.keep.keep(ARCHIVE));
-        // Creating a backup changes the times of its directory.
+        // Creating a backup in a directory changes the directory's times.
         let omit_dir_times = keep.omit_dir_times || self.keeping.spares().is_some();
         let listed = self.selecting.listed(&sources).map_err(Failure::usage)?;
         let options = Options {
@@ -208,7 +214,7 @@ impl SyncArgs {
         Ok((task, several))
     }
 
-    /// Refuses far sources and destinations without a path if entries would be deleted.
+    /// Refuses far places without a path, if the command would delete entries there.
     fn check_paths(
         &self,
         sources: &[OsString],
@@ -252,8 +258,8 @@ impl SyncArgs {
     }
 }
 
-/// Removes slashes at the end of a source, so that the source is copied under its own name. The root
-/// directory has no name.
+/// Removes slashes at the end of a source, so that the source is copied under its own name. The root directory
+/// stays as it is, because it has no name.
 fn without_slash(source: OsString) -> OsString {
     let bytes = source.as_bytes();
     let end = bytes.iter().rposition(|byte| *byte != b'/').map_or(0, |last| last + 1);

@@ -1,4 +1,5 @@
-//! Options that select the entries to send. Their order matters, since the first matching rule decides.
+//! Options that select the entries to send. The order of the options matters, because the first rule that matches
+//! an entry decides.
 
 use clap::builder::ValueParser;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
@@ -33,7 +34,7 @@ const RULES: [(RuleOption, &str, &str, &str); 5] = [
         RuleOption::Exclude,
         "exclude",
         "PATTERN",
-        "Leave out entries that match; the first rule that matches decides",
+        "Leave out entries that match; the first rule that matches counts",
     ),
     (RuleOption::Include, "include", "PATTERN", "Don't leave out entries that match"),
     (
@@ -54,15 +55,16 @@ pub struct Filtering {
     /// Leave out files that CVS ignores
     #[arg(short = 'C', long)]
     cvs_exclude: bool,
-    /// Names and rules in files end in zero bytes, not newlines
+    /// In files, end names and rules by zero bytes instead of newlines
     ///
-    /// This applies to each file in which an option finds patterns or names.
+    /// This option applies to every file of patterns, rules or names that another option reads.
     #[arg(short = '0', long)]
     from0: bool,
 }
 
 impl Filtering {
-    /// The filter rules, followed by `more`. With `delete_excluded`, excluded entries are deleted.
+    /// The filter rules, followed by the rule `more`. With `delete_excluded`, entries that the rules exclude are
+    /// deleted at the destination.
     ///
     /// # Errors
     /// If a rule is wrong, or a file can't be read.
@@ -78,9 +80,10 @@ impl Filtering {
 pub struct Selecting {
     #[command(flatten)]
     filtering: Filtering,
-    /// Send only the paths listed in FILE, one a line, below SRC
+    /// Send only the paths below SRC that FILE lists, one on each line
     ///
-    /// Directories are sent without their contents.
+    /// A directory is sent without its contents, unless its line ends in a slash: then also its direct contents are
+    /// sent.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["delete", "delete_excluded"])]
     files_from: Option<OsString>,
     /// Also delete entries at DST that the rules leave out
@@ -97,7 +100,7 @@ impl Selecting {
         self.filtering.rules(spares.filter(|_| !self.delete_excluded), self.delete_excluded)
     }
 
-    /// The list of files, whose paths are below the single source.
+    /// The list of files from `--files-from`, with paths below the single source.
     ///
     /// # Errors
     /// A message if the list can't be read, or is wrong, or if there are several sources.
@@ -123,7 +126,7 @@ pub fn build(
     cvs_exclude: bool,
 ) -> Result<Rules, FilterError> {
     let mut builder = Builder::new(reading);
-    // These words are for rules with the modifier `C`, including rules in files.
+    // Rules with the modifier `C`, also those in files, use these words.
     builder.cvs_words(&cvs_words());
     for (rule, value) in rules {
         match rule {
@@ -151,7 +154,7 @@ pub fn list(file: &OsString, nul: bool) -> Result<FilesFrom, String> {
 /// The text of a list of files.
 ///
 /// # Errors
-/// A message if it can't be read.
+/// A message if the list can't be read.
 pub fn read_list(file: &OsString) -> Result<Vec<u8>, String> {
     read(file).map_err(|error| {
         let shown = linerate_wire::path::printable(file.as_bytes());

@@ -43,8 +43,8 @@ fn of(host: &Host<'_>, port: &Port) -> Option<Finding> {
         .evidence("the cost depends on the guest's size, which the guest can't see")
         .fix(
             "Azure, with the guest stopped: az network nic update --accelerated-networking true; \
-             Hyper-V: Set-VMNetworkAdapter -IovWeight 100; if it is on already: az vm deallocate, then az vm start, and a kernel in the \
-             guest with pci-hyperv and mlx4_en, mlx5_core or mana",
+             Hyper-V: Set-VMNetworkAdapter -IovWeight 100; if it is already on: az vm deallocate, then az vm start; the guest's \
+             kernel needs pci-hyperv and mlx4_en, mlx5_core or mana",
         )
         .undo("az network nic update --accelerated-networking false; Set-VMNetworkAdapter -IovWeight 0")
         .conflict("not every guest size supports accelerated networking");

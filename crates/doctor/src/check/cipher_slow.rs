@@ -32,7 +32,7 @@ fn of(host: &Host<'_>) -> Option<Finding> {
     if all >= host.rate() {
         return None;
     }
-    // POWER has such instructions, but no list of them.
+    // POWER has AES instructions, but the kernel doesn't list them.
     let lacks_aes = host.facts.cpu.has("aes").get() == Some(false);
     let more = if lacks_aes { "a processor with AES instructions" } else { "more or faster cores" };
     let finding =

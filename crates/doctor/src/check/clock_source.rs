@@ -3,8 +3,8 @@
 use super::{Check, CheckRun};
 use crate::{Citation, Finding, Host, Severity};
 
-/// Sources that are registers of a device: reading one takes about a microsecond, but only about 20 ns for a processor's own
-/// counter.
+/// Sources that are registers of a device: reading one takes about a microsecond, but only about 20 ns for a
+/// processor's own counter.
 const DEVICES: [&str; 4] = ["hpet", "acpi_pm", "pit", "jiffies"];
 
 pub(super) const CHECK: Check = Check {

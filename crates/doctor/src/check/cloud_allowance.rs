@@ -16,8 +16,8 @@ pub(super) const CHECK: Check = Check {
     run: CheckRun::Host(|host: &Host<'_>| host.devices().filter_map(|port| of(host, port)).collect()),
 };
 
-/// Shares of a port's packets that exceeded the bandwidth: from MANY on, transfers are slow; from LEAST_EXCEEDING_SHARE on,
-/// the cause may be more than short bursts.
+/// Shares of a port's packets that exceeded the allowance: from MANY on, transfers are slow; from LEAST_EXCEEDING_SHARE
+/// on, the cause may be more than short bursts.
 const MANY: f64 = 1e-2;
 const LEAST_EXCEEDING_SHARE: f64 = 1e-4;
 

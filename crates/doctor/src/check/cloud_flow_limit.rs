@@ -30,10 +30,10 @@ pub(super) const CHECK: Check = Check {
     run: CheckRun::Host(|host| host.devices().filter_map(|port| of(host, port)).collect()),
 };
 
-/// Bits a second of one connection.
+/// A cloud's limit of one connection.
 struct Flow {
     most: f64,
-    /// The hosts for which this is the limit.
+    /// The connections for which this is the limit, as the end of a text.
     to: &'static str,
     conflict: &'static str,
 }
@@ -80,12 +80,12 @@ fn of(host: &Host<'_>, port: &Port) -> Option<Finding> {
     })
 }
 
-/// True if ENA Express is on and has carried packets, false if it is on and has carried none: both ends must have it. `None` if it is off,
-/// or if the driver (before 2.8) doesn't report it.
+/// True if ENA Express is on and has carried packets; false if it is on and has carried none, because the other ends
+/// didn't have it. `None` if it is off, or if the driver (before 2.8) doesn't report it.
 fn express(port: &Port) -> Option<bool> {
     let all = port.statistics.known()?;
     let count = |name: &str| all.get(name).copied().unwrap_or(0);
-    // Bit 1 is about UDP.
+    // Bit 1 turns ENA Express on for UDP.
     let is_on = count(SRD_MODE) & 1 == 1;
     is_on.then(|| count("ena_srd_tx_pkts") > 0 || count("ena_srd_rx_pkts") > 0)
 }
@@ -130,7 +130,7 @@ mod tests {
         assert!(by("QEMU").is_empty());
     }
 
-    /// With ENA Express at both ends one connection may have five times as much.
+    /// With ENA Express at both ends, one connection may have five times the rate.
     #[test]
     fn ena_express_raises_the_limit_where_both_ends_have_it() {
         let with = |statistics: &[(&str, u64)], need| {
@@ -146,7 +146,7 @@ mod tests {
         let unused = with(&[("ena_srd_mode", 3)], 20e9);
         assert_eq!(lines(&unused), ["cloud-flow-limit ens5 note 5.00 Gbit/s"]);
         assert!(unused[0].evidence[1].contains("has carried no packets"), "{unused:?}");
-        // Off for TCP, since when is unknown.
+        // ENA Express is off for TCP; it isn't known for how long.
         let off = with(&[("ena_srd_mode", 2), ("ena_srd_tx_pkts", 9)], 20e9);
         assert_eq!(lines(&off), ["cloud-flow-limit ens5 note 5.00 Gbit/s"]);
     }

@@ -14,12 +14,13 @@ const SHORT: u32 = 5;
 const LONG: u32 = 250;
 /// Intel drivers in which values up to 3 select the driver's own adaptive modes.
 const OWN_MODES: [&str; 6] = ["igb", "e1000", "e1000e", "igc", "ixgbe", "ixgbevf"];
-/// Drivers with a mode in which the card adapts the delay between two bounds. They report the longer bound (hw_atl_b0.c): 112
-/// microseconds at 10 Gbit/s, 448 at 2.5. They refuse adaptive-rx, and setting any number turns this mode off.
+/// Drivers with a mode in which the card adapts the delay between two bounds. They report the longer bound
+/// (hw_atl_b0.c): 112 microseconds at 10 Gbit/s, 448 at 2.5. They refuse adaptive-rx, and setting any number turns this
+/// mode off.
 const LONGEST: [&str; 1] = ["atlantic"];
-/// Drivers that report their delay, but have no function to set it (nicvf_ethtool_ops in Linux 6.1). nicvf also interrupts
-/// after a number of packets, which it doesn't report. Virtual functions of bnx2x can't set the delay either, but always
-/// report 50 microseconds.
+/// Drivers that report their delay, but have no function to set it (nicvf_ethtool_ops in Linux 6.1). nicvf also
+/// interrupts after a number of packets, which it doesn't report. Virtual functions of bnx2x can't set the delay
+/// either, but always report 50 microseconds.
 const READ_ONLY: [&str; 1] = ["thunder-nicvf"];
 /// Drivers that refuse (EINVAL) a delay of received packets that differs from that of sent ones (hns_set_coalesce()).
 const ONE_DELAY: [&str; 1] = ["hns"];
@@ -50,7 +51,7 @@ fn of(port: &Port, need: f64) -> Option<Finding> {
     }
     let is_longest = port.driver.known().is_some_and(|driver| LONGEST.contains(&driver.as_str()));
     match set.rx_usecs {
-        // A driver that doesn't report this number has one of its own.
+        // A driver that doesn't have this number has a delay of its own.
         0 if has(port, "rx-usecs") == Some(false) => None,
         usecs if usecs < SHORT && set.rx_frames <= 1 && need >= SLOW => Some(too_many(port, set, need)),
         usecs if usecs > LONG && !is_longest => Some(too_late(port, set, need)),
@@ -60,7 +61,7 @@ fn of(port: &Port, need: f64) -> Option<Finding> {
 
 fn too_many(port: &Port, set: &Coalescing, need: f64) -> Finding {
     let finding = Finding::new(Severity::Minor, format!("{} interrupts for almost every packet", port.name));
-    // Frames of 1538 bytes on the wire.
+    // A frame of an MTU of 1500 takes 1538 bytes on the wire.
     let millions = need / (1538.0 * 8.0) / 1e6;
     let rate = format!("at {} that is up to {millions:.1} million interrupts a second", gbit(need));
     remedy(finding, port, set, &rate).conflict(
@@ -92,7 +93,7 @@ fn remedy(finding: Finding, port: &Port, set: &Coalescing, why: &str) -> Finding
         "rx-usecs {USUAL}{}",
         if is_one_delay { format!(" tx-usecs {USUAL}") } else { String::new() }
     );
-    // Octeon's drivers refuse (EINVAL) one without the other (otx2_set_coalesce()).
+    // Octeon's drivers refuse (EINVAL) adaptive-rx without adaptive-tx, and the other way round (otx2_set_coalesce()).
     let (off, on) = match processors::is_octeon(port) {
         true => ("adaptive-rx off adaptive-tx off rx-usecs", "adaptive-rx on adaptive-tx on"),
         false => ("adaptive-rx off rx-usecs", "adaptive-rx on"),
@@ -137,7 +138,7 @@ mod tests {
         assert_eq!(with("mlx5_core", 1000), ["coalescing ens1f0np0 minor -"]);
     }
 
-    /// stmmac, igb and others refuse adaptive-rx (EOPNOTSUPP), and the answer about it is 0, as if it were off.
+    /// stmmac, igb and others refuse adaptive-rx (EOPNOTSUPP), and ethtool reports it as 0, as if it were only off.
     #[test]
     fn only_what_the_driver_has_is_proposed() {
         let with = |rx_usecs, names: &[&str]| {

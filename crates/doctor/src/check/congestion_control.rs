@@ -1,4 +1,4 @@
-//! How fast a window grows back after a loss.
+//! The time in which a window grows back after a loss.
 
 use super::{Check, CheckRun};
 use crate::formula::{flow, gbit, trip};
@@ -8,7 +8,8 @@ use crate::{Finding, Host, Severity};
 
 /// Better congestion controls, the best first.
 const BETTER: [&str; 3] = ["cubic", "htcp", "bbr"];
-/// The sysctl with the congestion controls that other network namespaces may choose. Only the first network namespace may write it.
+/// The sysctl with the congestion controls that other network namespaces may choose. Only the first network namespace
+/// may write it.
 const ALLOWED: &str = "net.ipv4.tcp_allowed_congestion_control";
 /// Congestion controls whose window grows by one segment each round trip after a loss: Reno and similar ones.
 const SLOW: [&str; 3] = ["reno", "vegas", "lp"];
@@ -83,7 +84,7 @@ mod tests {
         found(&CHECK, &reno).remove(0)
     }
 
-    /// The kernel refuses all others (EPERM), to root too.
+    /// The kernel refuses all others (EPERM), even to root.
     #[test]
     fn a_network_namespace_gets_only_what_the_first_one_allows() {
         let all = ["reno", "bbr", "cubic"];

@@ -1,4 +1,5 @@
-//! A container, or a network namespace of linerate's own: the host's ports and limits can't be seen from inside.
+//! linerate runs in a container, or in a network namespace of its own, from which the host's ports and limits can't be
+//! seen.
 
 use super::{Check, CheckRun};
 use crate::source::NAMESPACES;
@@ -53,7 +54,7 @@ fn of(host: &Host<'_>) -> Option<Finding> {
     )
 }
 
-/// The port of a container without root: a program of the host copies each packet.
+/// True for a tap, the port of a container without root: a program of the host copies each packet.
 fn is_tap(port: &Port) -> bool {
     port.driver.known().is_some_and(|driver| driver == "tun")
 }
@@ -75,13 +76,13 @@ fn reported(port: &Port) -> String {
     format!("{} is a {kind}; {end} in another network namespace{mtu}", port.name)
 }
 
-/// MTUs that network plugins leave below an overlay of 1500 bytes.
+/// The overlay that an MTU points to: network plugins leave room for its headers in packets of 1500 bytes.
 fn overlay(mtu: u32) -> &'static str {
     match mtu {
-        1450 => ", as below vxlan or geneve",
-        1480 => ", as below ipip",
-        1420 | 1440 => ", as below wireguard",
-        1370..1500 => ", as below an overlay",
+        1450 => ", as with vxlan or geneve",
+        1480 => ", as with ipip",
+        1420 | 1440 => ", as with wireguard",
+        1370..1500 => ", as with an overlay",
         _ => "",
     }
 }
@@ -116,7 +117,7 @@ mod tests {
     fn a_container_is_named_with_its_ports_mtu() {
         let named = found(&CHECK, &inside(1450));
         assert_eq!(lines(&named), ["container - note -"]);
-        assert!(named[0].evidence[0].ends_with("MTU 1450, as below vxlan or geneve"), "{named:?}");
+        assert!(named[0].evidence[0].ends_with("MTU 1450, as with vxlan or geneve"), "{named:?}");
         let mut none = inside(1500);
         none.ports = Fact::Known(Vec::new());
         none.machine.container = Fact::Known("docker".into());

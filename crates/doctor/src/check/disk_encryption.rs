@@ -1,4 +1,5 @@
-//! Disks that the kernel encrypts (dm-crypt): the rate at which all cores encrypt, and the queues in which requests wait.
+//! Disks that the kernel encrypts (dm-crypt): the rate at which all cores encrypt, and the queues in which requests
+//! wait.
 
 use linerate_host::facts::{BlockDevice, FileSystem};
 
@@ -44,7 +45,7 @@ fn of(host: &Host<'_>, fs: &FileSystem) -> Option<Finding> {
     let finding = finding
         .fix(format!(
             "note the flags that cryptsetup status {mapping} shows, and give all of them again (--allow-discards for discards), \
-             since others are switched off: cryptsetup refresh --perf-no_read_workqueue --perf-no_write_workqueue FLAGS {mapping}"
+             because others are switched off: cryptsetup refresh --perf-no_read_workqueue --perf-no_write_workqueue FLAGS {mapping}"
         ))
         .fix_words("then no request waits in dm-crypt's queues; --persistent stores these flags in the LUKS2 header")
         .undo(format!("cryptsetup refresh with the noted flags alone, for {mapping}"))
@@ -54,7 +55,8 @@ fn of(host: &Host<'_>, fs: &FileSystem) -> Option<Finding> {
     Some(finding)
 }
 
-/// dm-crypt encrypts on all cores. AES-XTS with its longer key isn't faster than AES-128-GCM.
+/// The finding if all cores together encrypt less than is needed, because dm-crypt encrypts on all cores. AES-XTS with
+/// its longer key isn't faster than AES-128-GCM.
 fn by_rate(host: &Host<'_>, fs: &FileSystem) -> Option<Finding> {
     let cpu = &host.facts.cpu;
     let one = cpu.aes_128_gcm.get().filter(|bytes| *bytes > 0.0)? * 8.0;

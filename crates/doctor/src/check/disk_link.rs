@@ -29,7 +29,7 @@ fn of<'a>(host: &Host<'_>, fs: &'a FileSystem) -> Option<(Vec<&'a str>, Finding)
     let device = fs.device.known()?;
     // If a device has no link, such as a virtual disk, nothing is found.
     let (all, need) = (carried(device, narrowest)?, host.rate());
-    // What a disk's own link carries at most is the disk's rate, and no other slot helps.
+    // If the disks' own links have their maximum, no other slot helps.
     if all >= need || carried(device, widest)? <= all {
         return None;
     }
@@ -50,7 +50,8 @@ fn of<'a>(host: &Host<'_>, fs: &'a FileSystem) -> Option<(Vec<&'a str>, Finding)
     Some((disks.iter().map(|pci| pci.address.as_str()).collect(), finding))
 }
 
-/// Bits a second of what is written to a device that its disks' links carry. Disks behind one card share its link.
+/// The rate in bits a second at which the links of a device's disks carry what is written to the device. Disks behind
+/// one card share its link.
 fn carried(device: &BlockDevice, of: impl Fn(&Pci) -> Option<f64>) -> Option<f64> {
     let is_behind = |pci: &Pci, disk: &BlockLayer| disk.pci.known() == Some(&pci.address);
     let of_disk = |disk: &BlockLayer| {
@@ -60,13 +61,13 @@ fn carried(device: &BlockDevice, of: impl Fn(&Pci) -> Option<f64>) -> Option<f64
     device.writes(Paths::AddUp, &of_disk)
 }
 
-/// Bits a second of a device's own link at its best.
+/// Bits a second of a PCI device's own link at its best.
 fn widest(pci: &Pci) -> Option<f64> {
     let payload = pci.max_payload.get().unwrap_or(pcie::USUAL_PAYLOAD);
     Some(pcie::effective(pci.link.max_speed.get()?, pci.link.max_width.get()?, payload)?.low)
 }
 
-/// Bits a second of the narrowest link on the way to a device.
+/// Bits a second of the slowest link on the way to a PCI device.
 fn narrowest(pci: &Pci) -> Option<f64> {
     let payload = pci.max_payload.get().unwrap_or(pcie::USUAL_PAYLOAD);
     let own = carries(&pci.link, payload)?.low;

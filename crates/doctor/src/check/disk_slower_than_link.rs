@@ -10,7 +10,7 @@ use crate::{Finding, Host};
 
 /// Sequential bytes a second of one rotating disk at its outer tracks: data sheets give 250 to 285 MB/s.
 const ROTATING: f64 = 285e6;
-/// Bytes a second of eMMC (HS400) and of SD cards (UHS-I) at most.
+/// The most bytes a second of eMMC (HS400) and of SD cards (UHS-I).
 const CARD: f64 = 400e6;
 
 pub(super) const CHECK: Check = Check {
@@ -33,7 +33,7 @@ fn of<'a>(host: &Host<'_>, fs: &'a FileSystem) -> Option<(Vec<&'a str>, Finding)
     let device = fs.device.known()?;
     let rate = |disk: &BlockLayer| Some(kind(host, disk)?.1);
     let most = device.writes(Paths::OfOne, &rate)?;
-    // A mirror's or a parity's rate is that of its slow disks.
+    // The rate of a mirror, or of a RAID with parity, is that of its slow disks.
     let (kind, each) = device.disks().find_map(|disk| kind(host, disk))?;
     if most * 8.0 >= host.rate() {
         return None;
@@ -57,7 +57,8 @@ fn of<'a>(host: &Host<'_>, fs: &'a FileSystem) -> Option<(Vec<&'a str>, Finding)
     Some((device.disks().map(|disk| disk.name.as_str()).collect(), finding))
 }
 
-/// The kind of a disk and its bytes a second. In a guest the kind is unknown: hypervisors report most disks as rotating.
+/// The kind of a disk and its bytes a second. In a guest the kind is unknown: hypervisors report most disks as
+/// rotating.
 fn kind(host: &Host<'_>, disk: &BlockLayer) -> Option<(&'static str, f64)> {
     if disk.name.starts_with("mmcblk") {
         return Some(("memory card", CARD));
@@ -83,7 +84,7 @@ pub(super) mod tests {
         })
     }
 
-    /// The same with its device changed.
+    /// A host with the device of its first file system changed.
     pub fn with_device(name: &str, change: impl FnOnce(&mut BlockDevice)) -> Facts {
         with(name, |fs| {
             let Fact::Known(device) = &mut fs.device else { panic!("no device") };
@@ -166,7 +167,8 @@ pub(super) mod tests {
         assert_eq!(lines(&found(&CHECK, &of_layers("stock-10g", layers))), line);
     }
 
-    /// A controller's volume, an array's and a USB bridge say that they rotate, whatever they consist of.
+    /// The volumes of a RAID controller or an array, and a USB bridge, report that they rotate, whatever disks they
+    /// consist of.
     #[test]
     fn of_a_controllers_volume_the_disks_are_unknown() {
         for (vendor, model) in [

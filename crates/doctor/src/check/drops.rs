@@ -1,4 +1,4 @@
-//! Lost packets by cause, each with its remedy. Packets that found the receive ring full are in rx-ring.
+//! Lost packets by cause, each with its remedy. The check rx-ring reports packets that found the receive ring full.
 
 use linerate_host::Fact;
 use linerate_host::facts::Port;
@@ -9,17 +9,17 @@ use crate::formula::percent;
 use crate::source::{RED_HAT, STATISTICS};
 use crate::{Finding, Host, Severity};
 
-/// Shares of lost packets that matter on any path, and on long paths.
+/// Shares of lost packets from which losses matter on any path (MAJOR), and on long paths (MINOR).
 const MAJOR: f64 = 1e-3;
 const MINOR: f64 = 1e-6;
-/// The share that a sound line may damage: IEEE 802.3 allows one wrong bit in 10^12, which is one packet of 1,500 bytes in 80
-/// million. Such a small loss slows no connection, whatever its cause.
+/// The share that a sound line may damage: IEEE 802.3 allows one wrong bit in 10^12, which is one packet of 1,500 bytes
+/// in 80 million. Such a small loss slows no connection, whatever its cause.
 const NONE: f64 = 1e-8;
-/// With fewer lost packets and fewer packets in all, the share isn't significant.
+/// If both the lost packets and all packets are fewer than these, the share isn't significant.
 const LEAST_LOST: u64 = 100;
 const MANY: u64 = 1_000_000;
-/// Carrier changes from which a cable may be at fault, if they are more than one a day: each maintenance of the switch and each
-/// change of a ring makes two.
+/// The number of carrier changes at or above which a cable may be at fault, if there is more than one a day: each
+/// maintenance of the switch and each change of a ring causes two.
 const FLAPS: u64 = 20;
 const DAY: u64 = 86_400;
 
@@ -30,7 +30,7 @@ pub(super) const CHECK: Check = Check {
     run: CheckRun::Host(run),
 };
 
-/// A kind of loss, by the name of the kernel's counter, what happened to its packets, and the remedy.
+/// A kind of loss: the name of the kernel's counter, the packets that were lost, what happened to them, and the remedy.
 struct Cause {
     name: &'static str,
     of: fn(&Port) -> Option<Lost>,
@@ -87,7 +87,8 @@ fn of(port: &Port, cause: &Cause, lost: &Lost, since: &str) -> Option<Finding> {
     let counters = &port.counters;
     let whole = if cause.name.starts_with("rx") { &counters.rx_packets } else { &counters.tx_packets };
     let (packets, whole) = (lost.packets, whole.get());
-    // rx_dropped also counts packets that nobody receives (LLDP, STP, unknown VLANs). These are no loss, however many there are.
+    // rx_dropped also counts packets that nobody receives (LLDP, STP, unknown VLANs). These are no loss, however many
+    // there are.
     let most = if cause.name == "rx_dropped" { Severity::Note } else { Severity::Critical };
     let severity = severity(packets, whole)?.min(most);
     let finding = Finding::new(severity, format!("{packets} packets of {} {}", port.name, cause.says))
@@ -106,7 +107,8 @@ pub(super) fn old(finding: Finding, since: &str) -> Finding {
     }
 }
 
-/// The severity of `lost` lost packets, compared with `others` that weren't lost; `None` if too few were lost to matter.
+/// The severity of `lost` lost packets, compared with `others` that weren't lost; `None` if too few were lost to
+/// matter.
 pub(super) fn severity(lost: u64, others: Option<u64>) -> Option<Severity> {
     let Some(others) = others else { return Some(Severity::Minor) };
     let packets = others.saturating_add(lost);
@@ -120,7 +122,7 @@ pub(super) fn severity(lost: u64, others: Option<u64>) -> Option<Severity> {
     }
 }
 
-/// The share of lost packets, as the end of a text; nothing if the others weren't counted.
+/// The share of lost packets, as the end of a text; empty if the packets that weren't lost weren't counted.
 pub(super) fn share(lost: u64, others: Option<u64>) -> String {
     others.map_or_else(String::new, |others| {
         format!(", {} of the packets", percent_of(lost as f64 / others.saturating_add(lost).max(1) as f64))

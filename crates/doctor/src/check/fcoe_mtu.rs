@@ -8,7 +8,7 @@ use crate::{Citation, Finding, Severity};
 
 /// Bytes of a Fibre Channel frame's payload.
 const PAYLOAD: u32 = 2112;
-/// The least MTU for such a frame with both headers ("baby jumbo").
+/// The least MTU for a Fibre Channel frame with both headers ("baby jumbo").
 const LEAST_MTU: u32 = 2158;
 
 pub(super) const CHECK: Check = Check {

@@ -6,15 +6,16 @@ use super::{Check, CheckRun, shell};
 use crate::source::{ETHTOOL, MLX5_COUNTERS, STATISTICS};
 use crate::{Finding, Host, Severity};
 
-/// Drivers' counters of such blocks, if ethtool's own request returns none, and of symbols that stayed wrong after correction.
+/// Drivers' counters of blocks that couldn't be corrected, which are used if ethtool's own request returns none; and of
+/// symbols that stayed wrong after correction.
 const BLOCKS: [&str; 2] = ["rx_fec_uncorrectable_blocks", "fec_uncorrected_errors"];
 const SYMBOLS: [&str; 4] =
     ["rx_pcs_symbol_err_phy", "rx_symbol_err_phy", "rx_pcs_symbol_err", "rx_symbol_errors"];
-/// The least speed in Mbit/s of links that may need error correction, and a higher one without RS-FEC in IEEE 802.3 (only BASE-R's, for
-/// backplanes and copper).
+/// The least speed in Mbit/s of links that may need error correction; and a speed above it for which IEEE 802.3 has no
+/// RS-FEC (but only BASE-R's correction, for backplanes and copper).
 const LEAST_FEC_SPEED: u64 = 25_000;
 const WITHOUT_RS: u64 = 40_000;
-/// The share of lost blocks among received packets from which the finding is major, as for drops.
+/// The number of lost blocks for each received packet at or above which the finding is major, as in drops-by-cause.
 const MAJOR: f64 = 1e-3;
 
 pub(super) const CHECK: Check = Check {

@@ -11,7 +11,7 @@ use crate::{Citation, Finding, Host, Severity};
 
 /// Free share below which file systems search long for space and fragment files.
 const LITTLE: f64 = 0.05;
-/// Seconds of writing at the needed rate that should fit.
+/// Seconds of writing at the needed rate for which there should be space.
 const SOON: f64 = 10.0;
 
 pub(super) const CHECK: Check = Check {
@@ -24,7 +24,7 @@ pub(super) const CHECK: Check = Check {
     run: CheckRun::Host(run),
 };
 
-/// Several paths may be in one file system.
+/// Examines each file system once: several paths may be in it.
 fn run(host: &Host<'_>) -> Vec<Finding> {
     let mut seen = BTreeSet::new();
     let first = |fs: &&FileSystem| fs.mount_point.known().is_none_or(|point| seen.insert(point.clone()));
@@ -54,7 +54,8 @@ fn of(host: &Host<'_>, fs: &FileSystem) -> Option<Finding> {
     Some(finding)
 }
 
-/// Nobody writes to it, and an image is always full: composefs below Fedora CoreOS and OpenShift, or a mounted ISO file.
+/// True for a file system that is mounted read-only. Nobody writes to it, and an image is always full: composefs below
+/// Fedora CoreOS and OpenShift, or a mounted ISO file.
 fn is_read_only(fs: &FileSystem) -> bool {
     fs.options.known().is_some_and(|options| options.iter().any(|option| option == "ro"))
 }

@@ -48,7 +48,7 @@ fn loses(port: &Port, missed: u64, pause: &Pause) -> Finding {
         .at(&port.name)
         .evidence(format!("rx_missed_errors: {missed}; pause frames are not sent"))
         .fix(format!(
-            "unless priority flow control is on (`dcb pfc show dev {0}`), as RDMA over Ethernet needs it: ethtool -A {0} rx on tx on; \
+            "unless priority flow control is on (`dcb pfc show dev {0}`), which RDMA over Ethernet needs: ethtool -A {0} rx on tx on; \
              and the same at the switch",
             port.name
         ))

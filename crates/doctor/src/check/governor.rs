@@ -21,7 +21,7 @@ fn of(host: &Host<'_>) -> Option<Finding> {
     let follows = driver.is_some_and(|driver| FOLLOWS.contains(&driver));
     let energy = worst_preference(host);
     let severity = |name: &str| match name {
-        // These drivers choose by the preference: the governor's name says nothing.
+        // These drivers choose the frequency by the preference, so the governor's name doesn't matter.
         "powersave" if follows => energy.map(|(_, severity)| severity).or(Some(Severity::Note)),
         // With any other driver, powersave always means the lowest frequency.
         "powersave" if driver.is_some() && !follows => Some(Severity::Major),
@@ -61,7 +61,7 @@ fn slows(name: &str, follows: bool) -> &'static str {
     }
 }
 
-/// The facts count governors, and don't say which processor has which governor: so the fix first saves the governors in a file.
+/// The fix first saves the governors in a file, because the facts have only the number of processors of each governor.
 fn noting(finding: Finding) -> Finding {
     let (note, back) = noted(&Setting::Governor.file().unwrap_or_default(), "governors");
     let fix = finding.fix.clone().unwrap_or_default();

@@ -16,18 +16,19 @@ pub(super) const CHECK: Check = Check {
     run: CheckRun::HostOne(of),
 };
 
-/// A train of acknowledgements that nothing joins ends slow start at half of what the path holds, or later if the sender
-/// paces (hystart_update() in net/ipv4/tcp_cubic.c). This share is half of that.
+/// The share of a full window below which slow start ended early. If nothing joins acknowledgements, a train of them
+/// ends slow start at half of what the path holds, or later if the sender paces (hystart_update() in
+/// net/ipv4/tcp_cubic.c). This share is half of that half.
 const EARLY: f64 = 0.25;
 
 fn of(host: &Host<'_>) -> Option<Finding> {
     let tcp = &host.facts.tcp;
-    // Counters since boot are of paths that aren't known.
+    // Counters since boot belong to paths that aren't known.
     host.facts.counted_seconds.get()?;
     let (rtt, counters) = (host.rtt?, tcp.counters.known()?);
     let (ended, windows) = (*counters.get("TCPHystartTrainDetect")?, *counters.get("TCPHystartTrainCwnd")?);
     let detect = tcp.hystart_detect.get()?;
-    // Bit 0 is the trains of acknowledgements, bit 1 the growing delay.
+    // Bit 0 stands for trains of acknowledgements, bit 1 for a growing delay.
     if ended == 0 || detect & 1 == 0 {
         return None;
     }
@@ -57,7 +58,8 @@ mod tests {
     use linerate_host::Fact;
     use std::collections::BTreeMap;
 
-    /// The finding on a host of 10 Gbit/s over 20 ms, on which three slow starts ended at a mean window of so many segments.
+    /// The finding on a host of 10 Gbit/s over 20 ms, on which three slow starts ended at a mean window of `window`
+    /// segments.
     fn found(window: u64, detect: u32, seconds: Fact<f64>) -> Option<Finding> {
         let mut facts = fixture("stock-10g");
         let counters = [("TCPHystartTrainDetect", 3), ("TCPHystartTrainCwnd", 3 * window)];

@@ -1,5 +1,5 @@
-//! The time that a sleeping processor takes to wake, compared with a ring's packets and with a round
-//! trip.
+//! The time that a sleeping processor takes to wake, compared with a round trip, and with the time in which packets
+//! fill a ring.
 
 use linerate_host::facts::{Idle, Port};
 
@@ -9,7 +9,7 @@ use crate::formula::{gbit, percent, trip};
 use crate::source::{CPUIDLE, RED_HAT};
 use crate::{Citation, Finding, Host, Severity};
 
-/// Share of a near round trip above which waking matters.
+/// Share of a round trip within a data centre at or above which the time to wake matters.
 const FELT: f64 = 0.25;
 
 pub(super) const CHECK: Check = Check {

@@ -16,7 +16,7 @@ pub(super) const CHECK: Check = Check {
     run: CheckRun::Host(run),
 };
 
-/// Several file systems may share a device.
+/// Examines each device once: several file systems may share it.
 fn run(host: &Host<'_>) -> Vec<Finding> {
     let mut seen = BTreeSet::new();
     let devices = file_systems(host).filter_map(device).filter(|device| seen.insert(&device.name));

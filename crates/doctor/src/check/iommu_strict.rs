@@ -5,10 +5,12 @@ use crate::formula::buffer::kernel;
 use crate::source::PARAMETERS;
 use crate::{Citation, Finding, Host, Severity};
 
-/// Below this rate a core has enough time for the flushes: a core becomes full at about 10 Gbit/s (`queues-vs-cores`).
+/// Below this rate a core has enough time to remove mappings at once: a core becomes full at about 10 Gbit/s
+/// (`queues-vs-cores`).
 const LEAST_RATE: f64 = 10e9;
 
-/// From this version on, the type `DMA-FQ` distinguishes lazy mappings from strict ones; in earlier versions both are `DMA`.
+/// From this version on, the type `DMA-FQ` distinguishes lazy mappings from strict ones; in earlier versions both are
+/// `DMA`.
 const SHOWS_MODE: (u32, u32) = (5, 15);
 
 pub(super) const CHECK: Check = Check {

@@ -7,7 +7,7 @@ use crate::formula::{cpu, gbit, percent};
 use crate::source::{ESNET_NIC, FEDEX, STACK};
 use crate::{Finding, Host};
 
-/// Share of far interrupts above which they are reported.
+/// The share of interrupts on far nodes at or above which they are reported.
 const MANY: f64 = 0.5;
 const LEAST_INTERRUPTS: u64 = 10_000;
 
@@ -27,7 +27,7 @@ fn of(host: &Host<'_>, port: &Port) -> Option<Finding> {
     let of_node = host.facts.cpu.node(node)?.cpus.known()?;
     let far_nodes = host.facts.cpu.far_nodes(node)?.into_iter().filter_map(|far| far.cpus.known());
     let share = far(port, &far_nodes.flatten().copied().collect::<Vec<u32>>())?;
-    // A node may have only isolated processors, which serve no interrupts.
+    // The card's node may have only isolated processors, which serve no interrupts.
     let cpus = host.facts.cpu.housekeeping();
     let cpus: Vec<u32> = cpus.known()?.iter().filter(|cpu| of_node.contains(cpu)).copied().collect();
     if cpus.is_empty() || share < MANY {
@@ -38,7 +38,7 @@ fn of(host: &Host<'_>, port: &Port) -> Option<Finding> {
         (host.rate_of(port)?, cpu::connection(port.mtu.get()?, true).low * (1.0 - cpu::FAR_LOSS));
     let list: Vec<String> = cpus.iter().map(u32::to_string).collect();
     let near = processors::spread(port.interrupts.known()?, &cpus);
-    // Several queues share the port's rate: a far core costs a fifth of its queues' part.
+    // Several queues share the port's rate, so far cores cost a fifth of their queues' part.
     let ceiling = one.max(need * (1.0 - cpu::FAR_LOSS * share));
     let finding = Finding::leaves(ceiling, need, title)
         .at(&port.name)
@@ -85,7 +85,7 @@ mod tests {
         );
     }
 
-    /// Half of the queues lose a fifth, not the whole port the rate of all but one core.
+    /// If half of the queues are served far away, they lose a fifth; the port isn't reduced to the rate of one core.
     #[test]
     fn several_queues_lose_a_fifth_of_the_far_ones_part() {
         let fast = crate::testing::edited("dual-socket-far-nic", "enp129s0f0", |port| {

@@ -9,9 +9,10 @@ use crate::formula::percent;
 use crate::source::{ESNET_NIC, SCALING, WEB};
 use crate::{Finding, Host};
 
-/// Fewer interrupts are not significant.
+/// With fewer interrupts the shares aren't significant.
 const LEAST_INTERRUPTS: u64 = 10_000;
-/// Share of one processor above which it counts as the only one.
+/// The share of the interrupts at or above which one processor counts as the only one that serves them. Also the share
+/// above which one interrupt counts as the only busy one.
 const ALL: f64 = 0.9;
 
 pub(super) const CHECK: Check = Check {
@@ -40,8 +41,8 @@ fn of(host: &Host<'_>, port: &Port) -> Option<Finding> {
     Some(spread(finding, irqs, port, &cpus))
 }
 
-/// The processor that served most, and its share; none if the counts of some queues' interrupts are
-/// unknown, or nearly all are of one interrupt.
+/// The processor that served most interrupts, and its share; `None` if the counts of some queues' interrupts are
+/// unknown, or if one interrupt has nearly all of the count.
 fn busiest(port: &Port) -> Option<(u32, f64)> {
     let mut sums: BTreeMap<u32, u64> = BTreeMap::new();
     let (irqs, queues) = (port.interrupts.known()?, port.rx_queues.known()?.len());
@@ -54,7 +55,7 @@ fn busiest(port: &Port) -> Option<(u32, f64)> {
     }
     let total: u64 = sums.values().sum();
     let of = |irq: &Irq| irq.counts.known().into_iter().flatten().map(|(_, count)| count).sum::<u64>();
-    // One busy queue has one processor, wherever the others are bound.
+    // A single busy queue is served by one processor, wherever the other queues' interrupts are bound.
     if irqs.len() > 1 && irqs.iter().any(|irq| of(irq) as f64 > ALL * total as f64) {
         return None;
     }
@@ -62,8 +63,8 @@ fn busiest(port: &Port) -> Option<(u32, f64)> {
     (total >= LEAST_INTERRUPTS).then(|| (cpu, most as f64 / total as f64))
 }
 
-/// A fix that spreads the interrupts over the card's local processors, or over all if those are unknown; never over
-/// isolated ones.
+/// Adds the fix, which spreads the interrupts over the processors near the card, or over all if it isn't known which
+/// are near, but never over isolated ones.
 fn spread(finding: Finding, irqs: &[Irq], port: &Port, cpus: &[u32]) -> Finding {
     let new = processors::spread(irqs, &processors::near(port, cpus));
     finding.remedied_or(new, "bind each interrupt to another processor").conflict(
@@ -97,7 +98,7 @@ mod tests {
         assert!(!fix.contains("echo 64") && !fix.contains("echo 65"), "{fix}");
     }
 
-    /// The interrupts of a host with isolated processors belong to the others (`isolcpus=`, `nohz_full=`).
+    /// On a host with isolated processors (`isolcpus=`, `nohz_full=`), the other processors serve the interrupts.
     #[test]
     fn isolated_processors_serve_no_interrupts() {
         let with = |isolated: &[u32], without_tick: &[u32]| {

@@ -34,8 +34,8 @@ fn of(host: &Host<'_>, port: &Port) -> Option<Finding> {
     Some(spread(finding, irqs, cpu.siblings.known()?, &free))
 }
 
-/// The processors that serve the port's interrupts; none if an interrupt may go to several
-/// processors, or if its processor is unknown.
+/// The processors that serve the port's interrupts; `None` if an interrupt may go to several processors, or if the
+/// processor of one is unknown.
 fn serving(irqs: &[Irq]) -> Option<Vec<u32>> {
     let one = |irq: &Irq| match irq.effective.known()?.as_slice() {
         [cpu] => Some(*cpu),
@@ -46,7 +46,7 @@ fn serving(irqs: &[Irq]) -> Option<Vec<u32>> {
     Some(cpus.into_iter().collect())
 }
 
-/// A fix that binds the interrupts to the first of these threads in each core, in turn.
+/// Adds the fix, which binds the interrupts to the first free thread of each core, in turn.
 fn spread(finding: Finding, irqs: &[Irq], cores: &[Vec<u32>], free: &[u32]) -> Finding {
     let firsts: Vec<u32> =
         cores.iter().filter_map(|threads| threads.iter().find(|cpu| free.contains(cpu))).copied().collect();

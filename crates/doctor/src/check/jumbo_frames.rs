@@ -15,17 +15,18 @@ use crate::{Citation, Finding, Host, Need, Severity};
 const JUMBO: u32 = 9000;
 /// The size that Google advises for large flows: a packet fits into a page. Google's network takes up to 8,896.
 const GOOGLES: u32 = 4082;
-/// Azure's largest size over Mellanox cards; over its own (mana) it is 9000.
+/// Azure's largest size over Mellanox cards. Over Azure's own cards (driver mana) it is 9000.
 const AZURES: u32 = 3900;
-/// The size that Alibaba Cloud and Tencent Cloud take of some families of instances; of others 1,500.
+/// The size that Alibaba Cloud and Tencent Cloud take from some families of instances. From others they take 1,500
+/// bytes.
 const SOME_FAMILIES: u32 = 8500;
 /// Clouds, by the machine's vendor, whose networks take [`SOME_FAMILIES`].
 const WITH_FAMILIES: [&str; 2] = ["Alibaba Cloud", "Tencent Cloud"];
 /// Clouds, by the machine's vendor, whose networks take 1,500 bytes or less, or that name no larger size.
 const WITHOUT: [&str; 6] = ["Hetzner", "DigitalOcean", "Vultr", "Scaleway", "UpCloud", "Exoscale"];
-/// The tag of the chassis of Azure's guests: "MSFT AZURE VM" in numbers.
+/// The tag of the chassis of Azure's guests: "MSFT AZURE VM" in character codes.
 const AZURES_TAG: &str = "7783-7084-3265-9085-8269-3286-77";
-/// From this MTU on, packets count as jumbo ones: clouds have 8,896 and similar.
+/// From this MTU on, packets count as jumbo ones: some clouds have 8,896 bytes and similar sizes.
 const LEAST_JUMBO_MTU: u32 = 8000;
 
 pub(super) const CHECK: Check = Check {
@@ -43,11 +44,11 @@ pub(super) const CHECK: Check = Check {
             url: "https://learn.microsoft.com/en-us/azure/virtual-network/how-to-virtual-machine-mtu",
         },
         Citation {
-            name: "Alibaba Cloud, MTUs: 1500, of some instance families 8500",
+            name: "Alibaba Cloud, MTUs: 1500, or 8500 for some instance families",
             url: "https://www.alibabacloud.com/help/en/ecs/user-guide/mtus/",
         },
         Citation {
-            name: "Tencent Cloud, Maximum Transmission Unit: 1500, of the latest instances 8500",
+            name: "Tencent Cloud, Maximum Transmission Unit: 1500, or 8500 for the latest instances",
             url: "https://www.tencentcloud.com/document/product/213/62620",
         },
         Citation {
@@ -108,15 +109,16 @@ fn of(host: &Host<'_>, port: &Port) -> Option<Finding> {
     Some(fix(finding, host, &stack, jumbo))
 }
 
-/// The port whose MTU limits the packets: the lowest port with a small MTU, if a path is known to use the whole stack;
-/// otherwise the lowest port of all, since a VLAN may keep a smaller MTU for its own network.
+/// The port whose MTU limits the packets. If a path is known to use the whole stack, it is the lowest port with a small
+/// MTU; otherwise the lowest port of all, because a VLAN may keep a smaller MTU for its own network.
 fn judged<'a>(host: &Host<'_>, stack: &Stack<'a>, enough: u32) -> Option<&'a Port> {
     let is_small = |port: &&&Port| port.mtu.get().is_some_and(|mtu| mtu < enough);
     let small = stack.ports.iter().find(is_small).filter(|_| host.facts.route.known().is_some());
     small.or(stack.ports.first()).copied()
 }
 
-/// In a cloud the network's MTU must be raised first: the network drops larger packets, whatever the MTU of the guest's port.
+/// Adds the fix. In a cloud the network's MTU must be raised first: the network drops larger packets, whatever the MTU
+/// of the guest's port.
 fn fix(finding: Finding, host: &Host<'_>, stack: &Stack<'_>, jumbo: u32) -> Finding {
     if is_open_stacks(host) {
         return finding.fix(
@@ -155,7 +157,7 @@ fn fix(finding: Finding, host: &Host<'_>, stack: &Stack<'_>, jumbo: u32) -> Find
     finding.fix_words(&condition(host, stack, jumbo))
 }
 
-/// Under which condition the ports may send larger packets.
+/// The condition under which the ports may send larger packets.
 fn condition(host: &Host<'_>, stack: &Stack<'_>, jumbo: u32) -> String {
     if stack.ports.iter().any(|port| host.cloud(port) == Some(Cloud::Google)) {
         return format!(
@@ -174,7 +176,8 @@ fn condition(host: &Host<'_>, stack: &Stack<'_>, jumbo: u32) -> String {
     )
 }
 
-/// True if a hypervisor's own virtual switch takes the packets; Amazon's network takes 9001 bytes of any guest.
+/// True if a hypervisor's own virtual switch takes the packets. Clouds are left out: Amazon's network takes 9001 bytes
+/// from any guest.
 fn is_virtual(host: &Host<'_>, stack: &Stack<'_>) -> bool {
     let is_it = |port: &&Port| port.kind.get() == Some(PortKind::Paravirtual) && host.cloud(port).is_none();
     stack.ports.iter().any(is_it)
@@ -192,8 +195,8 @@ fn below_bridge(stack: &Stack<'_>, bridge: &str, jumbo: u32) -> String {
     )
 }
 
-/// The size to propose, and the size from which nothing is proposed: no more than the driver takes. `None` if the network takes no
-/// more than 1,500.
+/// The size to propose, and the size at or above which nothing is proposed. Both are at most the size that the driver
+/// takes. `None` if the network takes at most 1,500 bytes.
 fn sizes(host: &Host<'_>, port: &Port) -> Option<(u32, u32)> {
     let (jumbo, enough) = match host.cloud(port) {
         Some(Cloud::Google) => (GOOGLES, GOOGLES),
@@ -207,7 +210,8 @@ fn sizes(host: &Host<'_>, port: &Port) -> Option<(u32, u32)> {
     Some((jumbo.min(most), enough.min(most)))
 }
 
-/// The MTU that Azure takes, and the one from which nothing is proposed, by the function of a card that its guests have as a member of Hyper-V's port; `None` without such a function.
+/// The MTU that Azure takes, and the MTU at or above which nothing is proposed. They depend on the card's virtual
+/// function that a guest has as a member of Hyper-V's port; `None` without such a function.
 fn azures(host: &Host<'_>) -> Option<(u32, u32)> {
     match (has_driver(host, "mlx"), has_driver(host, "mana")) {
         (true, _) => Some((AZURES, AZURES)),
@@ -216,7 +220,7 @@ fn azures(host: &Host<'_>) -> Option<(u32, u32)> {
     }
 }
 
-/// True for a guest of Hyper-V, unless its tag shows that this isn't Azure's.
+/// True for a guest of Hyper-V, unless the tag of its chassis shows that it isn't a guest of Azure.
 fn is_azures(host: &Host<'_>) -> bool {
     let machine = &host.facts.machine;
     let is_machine = begins(&machine.vendor, "Microsoft") && begins(&machine.product, "Virtual Machine");
@@ -228,7 +232,7 @@ fn has_driver(host: &Host<'_>, driver: &str) -> bool {
     host.facts.ports.known().into_iter().flatten().any(|port| begins(&port.driver, driver))
 }
 
-/// The name of a cloud that takes larger packets of some families of instances only.
+/// The name of the host's cloud, if that takes larger packets only from some families of instances.
 fn with_families(host: &Host<'_>) -> Option<&'static str> {
     WITH_FAMILIES.into_iter().find(|vendor| begins(&host.facts.machine.vendor, vendor))
 }
@@ -239,8 +243,9 @@ fn is_open_stacks(host: &Host<'_>) -> bool {
     begins(&machine.vendor, "OpenStack") || begins(&machine.product, "OpenStack")
 }
 
-/// True for IP over InfiniBand (`ib_ipoib`, `mlx5_core[ib_ipoib]`): the fabric gives its MTU, at most 4092 bytes, or 65520 if the port
-/// is in the connected mode (Documentation/infiniband/ipoib.rst). The driver refuses the sizes between.
+/// True for IP over InfiniBand (`ib_ipoib`, `mlx5_core[ib_ipoib]`): the fabric gives its MTU, at most 4092 bytes, or
+/// 65520 if the port is in the connected mode (Documentation/infiniband/ipoib.rst). The driver refuses sizes between
+/// these two.
 fn is_infiniband(port: &Port) -> bool {
     port.driver.known().is_some_and(|driver| driver.contains("ipoib"))
 }
@@ -260,7 +265,7 @@ mod tests {
         );
     }
 
-    /// A guest's port takes no more than the virtual switch hands it.
+    /// A larger MTU of a guest's port has no effect unless the virtual switch takes it too.
     #[test]
     fn a_guests_finding_names_its_hypervisor() {
         let fix = |name| found(&CHECK, &fixture(name)).remove(0).fix.unwrap();
@@ -306,7 +311,7 @@ mod tests {
         assert!(found[0].fix.as_ref().is_some_and(|fix| fix.contains("mtu 4082")), "{found:?}");
     }
 
-    /// The bond's driver gives its MTU to both of its ports.
+    /// The bond's driver gives the bond's MTU to both of its ports.
     #[test]
     fn a_bonds_members_are_changed_with_the_bond() {
         let bond = |change: &dyn Fn(&mut linerate_host::Facts)| {
@@ -375,7 +380,7 @@ mod tests {
         );
     }
 
-    /// A VLAN with small packets above a port with large ones is usual; on a path that takes it, it counts.
+    /// A VLAN with a small MTU above a port with a large one is usual. It is judged only on a path that takes it.
     #[test]
     fn the_port_that_the_path_takes_is_judged() {
         let mixed = || crate::testing::stacked(&[("bond0", 9000), ("bond0.100", 1500)]);
@@ -444,7 +449,8 @@ mod tests {
         }
     }
 
-    /// Azure's network takes 1,500 bytes of a guest without a function of a card, whatever the port of Hyper-V's driver takes (65,521).
+    /// Azure's network takes 1,500 bytes from a guest without a card's virtual function, whatever Hyper-V's port takes
+    /// (65,521 bytes).
     #[test]
     fn hyper_vs_port_alone_gets_more_only_outside_of_azure() {
         assert!(found(&CHECK, &fixture("hv-netvsc")).is_empty());

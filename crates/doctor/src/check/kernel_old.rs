@@ -14,10 +14,10 @@ const GAINS: [((u32, u32), &str); 3] = [
 ];
 /// Older kernels don't reach 10 Gbit/s even on tuned hosts.
 const OLD: (u32, u32) = (4, 9);
-/// The first kernel that has all of these.
+/// The first kernel that has all of these improvements.
 const OLDEST_WHOLE: (u32, u32) = (4, 18);
 
-/// Bits a second from which kernels since 6.8 are faster, according to the paper.
+/// Bits a second at or above which kernels since 6.8 are faster, according to the paper of 2024.
 const LEAST_RATE: f64 = 100e9;
 const GAINING: (u32, u32) = (6, 8);
 
@@ -53,7 +53,7 @@ fn of(host: &Host<'_>) -> Option<Finding> {
     Some(finding)
 }
 
-/// At 100 Gbit/s later kernels need less time for each byte.
+/// The finding at 100 Gbit/s, where later kernels need less time for each byte.
 fn slower(host: &Host<'_>, release: &str, version: (u32, u32)) -> Option<Finding> {
     let is_felt = version < GAINING && host.rate() >= LEAST_RATE;
     is_felt.then(|| {

@@ -36,7 +36,7 @@ fn of(host: &Host<'_>) -> Option<Finding> {
     Some(finding)
 }
 
-/// Longer lengths of both queues, for those that are known and shorter.
+/// The changes that make both queues longer, if their present lengths are known and shorter.
 fn larger(host: &Host<'_>) -> impl Iterator<Item = Remedy> {
     let tcp = &host.facts.tcp;
     let both = [(SOMAXCONN, tcp.somaxconn.get()), (SYN, tcp.max_syn_backlog.get())];
@@ -57,7 +57,7 @@ mod tests {
         });
         assert_eq!(lines(&found(&CHECK, &full)), ["listen-queue - note -"]);
         assert!(found(&CHECK, &fixture("stock-10g")).is_empty());
-        // Without the present lengths, a new one might be shorter.
+        // If a present length is unknown, a new one might be shorter.
         assert_eq!(found(&CHECK, &full)[0].fix.as_deref(), Some("raise the program's own backlog"));
     }
 

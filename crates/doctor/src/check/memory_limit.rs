@@ -7,7 +7,7 @@ use crate::source::{CGROUPS, VM_SYSCTL};
 use crate::{Finding, Host, Severity};
 use linerate_host::facts::MemoryLimit;
 
-/// Seconds at the needed rate that should fit, as for the host's own limit (write-back).
+/// Seconds of writing at the needed rate for which there should be room, as for the host's own limit (write-back).
 const PAUSE: f64 = 1.0;
 
 pub(super) const CHECK: Check = Check {
@@ -54,10 +54,11 @@ fn of(host: &Host<'_>) -> Option<Finding> {
     )
 }
 
-/// File systems whose writers the kernel counts by group (cgroup-v2.rst, "Writeback").
+/// File systems for which the kernel counts unwritten data by control group (cgroup-v2.rst, "Writeback").
 const COUNTED: [&str; 5] = ["ext2", "ext4", "btrfs", "f2fs", "xfs"];
 
-/// True if the dirty ratios apply to the group: version 1 has no such limits, and other file systems don't count by group.
+/// True if the dirty ratios apply to the group. In version 1 they don't, and for file systems outside of `COUNTED` the
+/// kernel doesn't count by group.
 fn has_own_writers(host: &Host<'_>) -> bool {
     let systems = host.facts.storage.file_systems.known().into_iter().flatten();
     let kinds: Vec<&String> = systems.filter_map(|fs| fs.kind.known()).collect();

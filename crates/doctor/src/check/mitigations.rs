@@ -6,7 +6,7 @@ use super::{Check, CheckRun};
 use crate::source::PARAMETERS;
 use crate::{Citation, Finding, Severity};
 
-/// Mitigations that slow each system call: vulnerability, the kernel's text, effect.
+/// Mitigations that slow each system call: the vulnerability, the kernel's text, and the effect.
 const COSTLY: [(&str, &str, &str); 10] = [
     ("meltdown", "PTI", "each system call changes the page table"),
     ("retbleed", "Mitigation: IBRS", "branch prediction is restricted in the kernel"),
@@ -35,7 +35,8 @@ pub(super) const CHECK: Check = Check {
 
 fn of(all: &BTreeMap<String, String>) -> Option<Finding> {
     let has = |name: &str, text: &str| all.get(name).is_some_and(|state| state.contains(text));
-    // Otherwise the buffers are cleared only on the way into a guest (mmio_select_mitigation() in arch/x86/kernel/cpu/bugs.c).
+    // Unless this is true, the buffers are cleared only on the way into a guest (mmio_select_mitigation() in
+    // arch/x86/kernel/cpu/bugs.c).
     let clears_always = has("mds", "Clear CPU buffers") || has("tsx_async_abort", "Clear CPU buffers");
     let is_felt = |name: &str| match name {
         "mmio_stale_data" => clears_always,

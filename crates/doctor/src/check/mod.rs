@@ -1,7 +1,7 @@
 //! The checks. Each has a file with a pure function of the facts, and one line below that registers it.
 //!
-//! A check looks only at known facts. If a fact is unknown, the check finds nothing: no finding comes from a
-//! guess.
+//! A check looks only at known facts. If a fact that it needs is unknown, the check finds nothing, so that no finding
+//! comes from a guess.
 
 mod shared;
 
@@ -15,7 +15,7 @@ pub(crate) use shell::word;
 pub struct Check {
     /// Stable name, like `pcie-width`.
     pub name: &'static str,
-    /// The situation that it looks for, as a part of a sentence.
+    /// The situation that the check looks for, as a part of a sentence.
     pub about: &'static str,
     /// Documents behind the advice.
     pub sources: &'static [Citation],

@@ -20,8 +20,9 @@ fn run(host: &Host<'_>) -> Vec<Finding> {
     host.hardware().filter_map(|port| of(host, port)).collect()
 }
 
-/// Finds nothing unless the link has the module's speed, so that a module that names too few standards isn't blamed. A slower module than
-/// the port's costs nothing unless more is needed: a line of 10 Gbit/s in ports for 25 is an ordinary plan.
+/// There is a finding only if the link has the module's speed: a module that names too few standards isn't blamed. A
+/// module that is slower than its port costs nothing unless more is needed: a line of 10 Gbit/s between ports for 25
+/// Gbit/s is an ordinary plan.
 fn of(host: &Host<'_>, port: &Port) -> Option<Finding> {
     let module = port.module.known()?;
     let fastest = module.fastest_mbps()? as f64 * 1e6;

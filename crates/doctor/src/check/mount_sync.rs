@@ -21,7 +21,7 @@ fn of(fs: &FileSystem) -> Option<Finding> {
     let has = |name: &str| options.iter().any(|option| option == name);
     let (option, severity, instead) = match () {
         () if has("sync") => ("sync", Severity::Major, Some("async")),
-        // mount(8) has no option that removes it.
+        // mount(8) has no option that removes dirsync.
         () if has("dirsync") => ("dirsync", Severity::Minor, None),
         () if has("strictatime") => ("strictatime", Severity::Note, Some("relatime")),
         () => return None,

@@ -19,18 +19,20 @@ pub(super) const CHECK: Check = Check {
 
 fn run(host: &Host<'_>) -> Vec<Finding> {
     let lost = host.linked().flat_map(|port| lost(host.facts, port));
-    // The guests or containers of a bridge have one finding.
+    // All ports of a bridge that lead to guests or containers have one finding together.
     let lost = once_at_each(lost, |place| format!("{place} takes only smaller packets too")).into_iter();
     let small = host.linked().filter_map(|port| small(host, port));
     lost.chain(small).collect()
 }
 
-/// A bridge, bond or team sends through its members. A VRF has members too, but sends nothing itself: its MTU has no effect.
+/// A bridge, bond or team sends through its members. A VRF has members too, but sends nothing itself: its MTU has no
+/// effect.
 fn forwards(master: &Port) -> bool {
     master.driver.known().is_some_and(|driver| ["bridge", "bonding", "team"].contains(&driver.as_str()))
 }
 
-/// A VLAN over the port below, and a master over the port, which may be a VLAN too.
+/// The findings about a VLAN and the port below it, and about a master and its port, which may be a VLAN. Each has a
+/// key, by which findings are merged.
 fn lost(facts: &Facts, port: &Port) -> Vec<(String, Finding)> {
     let below = port.vlan.known().and_then(|vlan| facts.port(&vlan.lower));
     let master = port.master.known().and_then(|name| facts.port(name)).filter(|master| forwards(master));
@@ -56,7 +58,7 @@ fn too_large(facts: &Facts, upper: &Port, lower: &Port, port: &Port) -> Option<F
         "{} sends packets of {above} bytes, but {} below it takes only {below}",
         upper.name, lower.name
     );
-    // Larger packets to one guest or container are lost, but none of the host's own packets.
+    // Only larger packets to one guest or container are lost, and none of the host's own packets.
     let severity = if leads_in(lower) { Severity::Minor } else { Severity::Major };
     let finding = Finding::new(severity, title)
         .at(&port.name)
@@ -69,7 +71,8 @@ fn too_large(facts: &Facts, upper: &Port, lower: &Port, port: &Port) -> Option<F
     })
 }
 
-/// The fix for a port whose other end is in a guest or a container. That end decides, and can't be seen from here.
+/// The fix for a port whose other end is in a guest or a container. The MTU of that end decides, and can't be seen from
+/// here.
 fn within(finding: Finding, upper: &Port, above: u32, below: u32) -> Finding {
     let set = |mtu: u32| format!("ip link set {} mtu {mtu}", upper.name);
     finding
@@ -81,8 +84,8 @@ fn within(finding: Finding, upper: &Port, above: u32, below: u32) -> Finding {
         .conflict("don't only run ip link on the port here: its other end keeps its MTU, and full packets to it are then lost unseen")
 }
 
-/// The fix: raise the MTU of the lower port, after those of the ports below it; or, if one of these MTUs can't be raised,
-/// lower the MTU of the upper port.
+/// The fix: raise the MTU of the lower port, after those of the ports below it; or, if one of these MTUs can't be
+/// raised, lower the MTU of the upper port.
 fn matched(finding: Finding, facts: &Facts, upper: &Port, lower: &Port) -> Finding {
     let (above, below) = (upper.mtu.get().unwrap_or(0), lower.mtu.get().unwrap_or(0));
     let ports = with_lower(facts, lower);
@@ -102,8 +105,8 @@ fn matched(finding: Finding, facts: &Facts, upper: &Port, lower: &Port) -> Findi
     finding.fix(joined(fix)).undo(joined(undo))
 }
 
-/// Containers behind a bridge send smaller packets than every port of the host allows. On a host with a tunnel the packets
-/// may be smaller on purpose, since the tunnel's headers need room.
+/// The finding that containers behind a bridge send smaller packets than each device of the host allows. On a host with
+/// a tunnel the packets may be smaller on purpose, because the tunnel's headers need room.
 fn small(host: &Host<'_>, bridge: &Port) -> Option<Finding> {
     let members = bridge.bridge_ports.known()?;
     let is_veth =
@@ -143,7 +146,7 @@ mod tests {
         assert_eq!(lines(&found(&CHECK, &fixture("veth-host"))), ["mtu-mismatch docker0 minor 9.41 Gbit/s"]);
     }
 
-    /// The headers of a tunnel need room, and with ports of two sizes it isn't known which one the containers use.
+    /// The headers of a tunnel need room. With ports of two MTUs it isn't known which port the containers use.
     #[test]
     fn small_packets_for_a_tunnel_or_a_second_port_are_right() {
         let beside = |change: fn(&mut Port)| {
@@ -203,7 +206,8 @@ mod tests {
         assert_eq!(fix(1500), "ip link set bond0 mtu 1500");
     }
 
-    /// A bridge of 9000 bytes over a VLAN of 1500 over a bond of 1500: the kernel refuses more for the VLAN than for the bond.
+    /// A bridge of 9000 bytes over a VLAN of 1500 over a bond of 1500: the kernel refuses more for the VLAN than for
+    /// the bond.
     #[test]
     fn the_ports_below_come_first() {
         let stacked = crate::testing::stacked(&[("bond0", 1500), ("bond0.100", 1500), ("br0", 9000)]);

@@ -39,7 +39,7 @@ fn reported(finding: Finding, end: &Host<'_>, route: &TakenRoute, policy: u32) -
     let fields = end.facts.tcp.multipath_fields.get().filter(|_| policy == 3);
     let fields =
         fields.map_or_else(String::new, |fields| format!(" with fib_multipath_hash_fields {fields}"));
-    let rate = end.fastest().map_or_else(String::new, |rate| format!("; the path has {}", gbit(rate)));
+    let rate = end.fastest().map_or_else(String::new, |rate| format!("; the used port has {}", gbit(rate)));
     finding
         .evidence(format!("the route's next hops are on {}{rate}", route.ways.join(", ")))
         .evidence(format!(

@@ -10,7 +10,7 @@ use crate::{Finding, Host, Severity};
 /// Driver options that set the number of queues.
 const OPTIONS: [&str; 6] = ["RSS", "VMDQ", "num_queues", "num_vmdqs", "rss_queues", "qp"];
 
-/// The advice if the number of queues is right, but what else was set doesn't match it.
+/// The advice if the number of queues is right, but the driver's options or interrupts don't match it.
 const ASKED_ELSEWHERE: &str = "make the driver's options (modinfo, /etc/modprobe.d) and its interrupts (cat /proc/interrupts) match the number \
     of queues: a driver may know other options than the one that was set, or have got fewer interrupts; \
     on ESX: esxcli system module parameters set -m MODULE";

@@ -24,7 +24,8 @@ const KINDS: [&str; 15] = [
     "orangefs",
     "coda",
 ];
-/// Types of file systems that a program provides (FUSE), without `fuse.`. Only the start must match: `fuse.s3fs-fuse` has `s3fs`.
+/// Types of file systems that a program provides (FUSE), without `fuse.`. Only the start of a type must match: `s3fs`
+/// matches `fuse.s3fs-fuse`.
 const PROGRAMS: [&str; 14] = [
     "sshfs",
     "glusterfs",
@@ -44,7 +45,8 @@ const PROGRAMS: [&str; 14] = [
 /// Types whose files are on the host of this guest.
 const OF_HOSTS: [&str; 3] = ["9p", "virtiofs", "vboxsf"];
 
-/// Parts of the names of clouds' servers, none of which has NFS 4.2, and whether they accept several connections for one mount.
+/// Parts of the names of clouds' servers, none of which has NFS 4.2, and whether they accept several connections for
+/// one mount.
 const CLOUDS: [(&str, bool); 2] = [(".efs.", false), (".file.core.windows.net:", true)];
 /// The largest request of Linux's client, in bytes (nfs(5)).
 const LARGEST: u64 = 1 << 20;
@@ -92,7 +94,8 @@ fn of(fs: &FileSystem) -> Option<Finding> {
     }))
 }
 
-/// Adds evidence on the size of requests and on the version; returns the options that raise them if the server allows it.
+/// Adds evidence on the size of requests and on the version; returns the options that raise them if the server allows
+/// it.
 fn nfs(mut finding: Finding, fs: &FileSystem) -> (Finding, Vec<String>) {
     let options = fs.options.known().map(Vec::as_slice).unwrap_or_default();
     let value = |key: &str| options.iter().find_map(|option| option.strip_prefix(key)?.strip_prefix('='));
@@ -107,7 +110,8 @@ fn nfs(mut finding: Finding, fs: &FileSystem) -> (Finding, Vec<String>) {
             better.push(format!("{key}={LARGEST}"));
         }
     }
-    // Version 3 is another protocol, with other locks and names of users: the doctor doesn't propose to leave it.
+    // Version 3 is another protocol, with other locks and names of users: the doctor doesn't propose to replace version
+    // 3.
     if let Some(version) = value("vers").filter(|version| ["4", "4.0", "4.1"].contains(version)) {
         finding = finding
             .evidence(format!("version {version}: before 4.2, a copy within the server crosses the network"));
@@ -119,7 +123,7 @@ fn nfs(mut finding: Finding, fs: &FileSystem) -> (Finding, Vec<String>) {
     (finding, better)
 }
 
-/// The host that runs this guest has the files: no network is involved, but each call leaves the guest.
+/// The finding about files on the host that runs this guest: no network is involved, but each call leaves the guest.
 fn shared(fs: &FileSystem, kind: &str) -> Finding {
     Finding::new(Severity::Note, format!("{} is a directory of the host that runs this guest", fs.path))
         .at(&fs.path)

@@ -25,7 +25,7 @@ pub(super) const CHECK: Check = Check {
 struct Model {
     driver: &'static str,
     limit: &'static str,
-    /// Bits a second of its bus, if that is less than its port's.
+    /// Bits a second of the device's bus, if the bus is slower than the device's port.
     bus: Option<f64>,
 }
 

@@ -8,7 +8,8 @@ use crate::source::{ETHTOOL, FEDEX, STATISTICS};
 use crate::subject::speed;
 use crate::{Finding, Host, Need, Severity};
 
-/// The speed that each link has whose both ends and cable are in order, if the port supports it: a switch of less is old.
+/// The speed that a link has at least if both of its ends and its cable are in order, and if the port supports it: only
+/// old switches are slower.
 const LEAST_SPEED: f64 = 1e9;
 
 pub(super) const CHECK: Check = Check {
@@ -25,7 +26,7 @@ fn run(host: &Host<'_>) -> Vec<Finding> {
     too_slow(host).into_iter().chain(each.flatten()).collect()
 }
 
-/// No port is as fast as the target.
+/// The finding that no port is as fast as the target.
 fn too_slow(host: &Host<'_>) -> Option<Finding> {
     let (Need::Target(target), fastest) = (host.need, host.fastest()?) else { return None };
     if fastest >= target {
@@ -77,7 +78,7 @@ fn negotiated(host: &Host<'_>, port: &Port) -> Option<Finding> {
     Some(if is_fastest { finding } else { Finding { severity: Severity::Note, ..finding } })
 }
 
-/// The rate that a link needs if it could have the speed `able`, in bits a second.
+/// The rate in bits a second that a link needs if it could have the speed `able`.
 pub(super) fn wanted(host: &Host<'_>, able: f64) -> f64 {
     match host.need {
         Need::Target(target) => able.min(target),
@@ -85,8 +86,8 @@ pub(super) fn wanted(host: &Host<'_>, able: f64) -> f64 {
     }
 }
 
-/// Both ends offer more than the link has. Modules and cables may be planned for less than both ends support, but a pair of copper that
-/// is in order bears what both ends offer.
+/// The finding that both ends offer more than the link has. Modules and their cables may be planned for less than both
+/// ends support, but twisted pairs that are in order carry what both ends offer.
 fn below_both(host: &Host<'_>, port: &Port) -> Option<Finding> {
     let (now, best) = (speed(port)?, port.modes.known()?.best_of_both()?);
     let able = best.mbps as f64 * 1e6;
@@ -142,7 +143,8 @@ mod tests {
         edited("e1000e-desktop", "eno1", |port| (port.speed_mbps, port.modes) = (Fact::Known(mbps), modes))
     }
 
-    /// A smsc95xx or r8152 of 10/100 Mbit/s; a cdc_ether at the 480 Mbit/s of USB 2, and a cdc_ncm, which report no modes.
+    /// Ports with smsc95xx or r8152 of 10/100 Mbit/s; and ports with cdc_ether, at the 480 Mbit/s of USB 2, and with
+    /// cdc_ncm, which report no modes.
     #[test]
     fn a_port_is_blamed_only_for_what_it_supports() {
         assert!(found(&CHECK, &slow(100, supporting(&[10, 100]))).is_empty());

@@ -27,9 +27,9 @@ fn of(host: &Host<'_>) -> Option<Finding> {
     Some(remedy(finding.evidence(format!("{model} {lacking}")), host))
 }
 
-/// The features that the processor lacks, as the end of a sentence; none if it lacks nothing, or if its features are
-/// unknown, as on processors other than x86 and Arm. GCM also needs an instruction that multiplies: x86 processors with AES
-/// have it.
+/// The features that the processor lacks, as the end of a sentence; `None` if it lacks nothing, or if its features are
+/// unknown, as on processors other than x86 and Arm. GCM also needs an instruction that multiplies: x86 processors with
+/// AES have it.
 fn lacking(host: &Host<'_>) -> Option<&'static str> {
     let has = |name| host.facts.cpu.has(name).get();
     match (host.facts.machine.is_arm(), has("aes")?, has("pmull")?) {

@@ -6,7 +6,7 @@ use crate::subject::begins;
 use crate::{Citation, Finding, Host, Severity};
 use linerate_host::facts::Port;
 
-/// How the names of guests' taps begin: QEMU's and libvirt's.
+/// The beginnings of the names of guests' taps: QEMU's and libvirt's.
 const GUESTS: [&str; 2] = ["tap", "vnet"];
 
 pub(super) const CHECK: Check = Check {
@@ -53,7 +53,7 @@ fn of(host: &Host<'_>) -> Option<Finding> {
     Some(finding)
 }
 
-/// True for a guest's tap that a path's route names: VPNs have ports of the same driver, by other names.
+/// True for a guest's tap that a path's route names. VPNs have ports of the same driver, but with other names.
 fn is_taken(host: &Host<'_>, tap: &Port) -> bool {
     let Some(route) = host.facts.route.known() else { return false };
     let is_guests = GUESTS.iter().any(|start| tap.name.starts_with(start));

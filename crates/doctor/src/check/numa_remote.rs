@@ -36,7 +36,7 @@ fn of(host: &Host<'_>, port: &Port) -> Option<Finding> {
     let far = one * (1.0 - cpu::FAR_LOSS);
     let cores = far_cores(host, &far_nodes)?;
     let all = far * f64::from(cores);
-    // Each connection can have a core of its own. If even the far ones are enough together, nothing is lost.
+    // Each connection can have a core of its own. If the far cores together are fast enough, nothing is lost.
     let severity = if all < need { Severity::Minor } else { Severity::Note };
     let finding = Finding::new(severity, title)
         .at(&port.name)
@@ -81,7 +81,7 @@ mod tests {
         assert_eq!(lines(&found(&CHECK, &empty)), ["numa-remote enp129s0f0 minor -"]);
     }
 
-    /// Nothing more can be set on such a host: where a program runs is the user's choice.
+    /// Nothing more can be set on a host with two sockets: the user chooses where a program runs.
     #[test]
     fn far_cores_cost_only_if_they_are_too_few_together() {
         let mut fast = fixture("dual-socket-far-nic");

@@ -13,7 +13,7 @@ use crate::{Finding, Host, Severity};
 /// The features that compute checksums of sent packets: of any packets, or of IPv4's and IPv6's.
 const CHECKSUMS: [&str; 3] = ["tx-checksum-ip-generic", "tx-checksum-ipv4", "tx-checksum-ipv6"];
 
-/// Packets that are sent from several pieces of memory.
+/// The feature of sending a packet from several pieces of memory.
 const SCATTER: &str = "tx-scatter-gather";
 
 pub(super) const CHECK: Check = Check {
@@ -35,7 +35,7 @@ fn run(host: &Host<'_>) -> Vec<Finding> {
     host.devices().flat_map(each).flatten().collect()
 }
 
-/// Neither GRO nor LRO: TCP handles each packet by itself.
+/// The finding that GRO and LRO are both off: then TCP handles each received packet by itself.
 fn receiving(host: &Host<'_>, port: &Port) -> Option<Finding> {
     let is_joined = port.offload("rx-gro").get()? || port.offload("rx-lro").get() == Some(true);
     if is_joined {
@@ -44,7 +44,8 @@ fn receiving(host: &Host<'_>, port: &Port) -> Option<Finding> {
     Some(costs(host, port, "rx-gro", "received packets aren't joined (no GRO)")?.only(Way::Receives))
 }
 
-/// Neither the card nor the kernel segments: TCP handles each packet by itself.
+/// The finding that the card doesn't segment. If the kernel doesn't segment either, TCP handles each sent packet by
+/// itself.
 fn sending(host: &Host<'_>, port: &Port) -> Option<Finding> {
     let (card, kernel) =
         (port.offload("tx-tcp-segmentation").get()?, port.offload("tx-generic-segmentation").get());
@@ -53,7 +54,7 @@ fn sending(host: &Host<'_>, port: &Port) -> Option<Finding> {
         (false, Some(false)) => {
             costs(host, port, "tx-tcp-segmentation", "TCP sends packet by packet (no TSO, no GSO)")
         }
-        // The kernel segments late, which saves a part of the work.
+        // The kernel segments late (GSO), which saves a part of the work.
         (false, _) => segmented_by_kernel(host, port),
     };
     Some(finding?.only(Way::Sends))
@@ -112,11 +113,11 @@ fn by_processor(port: &Port, way: &str, feature: &str, costs: &str) -> Finding {
         .evidence(format!("{feature} off; {costs}"))
 }
 
-/// The features by which the driver could compute the checksums of sent packets, if it computes none: either one of them, or one for
-/// each version of IP. If it has none of them, the first one.
+/// If the card computes no checksums of sent packets: the features by which it could. They are either the general one,
+/// or one for each version of IP. If the driver can turn none of them on, the general one.
 fn checksums_off(port: &Port) -> Option<Vec<&'static str>> {
     let [generic, ipv4, ipv6] = CHECKSUMS;
-    // The kernel lists all: an unknown one may be the one that is on.
+    // The kernel lists all features, so a missing one may be the one that is on.
     let is_off = |name: &str| Some(!port.offload(name).get()?);
     if !is_off(generic)? || !is_off(ipv4)? || is_off(ipv6) == Some(false) {
         return None;
@@ -129,10 +130,10 @@ fn checksums_off(port: &Port) -> Option<Vec<&'static str>> {
 fn remedy(finding: Finding, host: &Host<'_>, port: &Port, feature: &str) -> Finding {
     let segments = feature == "tx-tcp-segmentation";
     if segments && is_kept_off(port) {
-        return finding.fix("r8169 leaves segmentation off, since many of its chips then stop sending: use another card, or a larger MTU");
+        return finding.fix("r8169 leaves segmentation off, because many of its chips stop sending with segmentation: use another card, or a larger MTU");
     }
-    // Without checksums and without packets in several pieces, the kernel refuses segmentation (netdev_fix_features() in
-    // net/core/dev.c).
+    // Without checksums and without packets in several pieces, the kernel refuses segmentation (netdev_fix_features()
+    // in net/core/dev.c).
     let sends = feature.starts_with("tx-");
     let mut before = checksums_off(port).filter(|_| sends).unwrap_or_default();
     if segments && port.offload(SCATTER) == Fact::Known(false) {
@@ -148,12 +149,13 @@ fn remedy(finding: Finding, host: &Host<'_>, port: &Port, feature: &str) -> Find
         (true, Some("virtio_net")) if host.fixed_by().is_none() => finding.fix(
             "the hypervisor must offer this offload: QEMU needs a tap with vnet_hdr and virtio-net-pci,csum=on,host_tso4=on,guest_tso4=on",
         ),
-        // This advice is also for a monitor that nobody can change.
+        // This advice also applies to a guest whose virtual devices nobody can change.
         (true, _) => finding.fix("the device doesn't support this offload: use another model, or a larger MTU"),
     }
 }
 
-/// Commit 95099c569a9f, "r8169: change back SG and TSO to be disabled by default".
+/// True for r8169, which leaves segmentation off: commit 95099c569a9f, "r8169: change back SG and TSO to be disabled by
+/// default".
 fn is_kept_off(port: &Port) -> bool {
     port.driver.known().is_some_and(|driver| driver == "r8169")
 }
@@ -222,7 +224,7 @@ mod tests {
 
     #[test]
     fn lro_is_left_to_the_kernel() {
-        // A bridge, a router and Open vSwitch switch it off by themselves, and a bond hands nothing on.
+        // A bridge, a router and Open vSwitch turn LRO off by themselves, and a bond doesn't forward packets.
         let host = edited("stock-10g", "eno1", |port| {
             let linerate_host::Fact::Known(all) = &mut port.offloads else { panic!("no features") };
             all.insert("rx-lro".into(), Offload { on: true, fixed: false });
@@ -231,7 +233,8 @@ mod tests {
         assert!(found(&CHECK, &host).is_empty());
     }
 
-    /// Drivers such as bnxt_en have a feature for each version of IP, and after `ethtool -K PORT tx off`, the kernel refuses segmentation.
+    /// Drivers such as bnxt_en have a feature for each version of IP, and after `ethtool -K PORT tx off`, the kernel
+    /// refuses segmentation.
     #[test]
     fn checksums_come_before_segmentation() {
         let host = |segments| {

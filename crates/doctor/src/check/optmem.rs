@@ -6,7 +6,7 @@ use crate::remedy::Remedy;
 use crate::source::{ESNET, NET_SYSCTL};
 use crate::{Finding, Host, Severity};
 
-/// Bits a second from which ESnet's guide raises the limit.
+/// The rate in bits a second at or above which ESnet's guide raises the limit.
 const LEAST_RATE: f64 = 100e9;
 /// Bytes that ESnet's guide sets.
 const LEAST_OPTMEM: u64 = 1 << 20;

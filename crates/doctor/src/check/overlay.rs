@@ -26,11 +26,11 @@ const TUNNELS: [(&str, u32); 11] = [
 ];
 /// Bytes by which a header of IPv6 is longer than one of IPv4.
 const LONGER_IPV6: u32 = 20;
-/// An interface of IPsec. Its MTU doesn't count: the kernel knows the room that each cipher leaves, and reports it to the
-/// connections of this host, and by ICMP to others (net/xfrm/xfrm_interface_core.c).
+/// The kind of IPsec's interfaces. Their MTUs don't count: the kernel knows the room that each cipher leaves, and
+/// reports it to the connections of this host, and by ICMP to others (net/xfrm/xfrm_interface_core.c).
 const XFRM: &str = "xfrm";
-/// Tunnels of whole packets of IP. With path MTU discovery, which is their default, the kernel reports the size that fits to
-/// each connection (tnl_update_pmtu in net/ipv4/ip_tunnel.c).
+/// Tunnels of whole packets of IP. With path MTU discovery, which is their default, the kernel reports the size that
+/// fits to each connection (tnl_update_pmtu in net/ipv4/ip_tunnel.c).
 const TELLING: [&str; 5] = ["gre", "ip6gre", "ipip", "sit", "ip6tnl"];
 /// Kinds whose packets the kernel encrypts.
 const SEALED: [&str; 3] = ["wireguard", XFRM, "ovpn"];
@@ -86,7 +86,7 @@ fn of(host: &Host<'_>, port: &Port) -> Option<Finding> {
     )
 }
 
-/// What the headers cost, and the sizes that this is computed from.
+/// A text about the cost of the headers, and a text about the sizes from which the cost is computed.
 fn costs(kind: &str, mtu: u32, header: u32, is_over_a_port: bool) -> (String, String) {
     // The tunnels of OVS have an MTU of 65,000 or so, whatever the size of their packets is.
     if !is_over_a_port && mtu > LARGEST_MTU {

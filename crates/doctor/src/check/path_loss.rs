@@ -5,9 +5,10 @@ use crate::formula::goodput::Segments;
 use crate::formula::{flow, gbit, percent};
 use crate::{Citation, Finding, Host, Path};
 
-/// Share of lost segments that any path has now and then.
+/// Share of lost segments up to which any path loses segments now and then.
 const USUAL: f64 = 1e-6;
-/// Share from which a device drops packets on purpose, or is broken, however short the path is: full queues lose less.
+/// Share of lost segments from which a device drops packets on purpose, or is broken, however short the path is: full
+/// queues lose less.
 const MUCH: f64 = 0.01;
 /// Share of the needed rate that a path without trouble reaches.
 const REACHED: f64 = 0.9;
@@ -62,7 +63,8 @@ fn of(path: &Path<'_>) -> Option<Finding> {
     Some(finding)
 }
 
-/// The loss is too high for congestion at the ends. Its cause is a policer, a bad cable, or a full queue of a slower line.
+/// The finding about a loss that is too high for congestion at the ends. The cause of such a loss is a policer, a bad
+/// cable, or a full queue before a slower line.
 fn dropped(path: &Path<'_>, loss: f64) -> Finding {
     let (rate, need) = (path.measured.rate.unwrap_or(0.0), path.rate());
     let title = format!(
@@ -86,7 +88,7 @@ fn dropped(path: &Path<'_>, loss: f64) -> Finding {
         .conflict("with a --rate-limit below the policer's rate nothing is dropped, and often more data arrives")
 }
 
-/// The policers that an end knows of.
+/// The policers and rate limits of an end, in words.
 fn limits(host: &Host<'_>) -> Vec<String> {
     let of_port = |port: &linerate_host::facts::Port| {
         let policers = port.policers.known()?;
@@ -99,7 +101,7 @@ fn limits(host: &Host<'_>) -> Vec<String> {
     host.linked().filter_map(of_port).chain(rule).collect()
 }
 
-/// True for BBR: BBR doesn't interpret a loss as congestion, so the formula doesn't give its rate.
+/// True if the sender uses BBR. BBR doesn't interpret a loss as congestion, so the formula doesn't give BBR's rate.
 pub(super) fn bears_loss(sender: &Host<'_>) -> bool {
     sender.facts.tcp.congestion_control.known().is_some_and(|name| name.starts_with("bbr"))
 }

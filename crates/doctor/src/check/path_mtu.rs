@@ -42,7 +42,7 @@ fn of(path: &Path<'_>) -> Option<Finding> {
     Some(finding)
 }
 
-/// The packets that a connection sends, compared with the larger MTU of both ends' ports.
+/// The finding that a connection's packets are smaller than the larger of the MTUs of both ends' ports.
 fn smaller_than_port(path: &Path<'_>, packet: u32) -> Option<Finding> {
     let own = path.ends().into_iter().filter_map(|host| Some((host.name, largest(&host)?)));
     let (name, port) = own.max_by_key(|(_, mtu)| *mtu).filter(|(_, mtu)| *mtu > packet)?;
@@ -61,7 +61,7 @@ fn smaller_than_port(path: &Path<'_>, packet: u32) -> Option<Finding> {
     )
 }
 
-/// The MTU of the fastest device; the largest of all ports if there is no device, as in containers.
+/// The MTU of the fastest device; if there is no device, as in containers, the largest MTU of all ports.
 fn largest(host: &Host<'_>) -> Option<u32> {
     mtu(host).or_else(|| host.linked().filter_map(|port| port.mtu.get()).max())
 }

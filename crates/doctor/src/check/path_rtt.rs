@@ -1,13 +1,13 @@
-//! The rate of tools that wait for round trips at each file.
+//! The rate of tools that wait for several round trips at each file.
 
 use super::{Check, CheckRun};
 use crate::formula::{bytes, flow, gbit};
 use crate::source::{FEDEX, HPN};
 use crate::{Citation, Finding, Path, Severity};
 
-/// Mean bytes of a file of the papers' tree.
+/// The mean size in bytes of the files that the papers copied.
 const FILE: f64 = 1.6e6;
-/// Round trips of sftp for each file, in addition to its data: open, setstat, close.
+/// Round trips of sftp for each file, in addition to sending its data: open, setstat, close.
 const TRIPS: f64 = 3.0;
 
 pub(super) const CHECK: Check = Check {

@@ -1,4 +1,4 @@
-//! Pause frames from the other end of the cable: the port has to wait before it sends on.
+//! Pause frames from the other end of the cable: the port has to wait before it continues to send.
 
 use linerate_host::facts::Port;
 

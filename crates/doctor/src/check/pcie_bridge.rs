@@ -1,4 +1,4 @@
-//! Bridges above a card: the narrowest link on the way limits the card.
+//! Bridges above a card: the slowest link on the way to the card limits it.
 
 use linerate_host::facts::{PciLink, Port};
 
@@ -16,7 +16,7 @@ pub(super) const CHECK: Check = Check {
 };
 
 fn run(host: &Host<'_>) -> Vec<Finding> {
-    // A hypervisor invents the bridges of its guests, and their links with them.
+    // A hypervisor invents the bridges of its guests, and the bridges' links.
     if host.is_guest() {
         return Vec::new();
     }
@@ -24,7 +24,7 @@ fn run(host: &Host<'_>) -> Vec<Finding> {
     once_at_each(found, |port| format!("{port} is below the same bridge"))
 }
 
-/// The finding with the bridge's address.
+/// The finding, with the bridge's address as the key by which ports are merged.
 fn of(port: &Port, need: f64) -> Option<(&str, Finding)> {
     let pci = port.pci.known()?;
     let payload = pci.max_payload.get().unwrap_or(pcie::USUAL_PAYLOAD);
@@ -66,7 +66,7 @@ mod tests {
         assert!(found[0].evidence[0].contains("1 lanes"), "{found:?}");
     }
 
-    /// Both ports of a card, and every card, below the same bridge.
+    /// Both ports of a card, and all cards below the same bridge, have one finding.
     #[test]
     fn a_bridge_is_found_once() {
         let dual = crate::testing::changed("narrow-bridge", |facts| {

@@ -1,4 +1,5 @@
-//! The payload of packets on a card's link, if the link is too slow with it; and the size of its read requests.
+//! The payload size of a card's PCI Express packets, if the link is too slow with this size; and the size of the card's
+//! read requests.
 
 use linerate_host::facts::{Pci, Port, PortKind};
 
@@ -8,11 +9,11 @@ use crate::formula::{gbit, pcie};
 use crate::source::{ESNET_NIC, PCIE};
 use crate::{Finding, Host, Severity};
 
-/// Bytes of payload that most devices and bridges support.
+/// The payload size in bytes that most devices and bridges support.
 const BETTER: u32 = 256;
 /// Bytes of a read request below which a card needs too many requests to fetch the data that it sends.
 const LEAST_REQUEST: u32 = 512;
-/// Bits a second from which such requests are too many.
+/// The needed rate in bits a second at or above which small requests are too many.
 const LEAST_RATE: f64 = 10e9;
 
 pub(super) const CHECK: Check = Check {
@@ -23,12 +24,13 @@ pub(super) const CHECK: Check = Check {
 };
 
 fn run(host: &Host<'_>) -> Vec<Finding> {
-    // Linux's vfio shows a guest registers of its own, and not the card's (commit 523184972b28).
+    // Linux's vfio shows a guest emulated registers instead of the card's (commit 523184972b28).
     if host.is_guest() {
         return Vec::new();
     }
     let both = |port: &Port| [payload(host, port), request(host, port)];
-    // A virtual function has no such settings: those of its physical function count (pci_configure_mps() in drivers/pci/probe.c).
+    // A virtual function has no such settings: those of its physical function count (pci_configure_mps() in
+    // drivers/pci/probe.c).
     let ports = host.hardware().filter(|port| port.kind.get() != Some(PortKind::VirtualFunction));
     ports.flat_map(both).flatten().collect()
 }
@@ -75,7 +77,7 @@ fn request(host: &Host<'_>, port: &Port) -> Option<Finding> {
     Some(change(finding, pci))
 }
 
-/// Sets the size in bits 14 to 12 of Device Control, in the PCI Express capability.
+/// Adds the fix, which sets the size in bits 14 to 12 of Device Control, in the PCI Express capability.
 fn change(finding: Finding, pci: &Pci) -> Finding {
     let old = pci.max_read_request.get().unwrap_or(LEAST_REQUEST).max(128).trailing_zeros() - 7;
     let set = |code: u32| format!("setpci -s {} CAP_EXP+8.w={code}000:7000", pci.address);

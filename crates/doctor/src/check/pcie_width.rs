@@ -26,7 +26,7 @@ fn run(host: &Host<'_>) -> Vec<Finding> {
     all.map(|finding| if host.is_guest() { seen_by_guest(finding) } else { finding }).collect()
 }
 
-/// A guest may see a link that only the hypervisor's emulation has.
+/// The finding in a guest, as a note: the link may exist only in the hypervisor's emulation.
 fn seen_by_guest(finding: Finding) -> Finding {
     finding
         .at_most(Severity::Note)
@@ -34,9 +34,9 @@ fn seen_by_guest(finding: Finding) -> Finding {
         .fix("look at the card's link on the underlying host, with lspci -vv")
 }
 
-/// True for a port whose link says nothing. A device within a processor or chipset (Intel's X552, X553, X722) reports one lane of the
-/// first generation, also as its most, though it isn't connected by such a link; i40e and ixgbe don't check it. No card of more than
-/// 1 Gbit/s has so little.
+/// True for a port whose link means nothing. A device within a processor or chipset (Intel's X552, X553, X722) reports
+/// one lane of the first generation, even as its maximum, although it isn't connected by such a link; i40e and ixgbe
+/// don't check its link. No real card of more than 1 Gbit/s has so slow a link.
 pub(super) fn is_within_chip(port: &Port) -> bool {
     let link = port.pci.known().map(|pci| &pci.link);
     let is_least =
@@ -68,8 +68,8 @@ fn of(port: &Port, need: f64) -> Option<Finding> {
     Some(if is_divided(port) { of_two_slots(finding) } else { remedy(finding, port) })
 }
 
-/// True for a card of Mellanox's whose own link, at its best, can't carry the rate of its port: it has a second link, in another slot
-/// (Socket Direct, a multi-PF netdev since Linux 6.9).
+/// True for a card of Mellanox whose link has the card's maximum. If such a link can't carry the rate of the port, the
+/// card has a second link, in another slot (Socket Direct, a multi-PF netdev since Linux 6.9).
 fn is_divided(port: &Port) -> bool {
     let is_at_best = port.pci.known().is_some_and(|pci| matches!(short_of(&pci.link), Some(Short::Nothing)));
     is_at_best && port.driver.known().is_some_and(|driver| driver == "mlx5_core")
@@ -82,7 +82,8 @@ fn of_two_slots(finding: Finding) -> Finding {
         .fix("nothing, if lspci shows a second function of the card in another slot: the port uses both")
 }
 
-/// The ports of one card share its slot: a bond that uses several at once needs the sum of their rates.
+/// The finding about ports of a bond that share one card's slot, with their names: a bond that uses several ports at
+/// once needs the sum of their rates.
 fn shared<'a>(host: &Host<'a>, bond: &Port) -> Option<(Finding, Vec<&'a str>)> {
     let about =
         bond.bond.known().filter(|about| about.mode.known().is_some_and(|mode| uses_several(mode)))?;
@@ -132,13 +133,13 @@ fn card(port: &Port) -> Option<&str> {
     port.pci.known()?.address.rsplit_once('.').map(|(card, _)| card)
 }
 
-/// `Gen1 x4 (2.5 GT/s)`.
+/// A link in words: `Gen1 x4 (2.5 GT/s)`.
 fn link(speed: f64, width: u32) -> String {
     let generation = pcie::generation(speed).map_or_else(|| "?".into(), |number| number.to_string());
     format!("Gen{generation} x{width} ({speed} GT/s)")
 }
 
-/// The lanes or the generation that a card supports, but its link doesn't have.
+/// What a card supports, but its link doesn't have: lanes, or the speed of a generation.
 enum Short {
     Nothing,
     Lanes,
@@ -146,7 +147,7 @@ enum Short {
     Both,
 }
 
-/// `None` if the link or the card's maximum isn't known.
+/// What the link lacks; `None` if the link or the card's maximum isn't known.
 fn short_of(link: &PciLink) -> Option<Short> {
     let is_slower = link.speed.get()? < link.max_speed.get()?;
     Some(match (link.width.get()? < link.max_width.get()?, is_slower) {
@@ -267,7 +268,7 @@ mod tests {
         assert!(fix(2.5, 4).starts_with("put the card into a slot with 8 lanes of generation 3;"));
     }
 
-    /// Intel's X722 (8086:37d2) and X553 (8086:15c4), each with what it says of its link.
+    /// Intel's X722 (8086:37d2) and X553 (8086:15c4), each with the link that it reports.
     #[test]
     fn a_device_within_a_chip_has_no_slot() {
         use linerate_host::Fact::Known;

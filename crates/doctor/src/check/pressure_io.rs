@@ -4,7 +4,8 @@ use super::{Check, CheckRun};
 use crate::source::PSI;
 use crate::{Finding, Host, Severity};
 
-/// Percent of the last minute in which a task waited.
+/// Percent of the last minute (and of the last five) in which a task waited, at or above which other work loads the
+/// storage.
 const WAITS: f64 = 10.0;
 
 pub(super) const CHECK: Check = Check {

@@ -1,4 +1,4 @@
-//! Bursts: packets that leave at the port's rate, for a slower path.
+//! Bursts of packets, which leave at the port's rate although the path is slower.
 
 use linerate_host::facts::Port;
 
@@ -7,7 +7,7 @@ use crate::remedy::{Remedy, Setting, handle};
 use crate::source::{BBR, ESNET_PACING, RED_HAT};
 use crate::{Finding, Host, Severity};
 
-/// Bits a second from which ESnet's guides advise pacing.
+/// The rate in bits a second at or above which ESnet's guides advise pacing.
 const LEAST_PACED_RATE: f64 = 10e9;
 
 pub(super) const CHECK: Check = Check {
@@ -39,7 +39,7 @@ fn of(host: &Host<'_>, port: &Port) -> Option<Finding> {
     if host.facts.tcp.has_fq.get() == Some(false) {
         return Some(finding.fix("use a kernel with fq (CONFIG_NET_SCH_FQ): this kernel lacks it"));
     }
-    // Only mq's queues are the kernel's: another discipline has classes that somebody has made.
+    // Only the queues of mq are the kernel's own. Any other discipline with queues has classes that somebody has made.
     let is_own = queues > 0 && (root != "mq" || !is_alike(port, kind));
     Some(if is_own { words(finding, root) } else { remedy(finding, host, port, kind, queues) })
 }
@@ -51,13 +51,13 @@ fn words(finding: Finding, root: &str) -> Finding {
     ))
 }
 
-/// The change of a root without classes, or of mq, whose queues all have this discipline.
+/// Adds the change of a root without classes, or of mq if all of its queues have this discipline.
 fn remedy(finding: Finding, host: &Host<'_>, port: &Port, kind: &str, queues: usize) -> Finding {
     let setting = Setting::Qdisc { port: port.name.clone() };
     let is_default = host.facts.tcp.default_qdisc.known().is_some_and(|default| default == kind);
     match queues {
         0 if is_default => finding.remedied(Remedy::of(setting, kind, "fq")),
-        // Somebody has chosen it, perhaps with options.
+        // Somebody has chosen this discipline, perhaps with options.
         0 => finding.remedied(Remedy::of(setting, kind, "fq")).fix_words(&format!(
             "note {kind}'s options first (tc qdisc show dev {}), because the undo doesn't restore them",
             port.name
@@ -67,14 +67,14 @@ fn remedy(finding: Finding, host: &Host<'_>, port: &Port, kind: &str, queues: us
             let queues = Remedy::of(setting, format!("mq {kind}"), "mq fq");
             finding.remedied(default.into_iter().chain(queues))
         }
-        // The previous default would give the queues a discipline that they don't have now.
+        // On the way back, the previous default would give the queues a discipline that they don't have now.
         _ => finding
             .fix(format!("modprobe sch_fq && {{ {}; }}", below_mq(port, "fq")))
             .undo(below_mq(port, kind) + &default_as_now(host, kind)),
     }
 }
 
-/// An active discipline that lets bursts through.
+/// A discipline of the port that lets bursts through.
 fn bursty(port: &Port) -> Option<&str> {
     let all = port.qdiscs.known()?;
     let leaves = all.iter().filter(|qdisc| !["mq", "mqprio", "multiq"].contains(&qdisc.kind.as_str()));
@@ -100,7 +100,8 @@ fn is_alike(port: &Port, kind: &str) -> bool {
     all.filter(|qdisc| !qdisc.root).all(|qdisc| qdisc.kind == kind)
 }
 
-/// mq gives its queues the default discipline when it is created.
+/// The commands that make mq anew, after a change of the default discipline: when mq is made, it gives its queues the
+/// default discipline.
 fn below_mq(port: &Port, kind: &str) -> String {
     let handle = handle(&format!("mq {kind}"));
     format!(
@@ -109,7 +110,7 @@ fn below_mq(port: &Port, kind: &str) -> String {
     )
 }
 
-/// The command that restores the default discipline, if the undo command changes it.
+/// The command that restores the default discipline, if the undo changes the default.
 fn default_as_now(host: &Host<'_>, kind: &str) -> String {
     match host.facts.tcp.default_qdisc.known() {
         Some(now) if now != kind => format!("; sysctl -w net.core.default_qdisc={}", shell::word(now)),
@@ -172,7 +173,7 @@ mod tests {
         assert_eq!(chosen.1, "tc qdisc replace dev eth0 root pfifo");
     }
 
-    /// Roots whose classes somebody has made: a new root would delete them.
+    /// Somebody has made the classes of these roots. A new root would delete the classes.
     #[test]
     fn classes_of_somebody_are_left_alone() {
         for root in ["htb", "prio", "mqprio", "hfsc", "multiq", "taprio"] {
@@ -197,7 +198,7 @@ mod tests {
         }
     }
 
-    /// One of mq's queues has a discipline of somebody's.
+    /// Somebody has given one of mq's queues another discipline.
     #[test]
     fn a_queue_of_somebody_is_left_alone() {
         let host = changed("stock-10g", |facts| {

@@ -1,4 +1,4 @@
-//! Fewer receive queues than the needed rate requires processors, though more queues are possible.
+//! Fewer receive queues than processors are needed to receive at the needed rate.
 
 use std::slice;
 
@@ -34,7 +34,7 @@ fn of(host: &Host<'_>, port: &Port) -> Option<Finding> {
         return None;
     }
     let (_, most) = port.channels.known().map_or(("rx", queues), Channels::receiving_kind);
-    // rps-off-one-queue reports the remedy: RPS spreads one queue's packets over all processors.
+    // For such a port rps-off-one-queue reports the remedy: RPS spreads one queue's packets over all processors.
     if queues == 1 && most <= 1 {
         return None;
     }
@@ -61,7 +61,7 @@ fn remedy(finding: Finding, port: &Port, queues: u32, cores: u32) -> Finding {
     }
     let rss = port.rss.known().filter(|rss| is_chosen(rss));
     let finding = match rss.zip(Remedy::of(channels.clone(), queues, wanted)) {
-        // Two changes that need each other: the first alone would have no effect.
+        // These two changes need each other: more queues alone would have no effect.
         Some((rss, more)) => finding
             .evidence("the indirection table isn't the default: drivers keep such a table, so new queues would get no packets")
             .fix(format!(
@@ -84,8 +84,8 @@ fn remedy(finding: Finding, port: &Port, queues: u32, cores: u32) -> Finding {
     ))
 }
 
-/// True if the table isn't the one that the kernel makes, in which the queues take turns (ethtool_rxfh_indir_default()). Drivers keep a
-/// table that somebody has chosen (netif_is_rxfh_configured()).
+/// True if the table isn't the one that the kernel makes, in which the queues take turns
+/// (ethtool_rxfh_indir_default()). Drivers keep the table that somebody has chosen (netif_is_rxfh_configured()).
 fn is_chosen(rss: &Rss) -> bool {
     let counts = || rss.slots.values();
     let is_even = counts().max().zip(counts().min()).is_none_or(|(most, least)| most - least <= 1);

@@ -31,7 +31,7 @@ fn run(host: &Host<'_>) -> Vec<Finding> {
 
 /// True for a port of a container or a guest on this host: its limit isn't the host's own.
 fn is_anothers(host: &Host<'_>, port: &Port) -> bool {
-    // The ports of a path are looked at for that path.
+    // The ports of a path carry the path's own packets.
     if host.facts.route.known().is_some() {
         return false;
     }
@@ -42,13 +42,15 @@ fn is_anothers(host: &Host<'_>, port: &Port) -> bool {
     leads_away && (is_member || host.devices().next().is_some()) || is_tap && is_member
 }
 
-/// Disciplines that have another one for each transmit queue. Each packet takes one of the queues, so their limits add up.
+/// Disciplines that have another discipline for each transmit queue. Each packet takes one of the queues, so the
+/// queues' limits add up.
 const BY_QUEUE: [&str; 2] = ["mq", "mqprio"];
 
 /// Disciplines that only hold filters.
 const FILTERING: [&str; 2] = ["ingress", "clsact"];
 
-/// The limits of the port's disciplines. Only the root's limit, or those below `mq` together, apply to all packets.
+/// The limits of the port's disciplines. Only the root's limit, or all limits below `mq` or `mqprio` together, apply to
+/// all packets.
 fn shapers(host: &Host<'_>, port: &Port) -> Vec<Finding> {
     let all: Vec<&Qdisc> = port.qdiscs.known().into_iter().flatten().collect();
     let (roots, leaves): (Vec<&Qdisc>, Vec<&Qdisc>) = all.iter().copied().partition(|qdisc| qdisc.root);
@@ -59,7 +61,7 @@ fn shapers(host: &Host<'_>, port: &Port) -> Vec<Finding> {
     whole.chain(part).chain(paced).collect()
 }
 
-/// The limits below a root discipline, each of which applies to a part of the packets.
+/// The finding about the limits below a root discipline, each of which applies to a part of the packets.
 fn of_leaves(host: &Host<'_>, port: &Port, roots: &[&Qdisc], leaves: &[&Qdisc]) -> Option<Finding> {
     let least = leaves.iter().filter(|qdisc| qdisc.rate.is_some()).min_by_key(|qdisc| qdisc.rate)?;
     let is_by_queue = roots.iter().any(|root| BY_QUEUE.contains(&root.kind.as_str()));
@@ -115,8 +117,8 @@ fn shaped(host: &Host<'_>, port: &Port, qdisc: &Qdisc, rate: u64) -> Option<Find
     Some(set_on_purpose(finding, &shown(port), "raise or remove it"))
 }
 
-/// A limit of each connection, if the connections of a usual transfer don't reach the need together: else it is pacing, as
-/// ESnet advises it.
+/// The finding about a limit of each connection, if the connections of a usual transfer together don't reach the needed
+/// rate. Otherwise the limit is only pacing, as ESnet advises it.
 fn paced_by(host: &Host<'_>, port: &Port, qdisc: &Qdisc, each: f64) -> Option<Finding> {
     let (need, together) = (host.need_of(port), each * processors::STREAMS);
     if together >= need {
@@ -139,7 +141,7 @@ fn paced_by(host: &Host<'_>, port: &Port, qdisc: &Qdisc, each: f64) -> Option<Fi
     Some(set_on_purpose(finding, &show, "use more connections, or raise it"))
 }
 
-/// The port whose packets a filter redirects to this one, and whether these are packets that it receives or sends.
+/// The port whose packets a filter redirects to the port `over`, and whether it receives or sends these packets.
 fn redirected<'a>(host: &Host<'a>, over: &Port) -> Option<(&'a str, Way)> {
     host.linked().find_map(|port| {
         let filters = port.policers.known()?;
@@ -152,7 +154,8 @@ fn redirected<'a>(host: &Host<'a>, over: &Port) -> Option<(&'a str, Way)> {
     })
 }
 
-/// Transmit queues whose rate the card limits (tx_maxrate). A connection stays in its queue, so its queue's limit is its own.
+/// The finding about transmit queues whose rate the card limits (tx_maxrate). A connection stays in its queue, so the
+/// queue's limit applies to the connection.
 fn queues(host: &Host<'_>, port: &Port) -> Option<Finding> {
     let (all, need) = (port.tx_queues.known()?, host.need_of(port));
     let limit = |queue: &TxQueue| queue.max_mbps.get().filter(|mbps| *mbps > 0).map(|mbps| mbps as f64 * 1e6);
@@ -172,7 +175,7 @@ fn queues(host: &Host<'_>, port: &Port) -> Option<Finding> {
     let finding = if limits.len() == all.len() {
         finding.evidence(format!("together the queues send at most {}", gbit(limits.iter().sum())))
     } else {
-        // Only the connections that get such a queue.
+        // Only the connections that get such a queue are slower.
         finding.at_most(Severity::Minor)
     };
     let show = format!("grep . /sys/class/net/{}/queues/tx-*/tx_maxrate", shell::word(&port.name));
@@ -206,7 +209,8 @@ fn policed(host: &Host<'_>, port: &Port) -> Vec<Finding> {
     each.into_iter().filter_map(of).collect()
 }
 
-/// The least limit in bytes among the packet filter's rules. It isn't known to which packets the rule applies.
+/// The finding about the lowest limit in bytes among the packet filter's rules. It isn't known to which packets the
+/// rule applies.
 fn filtered(host: &Host<'_>) -> Option<Finding> {
     let rates = host.facts.tcp.rule_rates.known()?;
     let rate = rates.iter().copied().min().map(|rate| rate as f64).filter(|rate| *rate < host.rate())?;
@@ -304,7 +308,7 @@ mod tests {
         assert_eq!(with(slow), ["rate-limit other minor 900 Mbit/s"]);
     }
 
-    /// Packets that a filter redirects to a port of the kind ifb wait there.
+    /// Packets that a filter redirects to a port of the kind ifb wait at that port.
     #[test]
     fn a_shaper_of_redirected_packets_names_the_port_that_receives_them() {
         let limited = changed("stock-10g", |facts| {

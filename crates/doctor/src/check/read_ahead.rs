@@ -8,7 +8,7 @@ use crate::formula::bytes;
 use crate::source::{BLOCK, ESNET_DISK};
 use crate::{Finding, Host, Severity};
 
-/// Bytes for each disk: those that pass under its head in about ten milliseconds.
+/// Bytes of read-ahead for each disk: as many as pass under its head in about ten milliseconds.
 const EACH: u64 = 2 << 20;
 
 pub(super) const CHECK: Check = Check {

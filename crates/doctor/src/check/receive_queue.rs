@@ -7,10 +7,10 @@ use crate::remedy::Remedy;
 use crate::source::{IP_SYSCTL, SNMP};
 use crate::{Finding, Host, Severity};
 
-/// Share of the received segments above which the drops aren't chance.
+/// The share of dropped segments among the received ones at or above which the drops aren't chance.
 const OFTEN: f64 = 1e-6;
-/// The kernel's counters of segments that found a full buffer.
-/// `PruneCalled` isn't among them: memory was reclaimed, and nothing dropped.
+/// The kernel's counters of segments that found a full buffer. `PruneCalled` isn't one of them: it counts how often
+/// memory was reclaimed, without any drop.
 const COUNTERS: [&str; 4] = ["TCPRcvQDrop", "TCPBacklogDrop", "RcvPruned", "TCPZeroWindowDrop"];
 
 pub(super) const CHECK: Check = Check {
@@ -41,7 +41,7 @@ fn of(host: &Host<'_>) -> Option<Finding> {
         .evidence(format!("buffers can grow to {}", bytes(most as f64)))
         .conflict("a larger buffer helps against bursts, but not if the program is too slow");
     let value = |most: u64| format!("{least} {usual} {most}");
-    // No less than what tcp-buffers proposes for the same setting.
+    // The proposed size is no less than the size that tcp-buffers proposes for the same setting.
     let in_flight = flow::in_flight(host.rate(), host.far_trip()).max(most as f64);
     let larger = buffer::proposed(host.facts, in_flight, most);
     let change = Remedy::sysctl("net.ipv4.tcp_rmem", value(most), value(larger));

@@ -8,9 +8,9 @@ use crate::formula::goodput::Segments;
 use crate::source::{RFC_9438, SNMP};
 use crate::{Finding, Host, Severity};
 
-/// Fewer segments are not significant.
+/// With fewer sent segments the share isn't significant.
 const LEAST_SEGMENTS: u64 = 1_000_000;
-/// Share of losses on healthy hosts: a shared network loses segments now and then.
+/// The share of losses that healthy hosts may have: a shared network loses segments now and then.
 const USUAL: f64 = 2e-5;
 
 pub(super) const CHECK: Check = Check {

@@ -1,4 +1,4 @@
-//! A path whose route takes slower ports than both ends have.
+//! A path whose route takes slow ports, although both ends have faster ones.
 
 use super::{Check, CheckRun};
 use crate::formula::gbit;
@@ -17,7 +17,7 @@ pub(super) const CHECK: Check = Check {
     run: CheckRun::Path(of),
 };
 
-/// The rate of an end by its route, and by its fastest port.
+/// The rates of an end: that of its route's port, and that of its fastest port.
 struct EndRates {
     now: f64,
     able: f64,

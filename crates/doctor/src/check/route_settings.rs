@@ -6,10 +6,11 @@ use super::{Check, CheckRun, shell};
 use crate::formula::{flow, gbit, trip};
 use crate::{Citation, Finding, Host, Severity};
 
-/// Segments of the first flight (RFC 6928).
+/// The number of segments that a connection sends first (RFC 6928).
 const FIRST: u32 = 10;
-/// The kernel's least time before an unanswered segment is sent again, in milliseconds (TCP_RTO_MIN in include/net/tcp.h).
-/// Lower values were set on purpose, such as 5 ms by Google's scripts for its own network.
+/// The kernel's own least time in milliseconds before an unanswered segment is sent again (TCP_RTO_MIN in
+/// include/net/tcp.h). If a route has a lower value, somebody has set it on purpose, such as Google's scripts 5 ms for
+/// its own network.
 const LEAST_TIMEOUT: u32 = 200;
 
 pub(super) const CHECK: Check = Check {
@@ -78,7 +79,7 @@ fn window(host: &Host<'_>, route: &RouteFacts) -> Option<String> {
     })
 }
 
-/// A note about an MTU alone, which an overlay's agent has set, or a cloud's guide.
+/// The note about a route that has only a smaller MTU, which an overlay's agent or a cloud's guide may have set.
 fn smaller(route: &RouteFacts, evidence: &str) -> Finding {
     Finding::new(Severity::Note, format!("packets of the route to {} are smaller than its port's", route.destination))
         .at(&route.destination)
@@ -87,7 +88,7 @@ fn smaller(route: &RouteFacts, evidence: &str) -> Finding {
         .conflict("an overlay, a VPN or a smaller network behind the route may need it: without it, full packets are lost")
 }
 
-/// The route's smaller MTU; none for a route into an overlay, whose agent sets it.
+/// The route's MTU in words, if it is smaller than its port's; `None` for a route into an overlay, whose agent sets it.
 fn mtu(host: &Host<'_>, route: &RouteFacts) -> Option<String> {
     let port = host.facts.port(route.port.as_deref()?)?;
     if port.kind.get() == Some(PortKind::Software) {

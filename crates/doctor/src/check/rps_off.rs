@@ -19,7 +19,8 @@ fn run(host: &Host<'_>) -> Vec<Finding> {
 }
 
 fn of(host: &Host<'_>, port: &Port) -> Option<Finding> {
-    // If more queues are possible, they are better: virtio-one-queue, vmxnet3-one-queue and queues-vs-cores report that.
+    // More queues are better, if they are possible: virtio-one-queue, vmxnet3-one-queue and queues-vs-cores report
+    // that.
     let is_reported = port.channels.known().is_some_and(|channels| channels.max_receiving() > 1);
     let [queue] = port.rx_queues.known()?.as_slice() else { return None };
     let cpus = processors::housekeepers(host)?;
@@ -32,7 +33,8 @@ fn of(host: &Host<'_>, port: &Port) -> Option<Finding> {
     Some(remedy(finding, port, queue, &processors::near(port, &cpus)))
 }
 
-/// The kernel removes isolated processors from a mask (rps_cpumask_housekeeping() since Linux 5.4).
+/// Adds the fix, whose mask has no isolated processors: since Linux 5.4 the kernel removes these
+/// (rps_cpumask_housekeeping()).
 fn remedy(finding: Finding, port: &Port, queue: &RxQueue, cpus: &[u32]) -> Finding {
     let rps = Setting::Rps { port: port.name.clone(), queue: queue.number };
     finding

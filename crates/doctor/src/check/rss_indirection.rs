@@ -10,7 +10,7 @@ use crate::{Finding, Host, Severity};
 /// A queue's share of the table, as a multiple of an even share, above which the table is uneven.
 const UNEVEN: f64 = 1.5;
 
-/// Queues beyond which a command with all weights is too long to be of use.
+/// The number of queues above which a command with all weights is too long to be of use.
 const MOST_QUEUES: u32 = 1024;
 
 pub(super) const CHECK: Check = Check {

@@ -1,4 +1,4 @@
-//! Receive rings: the time until an unserved ring is full, and whether rings were full.
+//! Receive rings: the time in which a ring fills if nobody empties it, and the packets that found a ring full.
 
 use linerate_host::facts::{Port, Rings};
 
@@ -13,13 +13,14 @@ use crate::{Finding, Host, Severity};
 /// Seconds that a ring should last at the needed rate: about a tick of the scheduler.
 const LASTS: f64 = 0.001;
 
-/// Drivers that count buffers, mostly of 64 KiB, each of which holds several packets (cxgb4's sge.c): 64 of them are 4 MiB.
+/// Drivers whose ring sizes count buffers of mostly 64 KiB, each of which holds several packets (cxgb4's sge.c): 64
+/// buffers are 4 MiB.
 const IN_BUFFERS: [&str; 2] = ["cxgb4", "cxgb4vf"];
 
-/// The kernel from which on ESnet's guide for 100 Gbit/s no longer advises larger rings.
+/// The first kernel for which ESnet's guide for 100 Gbit/s no longer advises larger rings.
 const SMALLER_RINGS: (u32, u32) = (6, 11);
 
-/// A ring of such buffers to try first.
+/// The size of a ring of such buffers that is proposed first.
 const SOME_BUFFERS: u32 = 1024;
 
 /// Drivers of cards that have one receive queue.
@@ -56,7 +57,7 @@ fn felt(port: &Port) -> Option<(Lost, Severity)> {
     Some((lost, severity))
 }
 
-/// Rings that were full, and that have their largest size or no known size.
+/// The finding about rings that were full, and that have their largest size or no known size.
 fn full(port: &Port, lost: &Lost, severity: Severity, since: &str) -> Finding {
     let rings = match port.rings.known().filter(|rings| rings.rx > 0) {
         Some(rings) => format!("its rings hold {}, their maximum", rings.rx),
@@ -79,7 +80,7 @@ fn full(port: &Port, lost: &Lost, severity: Severity, since: &str) -> Finding {
     drops::old(finding, since)
 }
 
-/// Rings that could be larger, and that were full or will soon be.
+/// The finding about rings that could be larger, and that were full or fill soon.
 fn short(host: &Host<'_>, port: &Port, rings: &Rings, felt: Option<Severity>) -> Option<Finding> {
     let in_buffers = port.driver.known().is_some_and(|driver| IN_BUFFERS.contains(&driver.as_str()));
     let packets = || Some(Segments::usual(port.mtu.get()?).packets(host.rate_of(port)?));
@@ -100,12 +101,13 @@ fn short(host: &Host<'_>, port: &Port, rings: &Rings, felt: Option<Severity>) ->
     Some(if in_buffers { words(finding, port, rings) } else { remedy(finding, host, port, rings) })
 }
 
-/// True if the kernel is one for which ESnet no longer enlarges rings without losses.
+/// True if ESnet no longer advises to enlarge rings without losses for this kernel.
 fn enlarges_only_for_losses(host: &Host<'_>) -> bool {
     kernel(host.facts).is_some_and(|version| version >= SMALLER_RINGS)
 }
 
-/// The losses in the ring, by the counters. Nothing was lost only if the counters are known and 0.
+/// A text about the losses in the ring, by the counters. It states that nothing was lost only if the counters are known
+/// and 0.
 fn losses(port: &Port, since: &str) -> String {
     let is_counted = port.counters.rx_missed.get().is_some() || port.statistics.known().is_some();
     if let Some(lost) = lost_packets::at(port, Place::Ring) {
@@ -127,7 +129,8 @@ fn losses(port: &Port, since: &str) -> String {
     }
 }
 
-/// These drivers refuse the command (EBUSY) once a port of the card has been up, and their largest ring takes a gibibyte.
+/// Adds the fix in words, for rings of buffers. Their drivers refuse the command (EBUSY) once a port of the card has
+/// been up, and their largest ring takes a gibibyte.
 fn words(finding: Finding, port: &Port, rings: &Rings) -> Finding {
     let more = rings.rx.saturating_mul(2).max(SOME_BUFFERS).min(rings.max_rx);
     let fix = format!(
@@ -185,12 +188,12 @@ mod tests {
         assert!(ring(0).is_empty());
         let full = ring(7).remove(0);
         assert!(full.title.ends_with("64 of 16384 buffers") && !full.evidence[0].contains("ms"), "{full:?}");
-        // cxgb4_main.c's set_sge_param() refuses it while the port is up.
+        // set_sge_param() in cxgb4_main.c refuses the change while the port is up.
         assert!(full.remedies.is_empty() && full.undo.is_none(), "{full:?}");
         assert!(full.fix.unwrap().contains("ethtool -G eno1 rx 1024;"));
     }
 
-    /// The rings' losses of drivers that don't count them in rx_missed.
+    /// Losses at the ring that drivers don't count in rx_missed.
     #[test]
     fn each_drivers_own_counter_is_read() {
         let with = |driver: &str, counter: &str, lost: u64, dropped: u64| {
@@ -212,7 +215,7 @@ mod tests {
         );
         let card = says(with("mlx5_core", "rx_discards_phy", 900, 900));
         assert!(card.contains("900 found the card's own buffer full (rx_discards_phy)"), "{card}");
-        // Neither the ring's nor the card's.
+        // This counter belongs neither to the ring nor to the card.
         let unknown = says(with("ixgbe", "rx_crc_errors", 900, 900));
         assert!(unknown.starts_with("rx_dropped counts 900 packets"), "{unknown}");
         assert!(says(with("mvneta", "rx_discard", 900, 0)).starts_with("rx_discard counts 900 packets"));

@@ -5,7 +5,7 @@ use crate::formula::flow;
 use crate::source::{IP_SYSCTL, RED_HAT};
 use crate::{Finding, Host, Severity};
 
-/// Segments of the first flight (RFC 6928).
+/// The number of segments that a connection sends first (RFC 6928).
 const FIRST: f64 = 10.0;
 
 pub(super) const CHECK: Check = Check {
@@ -16,12 +16,13 @@ pub(super) const CHECK: Check = Check {
 };
 
 fn of(host: &Host<'_>) -> Option<Finding> {
-    // A congestion control that sets its own rate skips the restart (tcp_slow_start_after_idle_check() in include/net/tcp.h).
+    // A congestion control that sets its own rate skips the restart (tcp_slow_start_after_idle_check() in
+    // include/net/tcp.h).
     let sets_its_rate = host.facts.tcp.congestion_control.known()?.starts_with("bbr");
     if sets_its_rate || !host.facts.tcp.slow_start_after_idle.get()? {
         return None;
     }
-    // Over a path that isn't known, the kernel's default isn't a fault.
+    // If no path was measured, the kernel's default isn't a fault.
     let rtt = host.rtt?;
     let segments = flow::in_flight(host.rate(), rtt) / 1448.0;
     let trips = (segments / FIRST).log2().ceil().max(0.0);

@@ -22,7 +22,7 @@ pub(super) const CHECK: Check = Check {
     run: CheckRun::HostOne(of),
 };
 
-/// Bits a second of the hosts for which ESnet advises to turn second threads off.
+/// The rate in bits a second at or above which ESnet advises to turn second threads off.
 const ADVISED_OFF: f64 = 40e9;
 
 fn of(host: &Host<'_>) -> Option<Finding> {
@@ -31,7 +31,7 @@ fn of(host: &Host<'_>) -> Option<Finding> {
     }
     let smt = host.facts.cpu.smt.known().filter(|smt| *smt == "off" || *smt == "forceoff")?;
     let cores = host.facts.cpu.cores.get()?;
-    // Somebody has usually decided this, against attacks of one thread on another.
+    // Usually somebody has turned them off on purpose, against attacks of one thread on another.
     let finding = Finding::new(Severity::Note, "the cores' second threads are turned off (SMT)").evidence(
         format!("smt/control is {smt}; {cores} cores; second threads make parallel streams faster"),
     );

@@ -12,7 +12,7 @@ use crate::{Finding, Host, Severity};
 const LARGE: u64 = 250_000;
 /// Bytes of a packet that waits, with the kernel's own data about it.
 const PACKET: u64 = 4096;
-/// Share of dropped packets above which connections slow down.
+/// The share of dropped packets at or above which connections slow down.
 const FELT: f64 = 1e-4;
 const FLOW_LIMIT: &str = "net.core.flow_limit_cpu_bitmap";
 

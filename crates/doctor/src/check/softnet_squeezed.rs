@@ -8,13 +8,16 @@ use crate::remedy::Remedy;
 use crate::source::{NET_SYSCTL, RED_HAT};
 use crate::{Finding, Host, Severity};
 
-/// Exhausted budgets for each processed packet, above which the budget is too small; a budget is 300 packets.
+/// The number of exhausted budgets for each processed packet at or above which the budget is too small. By default a
+/// budget is 300 packets.
 const OFTEN: f64 = 1e-4;
 const LEAST_PACKETS: u64 = 100_000;
-/// Twice the kernel's default, as Red Hat sets it. The budget's time depends on the kernel's ticks, so its present value is doubled.
+/// The least budget to propose: twice the kernel's default, as Red Hat sets it. The budget's time depends on the
+/// kernel's ticks, so its present value is doubled.
 const BUDGET: u64 = 600;
-/// The most that is proposed: three doublings of the kernel's defaults, 300 packets and 2000 microseconds (at 1000 ticks a
-/// second). Larger budgets keep programs off the processor for too long; then more queues are the remedy.
+/// The largest values that are proposed: three doublings of the kernel's defaults, 300 packets and 2000 microseconds
+/// (at 1000 ticks a second). Larger budgets keep programs off the processor for too long; then more queues are the
+/// remedy.
 const MOST_BUDGET: u64 = 2400;
 const MOST_USECS: u64 = 16_000;
 

@@ -4,7 +4,7 @@ use super::{Check, CheckRun};
 use crate::formula::{gbit, percent};
 use crate::{Citation, Finding, Host};
 
-/// Share of stolen time below which it is noise.
+/// The share of stolen time below which it is only noise.
 const LEAST_STEAL_SHARE: f64 = 0.01;
 
 pub(super) const CHECK: Check = Check {

@@ -17,7 +17,7 @@ pub(super) const CHECK: Check = Check {
     run: CheckRun::Path(of),
 };
 
-/// linerate's own maximum. More streams wouldn't help.
+/// linerate's own maximum of streams. More streams wouldn't help.
 const MOST_STREAMS: f64 = 64.0;
 
 fn of(path: &Path<'_>) -> Option<Finding> {

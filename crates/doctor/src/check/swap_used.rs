@@ -5,11 +5,11 @@ use crate::formula::bytes;
 use crate::source::VM_SYSCTL;
 use crate::{Finding, Host, Severity};
 
-/// Used swap space, as a share of the memory, above which it is reported.
+/// The used swap space at or above which it is reported, as a share of the memory.
 const LEAST_USED_SHARE: f64 = 0.02;
 /// `vm.swappiness` at which the page cache shrinks before programs are swapped out.
 const LOW: u32 = 10;
-/// The kernel's default: somebody has chosen a larger one.
+/// The kernel's default of `vm.swappiness`. If the value is larger, somebody has chosen it.
 const USUAL: u32 = 60;
 
 pub(super) const CHECK: Check = Check {
@@ -26,7 +26,7 @@ fn of(host: &Host<'_>) -> Option<Finding> {
     if (used as f64) < total as f64 * LEAST_USED_SHARE {
         return None;
     }
-    // Compressed memory is no disk: there a high swappiness is right (vm.rst).
+    // Swap space in compressed memory needs no disk: with it a high swappiness is right (vm.rst).
     let is_memory = |area: &String| area.starts_with("/dev/zram");
     if memory.swap_areas.known().is_some_and(|areas| !areas.is_empty() && areas.iter().all(is_memory)) {
         return None;

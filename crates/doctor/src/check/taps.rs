@@ -1,11 +1,12 @@
-//! Programs that look at each packet of a port: those that capture all packets, and XDP programs in the kernel's generic mode.
+//! Programs that look at each packet of a port: those that capture all packets, and XDP programs in the kernel's
+//! generic mode.
 
 use super::{Check, CheckRun};
 use crate::source::IP_LINK;
 use crate::{Citation, Finding, Severity};
 use linerate_host::facts::{Port, PortLayer};
 
-/// The kernel's number for XDP that runs after the driver, on whole buffers (XDP_ATTACHED_SKB).
+/// The kernel's number for the mode in which XDP runs after the driver, on whole buffers (XDP_ATTACHED_SKB).
 const GENERAL: u32 = 2;
 
 pub(super) const CHECK: Check = Check {

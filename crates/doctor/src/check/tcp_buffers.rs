@@ -6,8 +6,9 @@ use crate::remedy::Remedy;
 use crate::source::{ESNET, IP_SYSCTL, LEARNED_WINDOW, TUNED};
 use crate::{Finding, Host, Severity};
 
-/// The largest buffers that ESnet's guide sets for ports up to a rate in bits a second: 32 MiB on paths up to 100 ms, 64 MiB up to
-/// 50 ms. The guide assumes several connections with these buffers.
+/// Rates of ports in bits a second, each with the maximum of buffers that ESnet's guide sets for ports up to this rate:
+/// 32 MiB on paths up to 100 ms, and 64 MiB on paths up to 50 ms. The guide assumes several connections with these
+/// buffers.
 const ADVISED: [(f64, u64); 2] = [(10e9, 32 << 20), (40e9, 64 << 20)];
 
 pub(super) const CHECK: Check = Check {

@@ -20,13 +20,14 @@ fn of(host: &Host<'_>) -> Option<Finding> {
     let tcp = &host.facts.tcp;
     let ([low, pressure, most], one) = (tcp.mem.get()?, tcp.rmem.get()?[2] as f64);
     let page = host.facts.memory.page.get()? as f64;
-    // Larger maxima than the one that the needed rate takes serve longer paths, and few connections reach them.
+    // A maximum above what the needed rate takes serves longer paths, and few connections reach it.
     let (all, used) = (pressure as f64 * page, one.min(flow::in_flight(host.rate(), trip::REGION)));
     let wanted = used * processors::STREAMS;
     if all >= wanted * NEARLY {
         return None;
     }
-    // Half of the memory at most, and two thirds of that before the kernel begins to save memory.
+    // All connections may take half of the memory at most, and two thirds of that half before the kernel begins to save
+    // memory.
     let bears = host.facts.memory.total.get().map_or(f64::INFINITY, |total| total as f64 / 2.0 / page);
     let pages = (wanted / page).min(bears / 1.5).floor();
     let is_much = pressure as f64 <= pages * NEARLY;

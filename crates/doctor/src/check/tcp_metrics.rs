@@ -5,7 +5,7 @@ use crate::remedy::Remedy;
 use crate::source::{ESNET, IP_SYSCTL};
 use crate::{Finding, Host, Severity};
 
-/// Share of retransmitted segments above which cached thresholds are low.
+/// The share of retransmitted segments at or above which cached thresholds are low.
 const LOSSY: f64 = 1e-5;
 
 pub(super) const CHECK: Check = Check {

@@ -22,7 +22,7 @@ fn of(host: &Host<'_>, fs: &FileSystem) -> Option<Finding> {
     if !["tmpfs", "ramfs"].contains(&fs.kind.known()?.as_str()) || free <= available {
         return None;
     }
-    // The present contents stay: the kernel refuses less (shmem_reconfigure() in mm/shmem.c).
+    // The present contents stay: the kernel refuses a smaller size (shmem_reconfigure() in mm/shmem.c).
     let size = total.saturating_sub(free) + available / 2;
     let set = |size: u64| {
         format!(

@@ -4,8 +4,8 @@ use super::{Check, CheckRun};
 use crate::source::{ESNET, FEDEX, PSTATE};
 use crate::{Finding, Host, Severity};
 
-/// The driver of Arm's servers. On processors without turbo frequencies the driver also has the switch (off by default), but refuses to
-/// turn it on (cppc_cpufreq.c).
+/// The driver of Arm's servers. Even on processors without turbo frequencies the driver has the switch (off by
+/// default), but there it refuses to turn it on (cppc_cpufreq.c).
 const UNSURE: &str = "cppc_cpufreq";
 
 pub(super) const CHECK: Check = Check {
@@ -49,7 +49,7 @@ mod tests {
         assert_eq!(found[0].undo.as_deref(), Some("echo 1 > /sys/devices/system/cpu/intel_pstate/no_turbo"));
     }
 
-    /// Ampere's processors have none, and the kernel has the file nonetheless.
+    /// Ampere's processors have no turbo, but the kernel has the file nonetheless.
     #[test]
     fn a_switch_that_may_do_nothing_is_a_note() {
         let arm = crate::testing::changed("stock-10g", |facts| {

@@ -7,10 +7,10 @@ use crate::remedy::{Remedy, RingWay, Setting};
 use crate::source::{ESNET_NIC, RED_HAT};
 use crate::{Finding, Host, Severity};
 
-/// Stops of a ring for each packet sent above which a larger one may help.
+/// The number of stops of a ring for each sent packet at or above which a larger ring may help.
 const MANY: f64 = 1e-3;
-/// Drivers' counters of a ring that was full. Requeued packets aren't a sign of it: byte queue limits stop a queue too,
-/// whatever the size of its ring.
+/// Drivers' counters of the times when a ring was full. Requeued packets aren't a sign of a full ring: byte queue
+/// limits stop a queue too, whatever the size of its ring.
 const STOPS: [&str; 6] =
     ["tx_restart_queue", "tx_queue_stopped", "queue_stopped", "tx_stop_queue", "tx_busy", "tx_queue_stop"];
 const LEAST_PACKETS: u64 = 10_000;

@@ -15,8 +15,9 @@ pub(super) const CHECK: Check = Check {
     run: CheckRun::Host(|host| host.linked().flat_map(|port| of(host, port)).collect()),
 };
 
-/// A limit slows this host if it has the function itself; otherwise it slows the guest that has it. A function whose port isn't among
-/// the facts may belong to a guest, or be a port of this host that is down or that the path doesn't take.
+/// A limit slows this host if it has the function itself; otherwise it slows the guest that has it. A function that
+/// isn't among the ports of this host's facts may belong to a guest, or be a port of this host that is down or that the
+/// path doesn't take.
 fn of(host: &Host<'_>, port: &Port) -> Vec<Finding> {
     let need = host.need_of(port);
     let all = port.function_rates.known().into_iter().flatten();

@@ -54,7 +54,7 @@ fn of(host: &Host<'_>, port: &Port) -> Option<Finding> {
     )))
 }
 
-/// The processors that may receive; isolated ones don't.
+/// The number of processors that may receive packets; isolated ones don't.
 pub(super) fn cores(host: &Host<'_>) -> Option<u32> {
     processors::housekeepers(host).and_then(|cpus| u32::try_from(cpus.len()).ok())
 }
@@ -85,8 +85,8 @@ pub(super) fn one_queue(host: &Host<'_>, port: &Port, driver: &str) -> Option<Fi
     Some(finding)
 }
 
-/// True if packets reach TCP joined. A hypervisor that takes no large packets from a guest gives it none
-/// either.
+/// True if received packets reach TCP joined. A hypervisor that takes no large packets from a guest gives it no large
+/// packets either.
 fn aggregated(port: &Port) -> Option<bool> {
     Some(port.offload("rx-gro").get()? && port.offload("tx-tcp-segmentation").get()?)
 }
@@ -103,7 +103,7 @@ fn spread(facts: &Facts, port: &Port) -> &'static str {
 
 #[cfg(test)]
 mod tests {
-    /// virtnet_set_channels() refuses any change then.
+    /// While the driver runs an XDP program, virtnet_set_channels() refuses any change.
     #[test]
     fn a_driver_with_a_program_gets_no_more_queues() {
         let with = |xdp| {

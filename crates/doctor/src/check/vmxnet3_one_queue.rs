@@ -15,7 +15,8 @@ pub(super) const CHECK: Check = Check {
 };
 
 fn of(host: &Host<'_>, port: &Port) -> Option<Finding> {
-    // The driver has as many queues as processors from its start on, and takes no other number (vmxnet3_ethtool_ops).
+    // From its start on, the driver has as many queues as processors, and it has no function that changes the number
+    // (vmxnet3_ethtool_ops).
     let finding = one_queue(host, port, "vmxnet3")?;
     Some(
         finding

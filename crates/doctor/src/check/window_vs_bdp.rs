@@ -83,7 +83,7 @@ fn announced(path: &Path<'_>) -> String {
 fn buffers<'a>(path: &'a Path<'a>) -> Option<[Buffer<'a>; 2]> {
     let (from, to) = (&path.from, &path.to);
     let (send, receive) = (from.facts.tcp.wmem.get()?, to.facts.tcp.rmem.get()?);
-    // A window without scaling says nothing about the buffer.
+    // A window without scaling doesn't show how large the buffer's window can be.
     let window = match unscaled(path).next() {
         Some(_) => buffer::received(to.facts, receive[2]),
         None => buffer::received_on(path)?,
@@ -96,14 +96,14 @@ fn buffers<'a>(path: &'a Path<'a>) -> Option<[Buffer<'a>; 2]> {
 struct Buffer<'a> {
     host: &'a Host<'a>,
     name: &'a str,
-    /// Least, first and most bytes.
+    /// The least, first and largest size in bytes.
     now: [u64; 3],
-    /// The part of it that may be in flight, in bytes.
+    /// The part of the buffer that may be in flight, in bytes.
     window: f64,
 }
 
 impl Buffer<'_> {
-    /// The change that makes it large enough; `None` if this end isn't at fault, or can't have a larger buffer.
+    /// The change that makes the buffer large enough; `None` if this end isn't at fault, or can't have a larger buffer.
     fn remedy(&self, flight: f64) -> Option<Remedy> {
         let [least, first, most] = self.now;
         let value = |most| format!("{least} {first} {most}");
@@ -143,7 +143,7 @@ mod tests {
         assert!(found[0].evidence[3].contains("20 would fill the path"), "{:?}", found[0].evidence);
     }
 
-    /// Measured in a lab of 20 ms on Linux 6.18, whose share of window is 66 % there.
+    /// Measured in a lab of 20 ms on Linux 6.18, where the share of window was 66 %.
     #[test]
     fn the_announced_window_counts_where_it_was_the_limit() {
         let host = changed("stock-10g", |facts| {
@@ -164,7 +164,7 @@ mod tests {
         let (filled, because) = at(Some(690_560), "window");
         assert_eq!(filled, "window-vs-bdp - critical 273 Mbit/s");
         assert_eq!(because, "b announced a window of 674 KiB, and the sender filled it");
-        // The window is smaller than the buffer allows: it had no reason to grow.
+        // The window is smaller than the buffer allows, because it had no reason to grow.
         let (open, because) = at(Some(262_144), "network");
         assert_eq!(open, "window-vs-bdp - critical 208 Mbit/s");
         assert!(because.ends_with("the sender didn't fill it"), "{because}");

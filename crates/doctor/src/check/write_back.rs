@@ -5,7 +5,8 @@ use crate::formula::{bytes, gbit};
 use crate::source::VM_SYSCTL;
 use crate::{Finding, Host, Severity};
 
-/// Seconds at the needed rate that should fit, so that a disk's pauses don't stop the network.
+/// Seconds of writing at the needed rate for which there should be room, so that a disk's pauses don't stop the
+/// network.
 const PAUSE: f64 = 1.0;
 
 pub(super) const CHECK: Check = Check {
@@ -19,7 +20,7 @@ fn of(host: &Host<'_>) -> Option<Finding> {
     let memory = &host.facts.memory;
     let (ratio, background) = (memory.dirty_ratio.get()?, memory.dirty_background_ratio.get()?);
     let available = memory.available.get()? as f64;
-    // 0 means that a limit in bytes is set instead, which isn't among the facts.
+    // A ratio of 0 means that a limit in bytes is set instead, which isn't among the facts.
     if ratio == 0 {
         return None;
     }

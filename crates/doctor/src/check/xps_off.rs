@@ -7,12 +7,12 @@ use crate::remedy::{Remedy, Setting};
 use crate::source::{RED_HAT, SCALING};
 use crate::{Finding, Host, Severity};
 
-/// Bits a second below which the queues' locks don't matter.
+/// The needed rate in bits a second below which the queues' locks don't matter.
 const SLOW: f64 = 5e9;
 
-/// Drivers that choose a transmit queue themselves, by a hash or by the port, and ignore these masks: mana_select_queue(),
-/// netvsc_pick_tx(), xennet_select_queue(), mtk_select_queue(). Most drivers with such a function ask the kernel in the end
-/// (netdev_pick_tx()).
+/// Drivers that choose a transmit queue themselves, by a hash or by the port, and ignore these masks:
+/// mana_select_queue(), netvsc_pick_tx(), xennet_select_queue(), mtk_select_queue(). Most drivers with such a function
+/// ask the kernel in the end (netdev_pick_tx()).
 const IGNORED: [&str; 6] = ["mana", "hv_netvsc", "vif", "xen-netfront", "netfront", "mtk_soc_eth"];
 
 pub(super) const CHECK: Check = Check {
@@ -40,7 +40,7 @@ fn of(host: &Host<'_>, port: &Port) -> Option<Finding> {
     if !queues.iter().all(|queue| queue.xps_cpus.known().is_some_and(is_empty)) {
         return None;
     }
-    // Each queue gets the next processor that there is; from the last one it begins again.
+    // Each queue gets the next processor; after the last one the first follows again.
     let cpus = host.facts.cpu.housekeeping();
     let cpus = cpus.known().map(Vec::as_slice).unwrap_or_default();
     let one = |(queue, cpu): (&TxQueue, &u32)| {

@@ -1,12 +1,13 @@
 //! The share of TCP's buffers that is window, and the largest size of a buffer.
 //!
-//! A share of a receive buffer is window. Before Linux 6.6 `tcp_adv_win_scale` sets it: a half by default. Since then (commit
-//! dfa2f0483360) each connection begins with a quarter, or with a half (commit 697a6c8cec03), and then uses the share of
-//! payload in the memory of its first packet of full size: 31 % if a driver spends a page of 4 KiB on each 1500 bytes, 66 %
-//! in Netflix's measurement (the latter commit), and more if packets are joined. So a half is a guess, and the window that
-//! the far end announces is better. A larger share of a send buffer is in flight: full segments take 98 %, but a writer is
-//! woken only once a third is free (sk_stream_write_space), so two thirds to all of it are in use, 5/6 on average. With iperf3
-//! 74 to 92 % was measured, at 20 to 50 ms with 0.5 to 4 MiB.
+//! A share of a receive buffer is window. Before Linux 6.6 `tcp_adv_win_scale` sets this share: a half by default. From
+//! Linux 6.6 on (commit dfa2f0483360) each connection begins with a quarter, or with a half (commit 697a6c8cec03), and
+//! then uses the share of payload in the memory of its first packet of full size: 31 % if a driver spends a page of 4
+//! KiB on each 1500 bytes, 66 % in Netflix's measurement (commit 697a6c8cec03), and more if packets are joined. So a
+//! half is a guess, and the window that the other end announces is a better value. A larger share of a send buffer is
+//! in flight. Payload is 98 % of full segments' memory, but the kernel wakes a writer only once a third of the buffer
+//! is free (sk_stream_write_space). So two thirds to all of the buffer are in use, 5/6 on average. With iperf3 the
+//! measured share was 74 to 92 %, at 20 to 50 ms with buffers of 0.5 to 4 MiB.
 
 use linerate_host::facts::{Facts, Tcp};
 
@@ -14,9 +15,9 @@ use crate::Path;
 
 use super::{bounds, flow};
 
-/// The part of the memory of all connections that one buffer may have.
+/// One buffer may take one part in this number of the memory of all connections.
 const OF_ALL: u64 = 8;
-/// The share of a larger buffer from which the present one is nearly as good.
+/// If the present buffer has at least this share of a larger one, it is nearly as good.
 const NEARLY: f64 = 0.9;
 
 /// Mean share of a full send buffer that is payload in flight.
@@ -42,14 +43,14 @@ pub fn most_received(tcp: &Tcp) -> Option<u64> {
     Some(if tcp.moderate_rcvbuf.get() == Some(false) { first } else { most.max(first) })
 }
 
-/// The smaller window of both directions of one host.
+/// The smaller of the windows of a host's two directions, in bytes.
 pub fn smaller(facts: &Facts, tcp: &Tcp) -> Option<f64> {
     Some(received(facts, tcp.rmem.get()?[2]).min(sent(tcp.wmem.get()?[2])))
 }
 
 /// Bytes of window that a connection of this path gets from its receiver: the announced window, if it limited the
-/// measurement. If something else limited the measurement, the window may have grown less than it can, and the formula gives
-/// the minimum.
+/// measurement. If something else limited the measurement, the window may have grown less than it can, so the formula's
+/// window is the minimum.
 pub fn received_on(path: &Path<'_>) -> Option<f64> {
     let formula = || Some(received(path.to.facts, most_received(&path.to.facts.tcp)?));
     match path.measured.window.map(|bytes| bytes as f64) {
@@ -64,8 +65,9 @@ pub fn is_learned(facts: &Facts) -> bool {
     kernel(facts).is_some_and(|version| version >= WITHOUT_SCALE)
 }
 
-/// The buffer for `flight` bytes in flight: not less than `now`; otherwise not more than the kernel takes, the memory allows, and the
-/// memory of all connections has room for. A little more than `now` isn't worth a change.
+/// The size of a buffer for `flight` bytes in flight: at most what the kernel takes, the memory allows, and the memory
+/// of all connections has room for. If that is less than `now`, or only a little more, the size is `now`, because it
+/// isn't worth a change.
 pub fn proposed(facts: &Facts, flight: f64, now: u64) -> u64 {
     let wanted = (2.0 * flight).ceil() as u64;
     let wanted = wanted.checked_next_power_of_two().unwrap_or(wanted);
@@ -73,8 +75,8 @@ pub fn proposed(facts: &Facts, flight: f64, now: u64) -> u64 {
     if possible as f64 * NEARLY <= now as f64 { now } else { possible }
 }
 
-/// One buffer's share of the memory of all connections, in bytes: from tcp_mem's middle value on, the kernel doesn't let buffers
-/// grow. The kernel's own defaults have this share, too (tcp_init() in net/ipv4/tcp.c).
+/// One buffer's share of the memory of all connections, in bytes: once all buffers take tcp_mem's middle value, the
+/// kernel lets no buffer grow. By the kernel's own defaults a buffer has the same share (tcp_init() in net/ipv4/tcp.c).
 fn share(facts: &Facts) -> u64 {
     let pages = facts.tcp.mem.get().map(|[_, pressure, _]| pressure);
     let bytes = pages.zip(facts.memory.page.get()).map(|(pages, page)| pages.saturating_mul(page));
@@ -90,7 +92,7 @@ pub fn kernel(facts: &Facts) -> Option<(u32, u32)> {
     facts.kernel.known().and_then(|release| version(release))
 }
 
-/// `6.1.0-30-amd64`.
+/// The major and minor number of a release like `6.1.0-30-amd64`.
 pub fn version(release: &str) -> Option<(u32, u32)> {
     let mut parts = release.split(['.', '-']);
     Some((parts.next()?.parse().ok()?, parts.next()?.parse().ok()?))
@@ -107,7 +109,7 @@ mod tests {
             facts.kernel = Fact::Known(kernel.into());
             facts.tcp.adv_win_scale = Fact::Known(scale);
             facts.memory.total = Fact::Known(memory);
-            // As the kernel computes it: a sixteenth, in pages of 4 KiB.
+            // As the kernel computes it: a sixteenth of the memory, in pages of 4 KiB.
             facts.tcp.mem = Fact::Known([3, 4, 6].map(|part| memory / 16 / 4096 / 4 * part));
         })
     }

@@ -13,14 +13,15 @@ use super::Band;
 
 /// Packets a second of one core, with aggregation (GRO).
 const AGGREGATED: (f64, f64) = (1e6, 2e6);
-/// The same without aggregation.
+/// Packets a second of one core, without aggregation.
 const SINGLE: (f64, f64) = (0.5e6, 1e6);
 /// Bits a second that one core receives and copies.
 const COPIED: (f64, f64) = (21e9, 42e9);
-/// Share that is lost if memory and card belong to different NUMA nodes.
+/// Share of the rate that is lost if memory and card belong to different NUMA nodes.
 pub const FAR_LOSS: f64 = 0.2;
 
-/// Bits a second that one processor encrypts and hashes, one after the other, from the rates of both in bytes a second.
+/// Bits a second that one processor encrypts and then hashes, by the rates of the cipher and of the hash in bytes a
+/// second.
 pub fn sealing(aes: f64, blake: f64) -> f64 {
     8.0 / (1.0 / aes + 1.0 / blake)
 }

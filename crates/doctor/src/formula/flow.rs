@@ -29,7 +29,7 @@ pub fn reno(segment: f64, rtt: f64, loss: f64) -> f64 {
     if rtt > 0.0 && loss > 0.0 { segment * 8.0 / rtt * (1.5 / loss).sqrt() } else { f64::INFINITY }
 }
 
-/// The same for CUBIC: window in segments (C * (3 + b) / (4 * (1 - b)))^(1/4) * RTT^(3/4) / p^(3/4) with C 0.4
+/// Like [`reno`], for CUBIC: window in segments (C * (3 + b) / (4 * (1 - b)))^(1/4) * RTT^(3/4) / p^(3/4) with C 0.4
 /// and b 0.7, or Reno's window if that is larger.
 pub fn cubic(segment: f64, rtt: f64, loss: f64) -> f64 {
     if rtt <= 0.0 || loss <= 0.0 {

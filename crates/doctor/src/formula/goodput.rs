@@ -1,8 +1,8 @@
 //! The share of a line's rate that headers leave for payload.
 //!
-//! A full segment of MTU bytes costs MTU + 38 bytes on Ethernet: preamble 8, header 14, checksum 4, gap 12
-//! (IEEE 802.3, 3.1.1 and 4.4.2); a VLAN's tag is 4 more. IPv4 takes 20 bytes of it, IPv6 40, TCP 20, its
-//! timestamps 12 (RFC 791, 8200, 9293, 7323).
+//! A full segment of MTU bytes costs MTU + 38 bytes on Ethernet: preamble 8, header 14, checksum 4, gap 12 (IEEE 802.3,
+//! 3.1.1 and 4.4.2); a VLAN's tag is 4 more. Of the MTU, IPv4 takes 20 bytes, IPv6 40, TCP 20, and TCP's timestamps 12
+//! (RFC 791, 8200, 9293, 7323).
 
 const ETHERNET: f64 = 38.0;
 const TAG: f64 = 4.0;
@@ -14,11 +14,11 @@ const STAMPS: f64 = 12.0;
 pub struct Segments {
     /// Bytes of the largest packet.
     pub mtu: u32,
-    /// With timestamps.
+    /// True if TCP's timestamps are on.
     pub timestamps: bool,
-    /// Over IPv6.
+    /// True over IPv6.
     pub ipv6: bool,
-    /// With a VLAN's tag.
+    /// True if packets have a VLAN's tag.
     pub tagged: bool,
 }
 
@@ -41,7 +41,7 @@ impl Segments {
         self.payload() / (f64::from(self.mtu) + ETHERNET + tag)
     }
 
-    /// Full packets a second at a rate of the line in bits a second.
+    /// Full packets a second on a line of this rate in bits a second.
     pub fn packets(self, line: f64) -> f64 {
         line / 8.0 / (f64::from(self.mtu) + ETHERNET)
     }

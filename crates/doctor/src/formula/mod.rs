@@ -1,4 +1,5 @@
-//! The highest rates of parts of a host or path. Each formula names its source; docs/guide/checks.md lists them in words.
+//! The highest rates of parts of a host or path. Each formula names its source; docs/guide/checks.md has the formulas
+//! in words.
 
 pub mod bounds;
 pub mod buffer;
@@ -14,9 +15,9 @@ use linerate_quantity::{BitRate, Bytes, Share};
 /// A rate known only as a range, in bits a second.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Band {
-    /// At least.
+    /// The lower end.
     pub low: f64,
-    /// At most.
+    /// The upper end.
     pub high: f64,
 }
 

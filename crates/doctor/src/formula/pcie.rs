@@ -1,19 +1,19 @@
 //! The rate of a PCI Express link.
 //!
-//! Bits a lane after encoding (PCI Express Base Specification 6.0, 1.2 and 4.2: 8b/10b up to 5 GT/s,
-//! 128b/130b up to 32 GT/s, flits at 64 GT/s), times the packets' efficiency: each payload carries 20 to 28
-//! bytes more (framing, sequence, header of 3 or 4 words, LCRC, ECRC), and acknowledgements and flow control
-//! share the link with them (Neugebauer et al., Understanding PCIe performance for end host networking,
-//! SIGCOMM 2018).
+//! Bits a second of a lane after encoding (PCI Express Base Specification 6.0, 1.2 and 4.2: 8b/10b up to 5 GT/s,
+//! 128b/130b up to 32 GT/s, flits at 64 GT/s), times the packets' efficiency: each payload carries 20 to 28 bytes more
+//! (framing, sequence, header of 3 or 4 words, LCRC, ECRC), and acknowledgements and flow control share the link with
+//! them (Neugebauer et al., Understanding PCIe performance for end host networking, SIGCOMM 2018).
 
 use super::Band;
 
 /// Payload of a packet in bytes if it is unknown: the most common setting of firmware.
 pub const USUAL_PAYLOAD: u32 = 128;
-/// Bytes of a packet in addition to its payload, at least and at most.
+/// The least and the most bytes of a packet in addition to its payload.
 const BESIDE: (f64, f64) = (20.0, 28.0);
 
-/// Bits a second of one lane, by gigatransfers a second.
+/// Bits a second of one lane after encoding, by gigatransfers a second; `None` for speeds that PCI Express doesn't
+/// have.
 pub fn lane(gigatransfers: f64) -> Option<f64> {
     match gigatransfers {
         2.5 => Some(2.0e9),
@@ -26,7 +26,7 @@ pub fn lane(gigatransfers: f64) -> Option<f64> {
     }
 }
 
-/// Generation, by gigatransfers a second.
+/// The generation of PCI Express, by gigatransfers a second.
 pub fn generation(gigatransfers: f64) -> Option<u32> {
     let all = [2.5, 5.0, 8.0, 16.0, 32.0, 64.0];
     (1..).zip(all).find(|(_, speed)| *speed == gigatransfers).map(|(number, _)| number)

@@ -7,9 +7,9 @@
 
 use super::Band;
 
-/// Nanoseconds a byte in addition to the cipher's, at least and at most.
+/// The least and the most nanoseconds for each byte in addition to the cipher's.
 const BESIDE: (f64, f64) = (0.5, 1.0);
-/// Nanoseconds a byte of ChaCha20-Poly1305, at least and at most.
+/// The least and the most nanoseconds for each byte of ChaCha20-Poly1305.
 const CHACHA: (f64, f64) = (1.0, 2.0);
 /// Bytes that may be in flight in a session's channel: 64 packets of 32 KiB (channels.h,
 /// CHAN_SES_WINDOW_DEFAULT).
@@ -21,7 +21,7 @@ pub fn thread(cipher: f64) -> Band {
     Band { low: bits(own + BESIDE.1), high: bits(own + BESIDE.0) }
 }
 
-/// The same with ChaCha20-Poly1305, which clients prefer.
+/// Bits a second of one thread with ChaCha20-Poly1305, which clients prefer.
 pub fn chacha() -> Band {
     Band { low: bits(CHACHA.1 + BESIDE.1), high: bits(CHACHA.0 + BESIDE.0) }
 }

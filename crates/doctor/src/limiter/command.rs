@@ -1,8 +1,8 @@
 //! The limiter of any other program, from the kernel's counters of its processes and its connections.
 //!
-//! Other programs report no stages. The counters show which resource is full: a thread, the processors, a
-//! device that the processes wait for, or a flow that always has something to send. If none of them is full and the flow is
-//! idle, the far end's program limits, provided that the far end was sampled too; otherwise the rate is not explained.
+//! Other programs report no stages. The counters show which resource is full: a thread, the processors, a device that
+//! the processes wait for, or a flow that always has something to send. If none of them is full and the flow is idle,
+//! the far end's program limits, provided that the far end was sampled too; otherwise the rate is not explained.
 
 use super::evidence::{percent, rate, ratio, time};
 use super::path::Flows;
@@ -11,21 +11,21 @@ use super::{DeviceBytes, Limiter, Verdict};
 use linerate_host::QuotaUse;
 use linerate_host::sample::ThreadUse;
 
-/// Share of a processor from which a thread is full: in the rest of the time it waits for its input.
+/// Share of a processor at or above which a thread counts as full: in the rest of the time it waits for its input.
 const FULL: f64 = 0.8;
-/// Processors up to which a program of several threads may have a single full one.
+/// The most processors that a program may use if only one of its threads is full.
 const ONE: f64 = 1.1;
 /// Idle share of a host's processors below which more threads wouldn't find an idle one.
 const IDLE: f64 = 0.05;
-/// Share of the time for which a thread can run, from which it waits for nothing but a processor.
+/// Share of the time in which a thread runs or is ready to run, at or above which it waits for nothing but a processor.
 const READY: f64 = 0.8;
-/// Waiting time for each second of running from which threads lack processors: without the waiting, they would do their work in two
-/// thirds of the time.
+/// Waiting time, in seconds for each second of running, at or above which threads lack processors: without the waiting,
+/// they would do their work in two thirds of the time.
 const WAITING: f64 = 0.5;
 /// Processors below which a command uses, or lacks, next to nothing.
 const A_PART: f64 = 0.2;
-/// Share of the processors in soft interrupts from which the network's own work fills them: it delays threads without a count of
-/// their waiting.
+/// Share of the processors' time in soft interrupts at or above which the network's own work fills the processors. This
+/// work delays threads, but isn't counted as their waiting.
 const SOFTIRQ: f64 = 0.25;
 /// Share of the samples in which a process waits for a device, above which storage limits.
 const DISK: f64 = 0.4;
@@ -35,10 +35,10 @@ const SENDING: f64 = 0.6;
 const HANDED_OVER: f64 = 0.1;
 /// Share of a flow's busy time in which the other end took nothing, above which the other end limits.
 const NOT_TAKEN: f64 = 0.4;
-/// Share of the samples in which received bytes weren't read, above which this end doesn't wait for more.
+/// Share of the samples in which received bytes weren't read yet, above which this end doesn't wait for more bytes.
 const UNREAD: f64 = 0.3;
-/// The same threshold if the other end's window was also seen closed. This threshold is higher, because the path may cause a part
-/// of such waiting.
+/// Like `NOT_TAKEN`, over any round trip, if the other end's window was also seen closed. This threshold is higher,
+/// because the path may cause a part of such waiting.
 const MOSTLY_NOT_TAKEN: f64 = 0.8;
 /// Share of the samples in which the other end's window was smaller than possible, above which the other end closes it.
 const CLOSED: f64 = 0.5;
@@ -60,7 +60,7 @@ pub struct Program {
     pub processors: f64,
     /// Its largest number of threads.
     pub threads: u64,
-    /// The use of processors by its threads, if it was sampled.
+    /// The use of processors by its threads, if the threads were sampled.
     pub thread_use: Option<ThreadUse>,
     /// Share of the samples in which it waited for a device (state D).
     pub disk: f64,
@@ -83,9 +83,9 @@ pub struct HostLoad {
     pub programs: Vec<Program>,
     /// The connections that carried most of the bytes.
     pub flows: Option<Flows>,
-    /// True if those connections mostly send.
+    /// True if the connections of `flows` mostly send.
     pub sends: bool,
-    /// Seconds in which they were sampled.
+    /// Seconds in which the connections of `flows` were sampled.
     pub seconds: f64,
     /// The CPU quota that stopped the sampled processes' control groups most often.
     pub quota: Option<QuotaUse>,
@@ -94,18 +94,18 @@ pub struct HostLoad {
 /// A command's option that limits its rate.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct RateOption {
-    /// The option as given.
+    /// The option as the user gave it.
     pub option: String,
-    /// Bits a second; `None` if the option's unit is unknown.
+    /// The limit in bits a second; `None` if the option's unit is unknown.
     pub bits: Option<f64>,
 }
 
 /// Measurements of a command.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct CommandEvidence {
-    /// Its duration in seconds.
+    /// The command's duration in seconds.
     pub seconds: f64,
-    /// Its option that limits the rate.
+    /// The command's option that limits the rate.
     pub paced_by: Option<RateOption>,
     /// The sampled hosts, the command's own first.
     pub hosts: Vec<HostLoad>,
@@ -164,7 +164,7 @@ fn full_thread(evidence: &CommandEvidence) -> Option<Verdict> {
     Some(Verdict::new(Limiter::OneThread, share, evidence).of(&program.name))
 }
 
-/// The processors, if none of the host's processors is idle, and the command uses a part of them and lacks more.
+/// The verdict for the processors, if hardly any of the host's processors is idle, and the command lacks processors.
 fn full_processors(host: &HostLoad) -> Option<Verdict> {
     let limiter = if host.sends { Limiter::SenderCpu } else { Limiter::ReceiverCpu };
     let used: f64 = host.programs.iter().map(|program| program.processors).sum();
@@ -233,7 +233,7 @@ fn path(host: &HostLoad) -> Option<Verdict> {
         return Some(Verdict::new(Limiter::FarEndTool, not_taken, evidence));
     }
     let named = flows.name(sending);
-    // All that the program has handed over is in flight: the path would take more.
+    // Everything that the program has handed over is in flight, so the path would take more.
     let is_the_paths = matches!(named.limiter, Limiter::Loss | Limiter::Network);
     if is_the_paths && flows.in_flight > 0.0 && flows.waiting < HANDED_OVER {
         let evidence = format!(
@@ -269,7 +269,8 @@ fn far_end(near: &HostLoad, far: &[HostLoad]) -> Option<Verdict> {
     if near.sends { waits_for_answers(near) } else { waits_for_data(near, far) }
 }
 
-/// A copying program sends as long as the other end accepts data. Over a short round trip only the other end's program can make it wait.
+/// A copying program sends as long as the other end accepts data. Over a short round trip only the other end's program
+/// can make it wait.
 fn waits_for_answers(near: &HostLoad) -> Option<Verdict> {
     let flows = near.flows.filter(|flows| flows.rtt > 0.0 && flows.rtt < SHORT_ROUND_TRIP)?;
     let used = near.fullest().map_or(0.0, |program| program.processors);
@@ -285,7 +286,8 @@ fn waits_for_answers(near: &HostLoad) -> Option<Verdict> {
     Some(Verdict::new(Limiter::FarEndTool, 1.0 - near.sending().max(used), evidence))
 }
 
-/// The far end's program, if the far end was sampled too and has nothing to send, while this end reads all that arrives.
+/// The far end's program, if the far end was sampled too and has nothing to send, while this end reads all that
+/// arrives.
 fn waits_for_data(near: &HostLoad, far: &[HostLoad]) -> Option<Verdict> {
     let flows = near.flows.filter(|flows| flows.unread < UNREAD)?;
     let idle = far.iter().find(|host| host.sends && host.flows.is_some() && host.sending() < SENDING)?;
@@ -299,7 +301,7 @@ fn waits_for_data(near: &HostLoad, far: &[HostLoad]) -> Option<Verdict> {
     Some(Verdict::new(Limiter::FarEndTool, 1.0 - idle.sending(), evidence))
 }
 
-/// The values that were examined, if there is a connection and no value shows the reason for its waiting.
+/// A verdict with the values that were examined, if there is a connection and none of the values shows why it waits.
 fn not_explained(near: &HostLoad) -> Option<Verdict> {
     let flows = near.flows?;
     let waits = match near.sends {
@@ -325,9 +327,9 @@ fn figures(host: &HostLoad) -> String {
 }
 
 impl Program {
-    /// Share of a processor that its one full thread uses. If its threads weren't sampled, the time of several may be that of many
-    /// threads, none of them full, and `nothing_else` says whether
-    /// no other limiter was found.
+    /// Share of a processor that the program's one full thread uses; `None` if no thread is full. If the threads of a
+    /// program weren't sampled, its time may be that of many threads, none of them full. Then the time counts as that
+    /// of a full thread only if `nothing_else` returns true: no other limiter was found.
     fn full_thread(&self, nothing_else: impl Fn() -> bool) -> Option<f64> {
         let is_one = (FULL..=ONE).contains(&self.processors);
         let share = match self.thread_use {
@@ -340,7 +342,7 @@ impl Program {
 }
 
 impl HostLoad {
-    /// True if the command's threads, which use `used` processors, wait for a processor and for nothing else. On a host that other
+    /// True if the command's threads, which use `used` processors, mostly wait for a processor. On a host that other
     /// programs keep busy, a thread that needs little usually gets it at once.
     fn lacks_processors(&self, used: f64) -> bool {
         let all: Vec<ThreadUse> = self.programs.iter().filter_map(|program| program.thread_use).collect();
@@ -361,7 +363,7 @@ impl HostLoad {
         self.programs.iter().find(|program| COPIERS.contains(&program.name.as_str()))
     }
 
-    /// Share of the time in which its connections had something to send.
+    /// Share of the time in which the host's connections had something to send.
     fn sending(&self) -> f64 {
         let Some(flows) = self.flows else { return 0.0 };
         ratio(flows.busy * 1e-6, self.seconds * flows.number.max(1.0)).min(1.0)

@@ -3,12 +3,13 @@
 use super::Limiter;
 use super::evidence::bytes;
 
-/// Fewer bytes aren't significant: the program's own file may have been read from a device, too.
+/// With fewer bytes the comparison isn't significant: the program's own file may have been read from a device, too.
 const LEAST_BYTES: u64 = 1_000_000;
-/// Factor between bytes read and bytes written from which only the larger side counts.
+/// If the bytes read are at least this many times the bytes written, or the other way round, only the larger number
+/// counts.
 const MOSTLY: u64 = 2;
 
-/// Bytes that processes read from devices and wrote to them (getrusage(2)); those of files in memory don't count.
+/// Bytes that processes read from devices and wrote to them (getrusage(2)). Bytes of files in memory don't count.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DeviceBytes {
     /// Bytes read.
@@ -18,7 +19,7 @@ pub struct DeviceBytes {
 }
 
 impl DeviceBytes {
-    /// The side that uses devices; none if both do, or neither.
+    /// Reading or writing, whichever uses devices; `None` if both or neither use them.
     pub(super) fn limiter(self) -> Option<Limiter> {
         let Self { read, written } = self;
         let is_mostly = |one: u64, other: u64| one >= LEAST_BYTES && one >= other.saturating_mul(MOSTLY);

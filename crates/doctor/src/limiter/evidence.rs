@@ -7,17 +7,17 @@ pub fn percent(share: f64) -> String {
     format!("{:#}", Share(share.clamp(0.0, 99.99)))
 }
 
-/// Bits a second.
+/// A rate in bits a second, for people.
 pub fn rate(bits: f64) -> String {
     BitRate(bits).to_string()
 }
 
-/// A time given in microseconds.
+/// A time in microseconds, for people.
 pub fn time(micros: f64) -> String {
     format!("{:#}", Seconds(micros * 1e-6))
 }
 
-/// Bytes.
+/// A number of bytes, for people.
 pub fn bytes(bytes: f64) -> String {
     Bytes(bytes).to_string()
 }

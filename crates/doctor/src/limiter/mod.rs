@@ -1,8 +1,8 @@
 //! Names the one thing that limits a transfer, with its share of the time and the numbers that show it.
 //!
-//! There are two pure functions: [`transfer::name`] for linerate's own transfers, whose workers assign all of their time
-//! to stages, and [`command::name`] for any other program, about which only the kernel's counters are
-//! known. docs/guide/limiter.md gives the reasons for the rules and the thresholds.
+//! There are two pure functions: [`transfer::name`] for linerate's own transfers, whose workers assign all of their
+//! time to stages, and [`command::name`] for any other program, about which only the kernel's counters are known.
+//! docs/guide/limiter.md gives the reasons for the rules and the thresholds.
 
 pub mod command;
 mod device;
@@ -33,16 +33,17 @@ pub enum Limiter {
     Compression,
     /// A CPU quota of a control group, which stops an end until the quota's next period.
     CpuQuota,
-    /// A thread that fills its processor while others of the host are idle.
+    /// A thread that fills its processor while other processors of the host are idle.
     OneThread,
-    /// The rate of the network: packets queue in front of the network, the network drops the excess, or the sender limits
-    /// its rate to the network's.
+    /// The rate of the network: packets queue in front of it, it drops the excess, or the sender limits its own rate to
+    /// that of the network.
     Network,
-    /// The other end's receive window: it allows fewer bytes in flight than the path holds.
+    /// The other end's receive window, which allows fewer bytes in flight than the path holds.
     Window,
-    /// The sender's send buffer: it holds fewer bytes than the path does.
+    /// The sender's send buffer, which holds fewer bytes than the path.
     SendBuffer,
-    /// ssh, through which the data goes: its thread, its window, or the network behind it, which linerate can't see.
+    /// ssh, through which the data goes: the thread of ssh, its window, or the network behind it. linerate can't see
+    /// which.
     ThroughSsh,
     /// Lost segments, after each of which the sender slows down.
     Loss,
@@ -138,11 +139,13 @@ impl fmt::Display for Limiter {
 pub struct Verdict {
     /// The limiter.
     pub limiter: Limiter,
-    /// The program, end or host to which [`Limiter::OneThread`] or [`Limiter::CpuQuota`] belongs; none for other limiters.
+    /// The program, end or host to which [`Limiter::OneThread`] or [`Limiter::CpuQuota`] belongs; `None` for other
+    /// limiters.
     pub whose: Option<String>,
-    /// Share of the time in which others wait for the limiter, or in which it is full, 0 to 1.
+    /// Share of the time in which the rest of the transfer waits for the limiter, or in which the limiter is full, 0 to
+    /// 1.
     pub share: f64,
-    /// The numbers that show it, for people; empty if there are none.
+    /// The numbers that show the limiter, for people; empty if there are none.
     pub evidence: String,
 }
 
@@ -175,7 +178,7 @@ impl Verdict {
     }
 }
 
-/// With `#` as the end of a sentence: `limited by the network (...)`.
+/// With `{:#}`, the verdict is the end of a sentence: `limited by the network (...)`.
 impl fmt::Display for Verdict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&if f.alternate() { self.clause() } else { self.what() })?;

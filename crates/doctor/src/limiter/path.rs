@@ -5,49 +5,53 @@ use super::evidence::{bytes, percent, rate, ratio, time};
 use super::{Limiter, Verdict};
 use crate::formula::flow;
 
-/// Share of a flow's busy time above which a window or a buffer limits it. The kernel counts neither of them while
-/// congestion limits a flow, so the rest is the flow's start.
+/// Share of a flow's busy time above which a window or a buffer limits it. The kernel counts neither kind of limit
+/// while congestion limits a flow, so the rest is the flow's start.
 const WINDOW: f64 = 0.4;
-/// Share of retransmitted segments above which losses may limit: below it, even 10 Gbit/s over 10 ms loses less
-/// to losses than to its own probing.
+/// Share of retransmitted segments above which losses may limit. Below this share, even a flow of 10 Gbit/s over 10 ms
+/// loses less rate by losses than by its own probing.
 const LOSS: f64 = 1e-5;
 /// Number of retransmitted segments below which losses are chance, and show nothing.
 const CHANCE: f64 = 10.0;
-/// Share of the samples of a flow in which its send buffer was full and all of it in flight, above which the buffer limits.
+/// Share of the samples of a flow in which its send buffer was full and all of its bytes were in flight, above which
+/// the buffer limits.
 const BUFFERED: f64 = 0.5;
-/// Share of a port's rate from which payload fills the port: at an MTU of 1500, headers leave 94 %.
+/// Share of a port's rate at or above which payload fills the port: at an MTU of 1500, headers leave 94 % for payload.
 const FULL_LINK: f64 = 0.9;
-/// Share of what headers leave for payload, from which a port has no more to give, whatever else is full: the start of a
-/// transfer, and linerate's own headers, take the rest.
+/// Share of the rate that headers leave for payload, at or above which the port limits, whatever else is full: the
+/// start of a transfer, and linerate's own headers, take the rest.
 const NO_MORE: f64 = 0.97;
-/// Bytes that a full segment costs beside its payload: 38 on Ethernet, 20 for IPv4, 20 for TCP, 12 for timestamps.
+/// Bytes that a full segment takes on the wire in addition to its payload: 38 on Ethernet, 20 for IPv4, 20 for TCP, 12
+/// for timestamps.
 const HEADERS: f64 = 90.0;
-/// A round trip that is longer than the shortest one by this factor means a queue before the link: then the link is full,
-/// and the losses are the queue's.
+/// A round trip that is longer than the shortest one by this factor means a queue before the link: then the link is
+/// full, and the losses are the queue's.
 const QUEUED: f64 = 1.4;
-/// A round trip that is at most this many microseconds above the shortest one is attributed to a busy host, not to a queue.
+/// A round trip that is at most this many microseconds above the shortest one is attributed to a busy host, not to a
+/// queue.
 const HOST_DELAY: f64 = 1000.0;
-/// Factor by which a flow that losses limit may be faster than the model of congestion control: the model gives a
-/// mean.
+/// Factor up to which a flow that losses limit may be faster than the model of congestion control, which gives a mean.
 const MODEL: f64 = 4.0;
 
 /// Share of retransmitted segments above which a flow may wait for its own timers instead of an answer.
 const STALLED: f64 = 0.01;
 
-/// Segments with data above which their mean size is significant; a login has about fifty.
+/// The number of segments with data above which their mean size is significant; a login has about fifty.
 const MANY: f64 = 150.0;
 /// Share of a full segment below which the mean segment is small. Nearly all segments of bulk data are full.
 const PIECE: f64 = 0.4;
 
-/// Segments that TCP may send before the first acknowledgement (RFC 6928). Later it may send fewer only after signs of congestion.
+/// Segments that TCP may send before the first acknowledgement (RFC 6928). Later it may have fewer in flight only after
+/// signs of congestion.
 const AT_FIRST: f64 = 10.0;
-/// Share of the time in which data waits to be sent, above which the program isn't the reason for the few bytes in flight.
+/// Share of the time in which data waits to be sent, above which the program isn't the reason for the few bytes in
+/// flight.
 const WAITING: f64 = 0.5;
 
 /// Mean share of the other end's window in flight above which the window is full.
 const FILLED: f64 = 0.4;
 
-/// Factor of the flow's mean rate up to which a delivery rate is believed.
+/// A delivery rate is believed up to the flow's mean rate times this factor.
 const BELIEVED: f64 = 3.0;
 
 /// Sums and means over the flows that carried the data.
@@ -57,30 +61,30 @@ pub struct Flows {
     pub number: f64,
     /// Bits a second that they carried together.
     pub bits: f64,
-    /// Microseconds with something to send.
+    /// The busy time: microseconds in which the flows had something to send, added up over the flows.
     pub busy: f64,
-    /// Busy microseconds limited by the other end's window.
+    /// Microseconds of the busy time in which the other end's window limited the flows.
     pub rwnd_limited: f64,
-    /// Busy microseconds limited by the sender's buffer.
+    /// Microseconds of the busy time in which the send buffer limited the flows.
     pub sndbuf_limited: f64,
-    /// Segments retransmitted.
+    /// The number of retransmitted segments.
     pub retransmits: f64,
-    /// Segments sent.
+    /// The number of sent segments.
     pub segments: f64,
     /// Mean smoothed round-trip time in microseconds; 0 if it is unknown.
     pub rtt: f64,
     /// Mean of the flows' shortest round-trip times, in microseconds.
     pub min_rtt: f64,
-    /// Bytes of a segment.
+    /// Bytes of payload in a full segment.
     pub segment_size: f64,
     /// Mean of the other ends' windows in bytes; 0 if they were mostly closed or are unknown.
     pub window_size: f64,
     /// Mean share of the samples in which another end's window was below half of its largest so far; 0 if it is
     /// unknown.
     pub window_closed: f64,
-    /// Segments with data in both directions; 0 if they are unknown.
+    /// The number of segments with data in both directions; 0 if it is unknown.
     pub data_segments: f64,
-    /// Bytes in these.
+    /// Bytes of data in `data_segments`.
     pub data: f64,
     /// Mean delivery rate of a flow in bytes a second, as the kernel measures it.
     pub delivery_rate: f64,
@@ -90,7 +94,7 @@ pub struct Flows {
     pub send_buffer: f64,
     /// Mean bytes in flight in a flow; 0 if they are unknown.
     pub in_flight: f64,
-    /// Share of the time in which the flows had bytes to send that weren't in flight; 0 if it is unknown.
+    /// Share of the time in which the flows had bytes to send that weren't in flight yet; 0 if it is unknown.
     pub waiting: f64,
     /// Share of the samples in which received bytes waited for the program to read them.
     pub unread: f64,
@@ -110,7 +114,8 @@ impl Flows {
             .unwrap_or_else(|| self.not_explained(share))
     }
 
-    /// The network, if the flows carry all the payload that their port can: then nothing else limits them, even if it is full.
+    /// The network, if the flows carry all the payload that their port can carry: then nothing else limits them, even
+    /// if it is full.
     pub fn full_port(&self) -> Option<Verdict> {
         let used = ratio(self.bits, self.link);
         let payload = ratio(self.segment_size, self.segment_size + HEADERS);
@@ -125,7 +130,7 @@ impl Flows {
         Some(Verdict::new(Limiter::Network, used, evidence))
     }
 
-    /// The other end's window, if it limits for most of the time without a queue.
+    /// The other end's window, if it limits for much of the time and there is no queue.
     fn window(&self, share: f64) -> Option<Verdict> {
         let limited = ratio(self.rwnd_limited, self.busy);
         if limited < WINDOW || self.is_queued() {
@@ -139,8 +144,8 @@ impl Flows {
         Some(Verdict::new(Limiter::Window, share, evidence))
     }
 
-    /// The send buffer, if it is full of bytes that are all in flight, without a queue. The kernel's own counter
-    /// misses most of this: it runs only while the write queue is empty.
+    /// The send buffer, if it is full of bytes that are all in flight, and there is no queue. The kernel's own counter
+    /// misses most of this time, because it runs only while the write queue is empty.
     fn full_send_buffer(&self, share: f64) -> Option<Verdict> {
         let counted = ratio(self.sndbuf_limited, self.busy);
         if self.send_buffer_full < BUFFERED && counted < WINDOW || self.is_queued() {
@@ -167,8 +172,8 @@ impl Flows {
         if self.number < 1.5 { "1 flow".into() } else { format!("{:.0} flows", self.number) }
     }
 
-    /// True if each flow has less than a segment in flight although data waits to be sent: then one end sends a request and
-    /// waits for the other end's answer. A full link has whole segments in flight.
+    /// True if each flow has less than a segment in flight although data waits to be sent: then one end sends a request
+    /// and waits for the other end's answer. Over a full link, whole segments are in flight.
     pub fn is_exchange(&self) -> bool {
         let held = ratio(self.bits, self.number) / 8.0 * self.rtt * 1e-6;
         let lost = ratio(self.retransmits, self.segments);
@@ -213,8 +218,8 @@ impl Flows {
         flow::cubic(self.segment_size.max(536.0), seconds, lost)
     }
 
-    /// The network, if packets queue in front of it, it loses segments, the sender limits its rate to the network's, or the
-    /// port is full or doesn't take the flows' data.
+    /// The network, if packets queue in front of it, it loses segments, the sender limits its rate to the network's, or
+    /// the port is full or doesn't take the flows' data.
     fn network(&self, share: f64) -> Option<Verdict> {
         let loses = self.retransmits >= CHANCE && ratio(self.retransmits, self.segments) >= LOSS;
         if !self.is_queued() && !loses && !self.fills_link() && !self.is_held_back() {
@@ -234,7 +239,8 @@ impl Flows {
         if self.rtt > 0.0 {
             evidence += &format!(", round trip {}, shortest {}", time(self.rtt), time(self.min_rtt));
         }
-        // If acknowledgements come in bursts, as on a virtual link, the kernel mistakes their rate for the path's.
+        // If acknowledgements come in bursts, as on a virtual link, the kernel's delivery rate is the rate of the
+        // bursts, not that of the path.
         let each = ratio(self.bits, self.number);
         if self.delivery_rate > 0.0 && 8.0 * self.delivery_rate <= BELIEVED * each {
             evidence += &format!(", each flow delivers at {}", rate(8.0 * self.delivery_rate));
@@ -253,7 +259,7 @@ impl Flows {
         Some(Verdict::new(Limiter::Network, share, evidence))
     }
 
-    /// The values that were examined, if none of them shows a limit.
+    /// The verdict that none of the examined values shows a limit, with these values.
     fn not_explained(&self, share: f64) -> Verdict {
         let mut evidence = format!("{} in {}; ", rate(self.bits), self.flows());
         evidence += &match self.rtt > 0.0 {
@@ -279,13 +285,15 @@ impl Flows {
         Verdict::new(Limiter::NotExplained, share, evidence)
     }
 
-    /// True if the flows fill their port. If a port carries more than the rate that it reports, that rate is only nominal.
+    /// True if the flows fill their port. If a port carries more than the rate that it reports, that rate is only
+    /// nominal.
     fn fills_link(&self) -> bool {
         self.bits <= self.link && self.bits >= FULL_LINK * self.link && self.link > 0.0
     }
 
-    /// True if the flows have fewer bytes in flight than TCP may send at first, though more wait. Without losses and with a larger
-    /// window, TCP does that only while its segments wait in this host's own queue (TCP small queues), or after marks of congestion.
+    /// True if the flows have fewer bytes in flight than TCP may send at first, though more wait. Without losses and
+    /// with a larger window, TCP holds bytes back only while its segments wait in this host's own queue (TCP small
+    /// queues), or after marks of congestion.
     fn is_held_back(&self) -> bool {
         let is_far = self.rtt > HOST_DELAY;
         is_far
@@ -377,7 +385,7 @@ mod tests {
         );
     }
 
-    /// Measured beside four flows that fill a port of 300 Mbit/s: their queue stood from the start.
+    /// Measured beside four flows that fill a port of 300 Mbit/s. Their queue was there from the start.
     #[test]
     fn few_bytes_in_flight_while_more_wait_are_held_back() {
         let beside = Flows {

@@ -6,9 +6,9 @@ use linerate_wire::stages::Stages;
 use super::evidence::{percent, ratio, time};
 use super::{Limiter, Verdict};
 
-/// Share of the time's periods in which a group used all of its quota, above which the quota limits.
+/// Share of the quota's periods in which the group used all of its quota, at or above which the quota limits.
 const STOPPED: f64 = 0.5;
-/// Stops below which a quota isn't named.
+/// The number of stops below which a quota isn't named as the limiter.
 const FEW: f64 = 3.0;
 
 /// A quota, and how often it stopped its group.
@@ -16,11 +16,11 @@ const FEW: f64 = 3.0;
 pub(super) struct QuotaStops {
     /// The group, if its name is known.
     group: Option<String>,
-    /// Processors that the group may fill.
+    /// The number of processors that the group may fill.
     processors: f64,
     /// The quota's period in microseconds.
     period: f64,
-    /// Periods in which the group was stopped.
+    /// The number of periods in which the group was stopped.
     stops: f64,
     /// Duration of the measurement in seconds.
     seconds: f64,
@@ -49,7 +49,7 @@ impl QuotaStops {
         }
     }
 
-    /// Share of the time's periods in which the group was stopped.
+    /// Share of the measurement's periods in which the group was stopped.
     pub fn share(&self) -> f64 {
         ratio(self.stops * self.period * 1e-6, self.seconds).min(1.0)
     }

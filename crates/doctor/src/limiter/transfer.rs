@@ -1,8 +1,8 @@
 //! The limiter of linerate's own transfers.
 //!
-//! Each end's workers assign all of their time to stages, and the scheduler counts how long they ran or
-//! waited for a processor. In the rest of the time the workers were blocked in the socket: at the sender because the path
-//! takes no more data, at the receiver because no data arrives. An end whose workers are seldom blocked in the socket is the
+//! Each end's workers assign all of their time to stages, and the scheduler counts how long they ran or waited for a
+//! processor. In the rest of the time the workers were blocked in the socket: at the sender because the path takes no
+//! more data, at the receiver because no data arrives. An end whose workers are seldom blocked in the socket is the
 //! limiter, named by its largest stage. If both ends are mostly blocked, the path between them limits.
 
 use linerate_wire::stages::{Stages, Usage};
@@ -16,28 +16,30 @@ use super::{DeviceBytes, Limiter, Verdict};
 const PACED: f64 = 0.2;
 /// Share of the sender's time in which it kept its rate a little below the path's, above which the path limits.
 const HELD: f64 = 0.3;
-/// Share of the whole time that passed after the last byte, above which stable storage is the limiter.
+/// Share of the whole time that passed after the last byte was sent, at or above which stable storage is the limiter.
 const SETTLING: f64 = 0.5;
 /// The least share of its time that a limiting end spends on its own work. In a pipeline the limiting stage
 /// is full except for its start and the jitter of the others.
 const LOADED: f64 = 0.8;
-/// The same without the scheduler's counters: then copying in the socket looks like waiting.
+/// Like `LOADED`, if the scheduler's counters are unknown: then copying in the socket looks like waiting.
 const LOADED_UNCLOCKED: f64 = 0.5;
 /// Share of the sender's busy time in which the receiver's window held it, below which the receiver keeps up.
 const TAKEN: f64 = 0.1;
-/// The same share, above which a loaded receiver doesn't keep up.
+/// Share of the sender's busy time in which the receiver's window held it, above which a loaded receiver doesn't keep
+/// up.
 const LATE: f64 = 0.3;
-/// Share of the sender's time that compression takes, from which compression limits.
+/// Share of the sender's time that compression takes, at or above which compression limits.
 const COMPRESSING: f64 = 0.4;
-/// Share of the time in which the path has data in flight, from which neither compression nor the files limit the transfer.
+/// Share of the time in which the path has data in flight, at or above which neither compression nor the files limit
+/// the transfer.
 const FED: f64 = 0.95;
-/// Share of the workers' time without anything to send, above which most workers have no more work.
+/// Share of the workers' time in which they have nothing to send, above which most workers have no more work.
 const LEAST_IDLE_SHARE: f64 = 0.5;
 const SENDER: &str = "sender";
 /// Share of the time in which an end's workers were ready without a processor, above which other programs
 /// take the processors.
 const STARVED: f64 = 0.2;
-/// Share of a processor from which a worker is full.
+/// Share of a processor at or above which a worker counts as full.
 const FULL: f64 = 0.8;
 /// Idle share of a host's processors above which a full thread limits by itself.
 const IDLE: f64 = 0.05;
@@ -61,20 +63,21 @@ pub struct Evidence {
     pub sender_usage: Option<Usage>,
     /// Resources that the receiver's process used, if they are known.
     pub receiver_usage: Option<Usage>,
-    /// Duration in seconds.
+    /// The transfer's duration in seconds.
     pub seconds: f64,
-    /// The data goes through ssh, whose connection linerate can't see.
+    /// True if the data goes through ssh, whose connection linerate can't see.
     pub through_ssh: bool,
-    /// Both ends are one process on one host.
+    /// True if both ends are one process on one host.
     pub within: bool,
     /// Bytes that this process read from devices and wrote to them, if both ends are this process.
     pub devices: Option<DeviceBytes>,
 }
 
 impl Evidence {
-    /// The evidence after `seconds` of a running transfer; `within`: both ends are one process.
+    /// The evidence of a transfer that has run for `seconds` seconds. `within` is true if both ends are one process.
     pub fn under_way(sender: Stages, receiver: Stages, seconds: f64, within: bool) -> Self {
-        // A worker asks for its thread's time and for its TCP connection at once.
+        // A worker reads its thread's time and the state of its TCP connection together. If it has only the former, the
+        // data goes through ssh.
         let through_ssh = !within && sender.clocked > 0 && sender.tcp_looks == 0;
         Self { sender, receiver, seconds, through_ssh, within, ..Self::default() }
     }
@@ -98,7 +101,8 @@ pub fn name(evidence: &Evidence) -> Verdict {
 }
 
 impl Verdict {
-    /// Within a host one worker may read and write a range at once: the devices' bytes show which of them it waits for.
+    /// Corrects a verdict about storage. Within a host one worker may read and write a range at once: the devices'
+    /// bytes show whether it waits for reading or for writing.
     fn by_devices(self, evidence: &Evidence) -> Self {
         let is_storage = matches!(self.limiter, Limiter::SourceRead | Limiter::DestinationWrite);
         let Some(devices) = evidence.devices.filter(|_| evidence.within && is_storage) else { return self };
@@ -118,7 +122,8 @@ fn paced(sender: &EndTimes) -> Option<Verdict> {
     (sender.limit >= PACED).then(|| Verdict::new(Limiter::RateLimit, sender.limit, evidence))
 }
 
-/// The CPU quota that stopped an end for most of the time. If quotas stopped both ends, the end that was stopped more often.
+/// The verdict of the CPU quota that stopped an end in most periods. If quotas stopped both ends, the end that was
+/// stopped more often counts.
 fn stopped(evidence: &Evidence) -> Option<Verdict> {
     let Evidence { sender, receiver, seconds, .. } = evidence;
     let from = QuotaStops::of_end(sender, *seconds).verdict("the sender");
@@ -142,7 +147,8 @@ fn settling(evidence: &Evidence, receiver: &EndTimes) -> Option<Verdict> {
     small_files(evidence, receiver).or(Some(Verdict::new(Limiter::DestinationWrite, settled, figures)))
 }
 
-/// The path, if the sender limits its rate to the path's. A loaded receiver that closes its window causes such a queue too.
+/// The path, if the sender limits its rate to that of the path. A loaded receiver that closes its window is an
+/// exception: it causes the same queue as a slow path.
 fn held(evidence: &Evidence, sender: &EndTimes, receiver: &EndTimes) -> Option<Verdict> {
     let is_path = sender.held >= HELD && sender.load() < LOADED;
     let is_late = window_share(&evidence.sender) >= LATE && receiver.load() >= LOADED;
@@ -150,12 +156,13 @@ fn held(evidence: &Evidence, sender: &EndTimes, receiver: &EndTimes) -> Option<V
     (is_path && !is_late).then(|| flows.name(sender.held))
 }
 
-/// The receiver's load, if this load may have limited the transfer; otherwise 0.
+/// The receiver's load if it may have limited the transfer; otherwise 0.
 fn receiver_load(sender: &Stages, receiver: &EndTimes) -> f64 {
     if takes_all(sender) { 0.0 } else { receiver.load() }
 }
 
-/// True if the sender's TCP hardly ever met a full window: then the receiver accepted all data, even if its threads ran late.
+/// True if the sender's TCP hardly ever met a full window: then the receiver accepted all data, even if its threads ran
+/// late.
 fn takes_all(sender: &Stages) -> bool {
     sender.tcp_looks > 0 && window_share(sender) < TAKEN
 }
@@ -229,22 +236,22 @@ fn flows(evidence: &Evidence) -> Flows {
     }
 }
 
-/// The bytes of a payload on the wire: fewer if it is compressed.
+/// The bytes that a payload takes on the wire: fewer if it is compressed.
 fn on_the_wire(payload: u64, sender: &Stages) -> u64 {
     let wire = payload as f64 * ratio(sender.wire as f64, sender.bytes as f64);
     if sender.packed > 0 { wire as u64 } else { payload }
 }
 
-/// Share of the time in which the path had data in flight, if the sender compressed and that share was nearly all; otherwise 0.
-/// If the path nearly always had data, waiting for the compressor delayed nothing.
+/// Share of the time in which the path had data in flight, if the sender compressed and the share is at least `FED`;
+/// otherwise 0. If the path nearly always had data, waiting for the compressor delayed nothing.
 fn fed(sender: &Stages) -> f64 {
     let busy = ratio(sender.tcp_busy as f64 * 1e3, sender.lifetime as f64).min(1.0);
     if sender.packed > 0 && busy >= FED { busy } else { 0.0 }
 }
 
-/// Share of the time in which the socket blocked a worker, if that share was nearly all, the files are large, and most
-/// workers had nothing left to send, which doesn't count as waiting for the files; otherwise 0. `blocked`: the share of all
-/// workers' time.
+/// Share of the time in which the socket blocked the last busy worker, if three conditions hold; otherwise 0. The share
+/// is at least `FED`, the files are large, and most workers have nothing left to send. Such workers don't wait for the
+/// files. `blocked` is the share of all workers' time in which the socket blocked them.
 fn last_ones(sender: &Stages, blocked: f64) -> f64 {
     let of_one = (blocked * ratio(sender.lifetime as f64, sender.span as f64)).min(1.0);
     let is_large = ratio(sender.bytes as f64, sender.entries as f64) >= SMALL;
@@ -272,7 +279,7 @@ struct EndTimes {
     starved_by_path: f64,
     /// Share of the time spent blocked while reading or writing files, or waiting for the scan.
     blocked_in_files: f64,
-    /// Share of the time spent in these stages, blocked or not.
+    /// Share of the time spent reading or writing files, or waiting for the scan, blocked or not.
     files: f64,
     /// Share of the time spent compressing or decompressing.
     compress: f64,
@@ -286,7 +293,7 @@ struct EndTimes {
     idle: Option<f64>,
     /// Processors of the host; `None` if their number is unknown.
     processors: Option<f64>,
-    /// The process's share of the host's processor time.
+    /// The share of the host's processor time that the process used.
     used: f64,
     bits: f64,
 }
@@ -299,7 +306,8 @@ impl EndTimes {
         let (cpu, waited) = (of_clocked(stages.cpu), of_clocked(stages.waited));
         let files = (share(stages.queue) + share(stages.read) + share(stages.write)).min(1.0);
         let (socket, compress) = (share(stages.socket), share(stages.compress));
-        // A sender waits for the threads that compress; at a receiver decompression is its own work, like the cipher.
+        // A sender waits for the threads that compress. At a receiver, decompression is the workers' own work, like the
+        // cipher.
         let (is_sender, cipher) = (whose == SENDER, share(stages.cipher));
         let cipher = if is_sender { cipher } else { cipher + compress };
         // The running time outside of the stages that never block is divided among the other stages in proportion.
@@ -396,8 +404,8 @@ impl EndTimes {
             figures += &format!(" and were ready without a processor for {}", percent(self.waited));
         }
         if let Some(idle) = self.idle {
-            // If workers wait while processors are idle, they wait for low-priority work to yield, which it doesn't do
-            // at once.
+            // If workers wait while processors are idle, they wait for work of low priority to yield, which it does
+            // only after a moment.
             let yielding = self.waited >= STARVED && idle >= IDLE;
             let niced = if yielding { ", work at a lower priority included" } else { "" };
             figures += &format!("; the host was {} idle{niced}", percent(idle));

@@ -5,7 +5,8 @@ use linerate_host::facts::cpus_of_list;
 use super::{Queues, Remedy, RingWay, Setting, frequency_file};
 use crate::check::word;
 
-/// The commands that make these changes, in their order, in one line of a shell, with the names of their hosts if they have any.
+/// The commands that make these changes, in their order, in one line of a shell. Before each command is the name of its
+/// host, if the changes have any.
 pub fn commands(remedies: &[Remedy]) -> String {
     line(remedies, |remedy| &remedy.new)
 }
@@ -36,7 +37,7 @@ impl Setting {
             Self::Channels { port, .. } => format!("ethtool -L {port} {}", self.part(value)),
             Self::Coalescing { port } => format!("ethtool -C {port} {}", self.part(value)),
             Self::Feature { port, .. } => format!("ethtool -K {port} {}", self.part(value)),
-            // mq gives its queues the default discipline when it is made.
+            // When mq is made, it gives its queues the default discipline.
             Self::Qdisc { port } if value.starts_with("mq ") => {
                 format!("tc qdisc replace dev {port} root handle {}: mq", handle(value))
             }
@@ -55,8 +56,8 @@ impl Setting {
         }
     }
 
-    /// The command that restores a value that the host had before a treatment. At that time the kernel had chosen the port's
-    /// discipline.
+    /// The command that restores a value that the host had before a treatment. A port's discipline before the treatment
+    /// was one that the kernel had chosen.
     pub fn way_back(&self, before: &str) -> String {
         match self {
             // The kernel removes only a discipline that somebody has chosen.
@@ -70,7 +71,7 @@ impl Setting {
 
     /// The part that the setting adds to a command that makes several settings at once.
     fn part(&self, value: &str) -> String {
-        // Values come from hosts and their snapshots.
+        // Values come from hosts and their snapshots, so they are quoted.
         let value = match self {
             Self::Coalescing { .. } => words(value),
             _ => word(value),
@@ -127,18 +128,18 @@ fn joined(remedies: &[Remedy], value: &impl Fn(&Remedy) -> &String) -> (usize, S
     (files.len(), loop_over(&files.join(" "), value(first)))
 }
 
-/// A different handle for each value: with the present handle the kernel wouldn't change mq and its queues, and without
-/// any discipline in between packets would be lost.
+/// A handle for mq that differs from value to value: with the present handle the kernel wouldn't change mq and its
+/// queues, and if mq were removed first, packets would be lost.
 pub(crate) fn handle(value: &str) -> String {
     format!("7f{:02x}", value.bytes().fold(0_u8, u8::wrapping_add))
 }
 
-/// The command that writes a value to each of these files: a shell expands no pattern after `>`.
+/// The command that writes a value to each of these files. It is a loop, because a shell expands no pattern after `>`.
 fn loop_over(files: &str, value: &str) -> String {
     format!("for f in {files}; do echo {} > $f; done", word(value))
 }
 
-/// A table of RSS as the command takes it, which gives each queue its number of slots in a row.
+/// An RSS table as ethtool -X takes it: the number of slots of each queue, which then follow each other.
 fn shares(value: &str) -> String {
     let slots: Option<Vec<u16>> = value.split_whitespace().map(|word| word.parse().ok()).collect();
     let Some(slots) = slots else { return words(value) };
@@ -151,7 +152,8 @@ fn words(value: &str) -> String {
     value.split_whitespace().map(word).collect::<Vec<_>>().join(" ")
 }
 
-/// The command that writes a value to this file of all processors, or each group's value.
+/// The command that writes a value to this file of all processors; if the value has groups, it writes each group's
+/// value to the files of its processors.
 fn of_processors(name: &str, value: &str) -> String {
     let words: Vec<_> = value.split_whitespace().collect();
     let group = |pair: &[&str]| Some((pair.first()?.to_string(), cpus_of_list(pair.get(1)?)?));
@@ -168,8 +170,8 @@ fn of_processors(name: &str, value: &str) -> String {
     }
 }
 
-/// The command that saves the contents of these files in a file of root's, and the command that restores them: for values
-/// that differ from file to file.
+/// The command that saves the contents of these files in a file of root's, and the command that restores them: for
+/// values that differ from file to file.
 pub(crate) fn noted(files: &str, name: &str) -> (String, String) {
     let note = format!("/root/linerate-{name}");
     let back = format!("while IFS=: read -r f value; do echo $value > $f; done < {note}");

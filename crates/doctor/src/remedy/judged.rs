@@ -1,4 +1,4 @@
-//! Judges new values by the rules for proposals of checks: the same rules apply to a plan's file.
+//! Judges new values by the rules for what checks may propose. The same rules apply to the values in a plan's file.
 
 use std::collections::BTreeSet;
 
@@ -9,9 +9,9 @@ use crate::formula::bounds::{LARGEST_MTU, MOST_INT, OF_MEMORY};
 const LONGEST_DELAY: u64 = 250;
 /// The most queues that an RSS table can name.
 const MOST_QUEUES: u64 = u16::MAX as u64;
-/// A ring grows by this factor at most.
+/// One change enlarges a ring by this factor at most.
 pub const RING_STEP: u32 = 4;
-/// The buffers of a port's rings may have this part of the memory.
+/// The buffers of a port's rings may take one part in this number of the memory.
 pub const RING_PART: u64 = 64;
 /// The least bytes of a buffer: a page.
 const BUFFER: u64 = 4096;
@@ -25,7 +25,7 @@ pub struct HostBounds {
     pub isolated: BTreeSet<u32>,
 }
 
-/// Sysctls that are on or off, and the value that is proposed.
+/// Sysctls that are switches, each with the only value that checks propose.
 const SWITCHES: [(&str, &str); 7] = [
     ("net.ipv4.tcp_ecn", "2"),
     ("net.ipv4.tcp_moderate_rcvbuf", "1"),
@@ -35,8 +35,8 @@ const SWITCHES: [(&str, &str); 7] = [
     ("net.ipv4.tcp_timestamps", "1"),
     ("net.ipv4.tcp_window_scaling", "1"),
 ];
-/// Sysctls that consist of numbers: the maximum of the last number, the bytes of memory that each unit of it needs (0: a
-/// negligible amount), and the count of numbers before the last one, which don't change.
+/// Sysctls that consist of numbers: the maximum of the last number, the bytes of memory that each unit of it needs (0:
+/// a negligible amount), and the count of numbers before the last one, which don't change.
 const NUMBERS: [(&str, u64, u64, usize); 12] = [
     ("net.core.netdev_budget", MOST_INT, 0, 0),
     ("net.core.netdev_budget_usecs", MOST_INT, 0, 0),
@@ -46,13 +46,13 @@ const NUMBERS: [(&str, u64, u64, usize); 12] = [
     ("net.core.somaxconn", 8192, 0, 0),
     ("net.core.wmem_max", MOST_INT, 1, 0),
     ("net.ipv4.tcp_max_syn_backlog", 8192, 0, 0),
-    // Pages: half of the memory.
+    // The unit is a page. With 1024 bytes for each, the bound is half of the memory (of pages of 4 KiB).
     ("net.ipv4.tcp_mem", u64::MAX, 1024, 1),
     ("net.ipv4.tcp_rmem", MOST_INT, 1, 2),
     ("net.ipv4.tcp_wmem", MOST_INT, 1, 2),
     ("net.netfilter.nf_conntrack_max", MOST_INT, 320, 0),
 ];
-/// The features that are switched on.
+/// The features that checks propose to turn on.
 const FEATURES: [&str; 9] = [
     "rx-checksum",
     "rx-gro",
@@ -108,7 +108,7 @@ impl Setting {
         if let Some(cpu) = wanted.intersection(isolated).next() {
             return Err(format!("processor {cpu} is isolated: the kernel keeps its own work away from it"));
         }
-        // Interrupts move to other processors; queues get more.
+        // An interrupt may move to other processors, but a queue may only get more of them.
         let is_moved = matches!(self, Self::IrqAffinity { .. });
         match self.processors(now).filter(|now| !is_moved && !now.is_subset(&wanted)) {
             Some(_) => Err(format!("{new} takes processors away that {now} names")),
@@ -117,7 +117,8 @@ impl Setting {
     }
 }
 
-/// Rings grow step by step: drivers' maxima may be a million entries, and some drivers leave a port down that lacks the memory.
+/// Rings grow step by step: drivers' maxima may be a million entries, and some drivers leave a port down if memory is
+/// short.
 fn ring(now: &str, new: &str, memory: Option<u64>) -> Result<(), String> {
     let step = number(now, MOST_INT)?.saturating_mul(RING_STEP.into());
     let bears = memory.map_or(u64::MAX, |total| total / RING_PART / BUFFER);
@@ -135,7 +136,7 @@ fn discipline(now: &str, new: &str) -> Result<(), String> {
     }
 }
 
-/// Other sysctls aren't proposed at all.
+/// Sysctls that aren't named here pass: [`Setting::is_proposed`] refuses those that checks may not propose.
 fn sysctl(key: &str, now: &str, new: &str, memory: Option<u64>) -> Result<(), String> {
     if let Some((_, value)) = SWITCHES.iter().find(|(name, _)| *name == key) {
         return among(new, &[value], "values");

@@ -1,7 +1,7 @@
-//! The sysctls that checks may propose to change: no remedy is made for another sysctl, and a plan with another sysctl isn't
-//! applied.
+//! The sysctls that checks may propose to change: no remedy is made for another sysctl, and a plan with another sysctl
+//! isn't applied.
 
-/// Their keys.
+/// The keys of these sysctls.
 pub const SYSCTLS: [&str; 21] = [
     "net.core.default_qdisc",
     "net.core.netdev_budget",

@@ -82,7 +82,7 @@ fn a_value_is_judged_as_a_proposal_is() {
         let reported = why(setting, now, new);
         assert!(reported.contains(part), "{setting}: {new}: {reported}");
     }
-    // Every sysctl that checks may propose has its rule.
+    // Each sysctl that checks may propose has a rule.
     for key in proposed::SYSCTLS {
         assert!(sysctl(key).judge("1", "1 2 3 4 x", &HostBounds::default()).is_err(), "{key}");
     }
@@ -163,7 +163,7 @@ fn names_lead_nowhere_else() {
     assert_eq!(vlan.file().unwrap(), "/proc/sys/net/ipv6/conf/ens1f0.12/mtu");
 }
 
-/// Values are foreign where a snapshot or another host gave them; they stay words of the command.
+/// Values from a snapshot or another host can't be trusted; they stay words of the command.
 #[test]
 fn no_value_becomes_a_command() {
     let port = || "eth0".to_owned();
@@ -184,7 +184,7 @@ fn no_value_becomes_a_command() {
     for setting in all {
         for value in ["1;reboot", "1 '; reboot #", "$(reboot)", "1\nreboot"] {
             let line = setting.command(value);
-            // The loop itself isn't the value's.
+            // The loop isn't a part of the value.
             let line = match setting {
                 Setting::Governor | Setting::EnergyPreference => {
                     let line = line.replace(super::PREFERENCE, super::GOVERNOR);

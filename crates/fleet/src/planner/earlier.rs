@@ -14,7 +14,7 @@ use crate::plan::{CATALOGUE_FILE, PlanDirectory};
 use crate::source::{is_gone, is_here};
 use crate::status::FleetStatus;
 
-/// The entries that earlier rounds have copied, by hashes of their paths.
+/// The entries of the previous plan, by hashes of their paths, and whether each was copied.
 pub struct EarlierRound {
     directory: PlanDirectory,
     entries: HashMap<[u8; 16], EarlierEntry>,
@@ -41,7 +41,7 @@ impl EarlierRound {
             let entry = entry?;
             let is_done = match entry.shard {
                 IN_PLACE => true,
-                // The last part also completes divided files.
+                // The part of the directories also completes divided files.
                 IN_NONE | IN_SEVERAL => brought.by_all(&entry.path),
                 shard => brought.by_shard(shard, &entry.path),
             };
@@ -69,11 +69,11 @@ impl EarlierRound {
         entry.stamp == Some(hash_of(stamp))
     }
 
-    /// Fails for a source that can't be the planned one, such as the directory below a file system that isn't mounted: the
-    /// directory is another one, and has none of the names.
+    /// Fails if the source can't be the planned directory, because it is another directory and has none of the planned
+    /// names. An example is the empty mount point of a file system that isn't mounted.
     ///
     /// # Errors
-    /// That, or the catalogue can't be read.
+    /// If the source can't be the planned directory, or the catalogue can't be read.
     pub fn check_source(&self) -> anyhow::Result<()> {
         let entries = CatalogueReader::open(&self.directory.round().join(CATALOGUE_FILE))?;
         ensure!(
@@ -84,9 +84,9 @@ impl EarlierRound {
         Ok(())
     }
 
-    /// Writes the list of paths that the source no longer has, each with a zero byte at its end, and returns
-    /// their number. Each path that the scan didn't find is looked up, since filters or errors may also be
-    /// the reason.
+    /// Writes the list of paths that the source no longer has, each with a zero byte at its end, and returns their
+    /// number. Each path that the scan didn't find is looked up, because the scan may also have missed it through a
+    /// filter or an error.
     pub fn write_gone(&self, path: &Path) -> anyhow::Result<u64> {
         let file = File::create_new(path).with_context(|| format!("making {}", path.display()))?;
         let (mut file, mut count) = (BufWriter::new(file), 0);

@@ -75,8 +75,8 @@ impl ListWriter {
         Ok(())
     }
 
-    /// Adds pieces of a file whose path is in the list of divided files. `is_first` means that the file
-    /// counts for this shard.
+    /// Adds pieces of a file whose path is in the list of divided files. `is_first` means that the file's first piece
+    /// is among them, so that the file counts for this shard.
     pub fn add_pieces(&mut self, bytes: u64, is_first: bool) {
         self.planned.files += u64::from(is_first);
         self.planned.bytes = self.planned.bytes.saturating_add(bytes);

@@ -1,4 +1,4 @@
-//! Assigns each entry to its shard, while the scan's file is read a second time.
+//! Assigns each entry to its shard, while the scan's file is read for the last time.
 
 use anyhow::Context;
 
@@ -10,7 +10,7 @@ use crate::divide::{Divider, LargePlace, PieceRange};
 pub struct Owners {
     divider: Option<Divider>,
     large: std::vec::IntoIter<LargePlace>,
-    /// The pieces that follow: the number of entries of each, and its shard.
+    /// The pieces that follow: the number of entries in each piece, and the piece's shard.
     pieces: std::vec::IntoIter<(u64, u32)>,
     /// The present piece: the number of its remaining entries, and its shard.
     piece: (u64, u32),
@@ -20,14 +20,14 @@ pub struct Owners {
 
 /// The shard or shards of an entry.
 pub enum EntryPlace {
-    /// One shard, or none.
+    /// The number of one shard, or [`IN_NONE`] or [`IN_PLACE`].
     Shard(u32),
     /// Several shards; the file is divided into pieces of this number of bytes.
     Several(u64, Vec<PieceRange>),
 }
 
 impl Owners {
-    /// Prepares the assignment of large files and of pieces; `linked` files have several hard links.
+    /// Prepares the assignment of large files and of pieces; `linked` is the number of files with several hard links.
     pub fn new(
         divider: Option<Divider>,
         large: Vec<LargePlace>,
@@ -38,7 +38,7 @@ impl Owners {
         Self { divider, large, pieces, piece: (0, 0), of_linked: vec![0; linked] }
     }
 
-    /// The shard of the next entry. `counts` means that the entry isn't a directory, isn't in place yet, and
+    /// The shard or shards of the next entry. `counts` means that the entry isn't a directory, isn't in place yet, and
     /// is the first name of its file.
     pub fn place(&mut self, entry: &CataloguedEntry, counts: bool) -> anyhow::Result<EntryPlace> {
         if is_large(self.divider.as_ref(), entry) {

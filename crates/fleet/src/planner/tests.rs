@@ -38,8 +38,8 @@ fn end(plan: &PlanDirectory, part: FleetPart, state: AttemptState) {
     }
 }
 
-/// Makes a plan for a hundred files of 1 to 100 bytes in `d`, of which `changed` has changed, a file with two
-/// hard links, and a symbolic link.
+/// Makes a plan for a hundred files of 1 to 100 bytes in `d`, a file with two hard links, and, if `with_link` is set, a
+/// symbolic link. The file with the number `changed` has another ctime than the others.
 fn make(directory: &Path, shards: u32, changed: Option<u64>, with_link: bool) -> PlanDirectory {
     let mut maker = PlanMaker::begin(directory, request(shards)).unwrap();
     let mut take =

@@ -3,7 +3,7 @@
 use crate::Fact;
 use crate::root::Root;
 
-/// The largest number of nested groups that is examined; more than any process is in.
+/// The most nested groups that are examined. No process is in a group that is nested more deeply.
 const DEEPEST: usize = 64;
 
 /// The version of the kernel's interface for control groups.
@@ -34,14 +34,14 @@ pub(crate) struct ControlGroup {
 }
 
 impl Hierarchy {
-    /// The groups of a process (`self`, or a process ID) that a controller acts on; not applicable on a
-    /// kernel without control groups.
+    /// The groups of a process (`self`, or a process ID) on which a controller acts; not applicable on a kernel without
+    /// control groups.
     pub fn of(root: &Root<'_>, process: &str, controller: &str) -> Fact<Self> {
         root.text(&format!("proc/{process}/cgroup")).and_then(|text| {
             let Some((version, path)) = membership(&text, controller) else { return Fact::NotApplicable };
             root.needed("proc/self/mountinfo").and_then(|mounts| {
                 let mounted = mounts.lines().filter_map(|line| GroupMount::parse(line, version, controller));
-                // Each list contains at least the group that is mounted.
+                // Each list of groups contains at least the group that is mounted.
                 match mounted.filter_map(|mount| mount.groups(path)).max_by_key(Vec::len) {
                     Some(groups) => Fact::Known(Self { version, controller: controller.to_owned(), groups }),
                     None => Fact::Unreadable(format!(
@@ -83,7 +83,7 @@ impl Hierarchy {
         }
     }
 
-    /// True if the group has the controller. In version 2, that requires that the group above passes the
+    /// True if the group has the controller. In version 2, a group has a controller only if the group above passes the
     /// controller on.
     fn has_controller(&self, root: &Root<'_>, group: &ControlGroup) -> Fact<bool> {
         match self.version {
@@ -95,8 +95,8 @@ impl Hierarchy {
     }
 }
 
-/// The line of /proc/PID/cgroup (`ID:CONTROLLERS:PATH`) with this controller; if there is none, the line of
-/// version 2 (`0::PATH`).
+/// The version and path in the line of /proc/PID/cgroup (`ID:CONTROLLERS:PATH`) with this controller; if no line has
+/// the controller, those in the line of version 2 (`0::PATH`).
 fn membership<'a>(text: &'a str, controller: &str) -> Option<(HierarchyVersion, &'a str)> {
     let lines = || {
         text.lines().filter_map(|line| {
@@ -110,7 +110,7 @@ fn membership<'a>(text: &'a str, controller: &str) -> Option<(HierarchyVersion, 
         .or_else(|| two().map(|(_, path)| (HierarchyVersion::Two, path)))
 }
 
-/// A mount of a hierarchy, or of a part of it.
+/// A mount of a hierarchy, or of a part of a hierarchy.
 struct GroupMount {
     /// The group that is mounted.
     group: String,

@@ -16,7 +16,7 @@ pub struct QuotaMeter {
 }
 
 impl QuotaMeter {
-    /// Starts to count now. `root` is the directory in place of `/`.
+    /// Starts to count now. `root` is the directory that is used in place of `/`.
     pub fn start(root: &Path) -> Self {
         let groups = Hierarchy::of(&Root::files(root), "self", "cpu").known().cloned();
         let mut meter = Self { root: root.to_owned(), groups, first: BTreeMap::new() };
@@ -56,7 +56,7 @@ mod tests {
     use std::fs;
     use tempfile::TempDir;
 
-    /// A directory in place of `/`, with these files of this process's groups.
+    /// A directory that is used in place of `/`, with these files of this process's groups.
     fn tree(files: &[(&str, &str)]) -> TempDir {
         let root = TempDir::new().unwrap();
         files.iter().for_each(|(path, text)| put(&root, path, text));

@@ -6,7 +6,7 @@ use super::hierarchy::{Hierarchy, HierarchyVersion};
 use crate::Fact;
 use crate::root::Root;
 
-/// The files with a group's quota: version 2 has one, version 1 has two.
+/// The files with a group's quota: the first is that of version 2, the other two are those of version 1.
 pub(crate) const QUOTA_FILES: [&str; 3] = ["cpu.max", "cpu.cfs_quota_us", "cpu.cfs_period_us"];
 /// The file with the counters of a group.
 pub(crate) const STAT: &str = "cpu.stat";
@@ -79,8 +79,8 @@ impl CpuQuota {
     }
 }
 
-/// All quotas in the list. If a text isn't a valid quota, the fact is unreadable, and states the first such
-/// text.
+/// All quotas in the list. If a text isn't a valid quota, the fact is unreadable, and its reason quotes the first
+/// invalid text.
 fn collect(all: impl Iterator<Item = (Option<Option<CpuQuota>>, String)>) -> Fact<Vec<CpuQuota>> {
     let mut quotas = Vec::new();
     for (quota, text) in all {
@@ -93,8 +93,8 @@ fn collect(all: impl Iterator<Item = (Option<Option<CpuQuota>>, String)>) -> Fac
 }
 
 impl Throttling {
-    /// How much the counters have grown since an earlier reading of the same group. If the group was created
-    /// again meanwhile, the result is the whole counters.
+    /// How much the counters have grown since an earlier reading of the same group. If the group was created again
+    /// since then, the result is the current values of the counters.
     pub fn since(&self, earlier: &Self) -> Self {
         if self.periods < earlier.periods {
             return *self;
@@ -114,7 +114,8 @@ impl QuotaUse {
     }
 }
 
-/// Parses cpu.stat; `None` if the group has no such counters. Version 1 counts nanoseconds.
+/// Parses cpu.stat; `None` if the group has no such counters. Version 1 counts the time for which the group was stopped
+/// in nanoseconds.
 pub(crate) fn throttling(text: &str) -> Option<Throttling> {
     let value = |key: &str| {
         text.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(' ')?.trim().parse::<u64>().ok())

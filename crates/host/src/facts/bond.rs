@@ -22,7 +22,7 @@ pub struct Bond {
     pub active_slave: Fact<String>,
     /// How often LACP packets are sent in mode 802.3ad: `slow` or `fast`.
     pub lacp_rate: Fact<String>,
-    /// Milliseconds between two checks of the slaves' carriers; 0 if they are never checked.
+    /// Milliseconds between two checks of the slaves' carriers; 0 if the carriers are never checked.
     pub miimon: Fact<u32>,
 }
 
@@ -35,7 +35,7 @@ impl Bond {
             _ => return Fact::NotApplicable,
         }
         let dir = format!("sys/class/net/{name}/bonding");
-        // The file contains a name and the kernel's number for that name.
+        // Each of these files contains a name and the kernel's number for that name.
         let first = |file: &str| root.text(&format!("{dir}/{file}")).and_then(|text| first_word(&text));
         Fact::Known(Self {
             mode: first("mode"),

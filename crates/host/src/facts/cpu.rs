@@ -11,8 +11,9 @@ use crate::{cpuinfo, rates};
 
 const CPUS: &str = "sys/devices/system/cpu";
 const NODES: &str = "sys/devices/system/node";
-/// The distance between nodes that Linux assumes if the firmware states none (`REMOTE_DISTANCE` in include/linux/topology.h).
-/// Nodes of one socket (sub-NUMA clusters, AMD's NPS modes) state 11 to 15, and other sockets 20 to 32.
+/// The distance between nodes that Linux assumes if the firmware states none (`REMOTE_DISTANCE` in
+/// include/linux/topology.h). Firmware states distances of 11 to 15 between nodes of one socket (sub-NUMA clusters,
+/// AMD's NPS modes), and distances of 20 to 32 between nodes of different sockets.
 const REMOTE_DISTANCE: u32 = 20;
 
 /// Facts about the processors of a host.
@@ -23,10 +24,10 @@ pub struct CpuFacts {
     pub model: Fact<String>,
     /// The numbers of the online logical processors.
     pub online: Fact<Vec<u32>>,
-    /// The processors that the kernel's scheduler leaves alone (`isolcpus=`); empty if there are none.
+    /// The processors that the kernel's scheduler doesn't use by itself (`isolcpus=`); empty if there are none.
     pub isolated: Fact<Vec<u32>>,
-    /// The processors without a regular tick (`nohz_full=`); empty if there are none. Not applicable to a kernel without
-    /// CONFIG_NO_HZ_FULL.
+    /// The processors without a regular tick (`nohz_full=`); empty if there are none. Not applicable on a kernel
+    /// without CONFIG_NO_HZ_FULL.
     pub nohz_full: Fact<Vec<u32>>,
     /// The number of cores with an online thread.
     pub cores: Fact<u32>,
@@ -42,10 +43,10 @@ pub struct CpuFacts {
     /// Frequency governors of the online processors, by name; each with the number of processors that it governs.
     pub governors: Fact<BTreeMap<String, u32>>,
     /// Preferences between energy and speed (`energy_performance_preference`), each with its number of processors:
-    /// `performance`, `balance_performance`, `balance_power`, `power`. Not applicable if the frequency driver has no such
-    /// preference.
+    /// `performance`, `balance_performance`, `balance_power`, `power`. Not applicable if the frequency driver has no
+    /// such preference.
     pub energy: Fact<BTreeMap<String, u32>>,
-    /// The frequency driver: `intel_pstate`, `amd-pstate-epp`, `acpi-cpufreq`.
+    /// The name of the frequency driver, such as `intel_pstate`, `amd-pstate-epp` or `acpi-cpufreq`.
     pub frequency_driver: Fact<String>,
     /// The highest frequency of processor 0 in kHz.
     pub max_khz: Fact<u64>,
@@ -59,7 +60,8 @@ pub struct CpuFacts {
     pub smt: Fact<String>,
     /// The idle states of the processors.
     pub idle: Idle,
-    /// Vulnerabilities of the processors by name, each with the kernel's text about its mitigation.
+    /// The vulnerabilities that the kernel knows, by name, each with the kernel's text about the processors'
+    /// vulnerability and its mitigation.
     pub mitigations: Fact<BTreeMap<String, String>>,
     /// The rate of AES-128-GCM on one thread in bytes per second, measured on a live host.
     pub aes_128_gcm: Fact<f64>,
@@ -85,8 +87,8 @@ impl CpuFacts {
         self.online.as_ref().map(|cpus| u32::try_from(cpus.len()).unwrap_or(u32::MAX))
     }
 
-    /// The online processors that are neither isolated nor without a tick: the kernel's housekeeping processors, to which
-    /// packets are steered (`rps_cpumask_housekeeping()`).
+    /// The online processors that are neither isolated nor without a regular tick. These are the kernel's housekeeping
+    /// processors, the only ones to which packets may be steered (`rps_cpumask_housekeeping()`).
     pub fn housekeeping(&self) -> Fact<Vec<u32>> {
         let apart = [&self.isolated, &self.nohz_full];
         let is_apart =
@@ -99,7 +101,7 @@ impl CpuFacts {
         self.cores.get().or(self.threads().get())
     }
 
-    /// The number of cores that these processors belong to; `None` if the threads of the cores are unknown.
+    /// The number of cores to which these processors belong; `None` if the threads of the cores are unknown.
     pub fn cores_of(&self, cpus: &[u32]) -> Option<u32> {
         let cores = self.siblings.known()?;
         let core = |cpu: &u32| cores.iter().position(|threads| threads.contains(cpu));
@@ -112,7 +114,8 @@ impl CpuFacts {
         self.nodes.known()?.iter().find(|node| node.number == number)
     }
 
-    /// The nodes at other sockets than this node: a node of the same socket costs little.
+    /// The nodes at other sockets than this node. Nodes at the same socket are left out, because access to their memory
+    /// costs little more time. `None` if the nodes are unknown.
     pub fn far_nodes(&self, node: u32) -> Option<Vec<&Node>> {
         let nodes = self.nodes.known()?;
         if self.sockets.get() == Some(1) {
@@ -171,14 +174,14 @@ impl CpuFacts {
     }
 }
 
-/// The processors without a tick. If there are none, kernels with many processors print a null pointer.
+/// The processors without a regular tick. If there are none, some kernels print a null pointer, "(null)".
 fn without_tick(root: &Root) -> Fact<Vec<u32>> {
     let path = format!("{CPUS}/nohz_full");
     root.text(&path)
         .and_then(|text| if text == "(null)" { Fact::Known(Vec::new()) } else { cpu_list_of(&path, &text) })
 }
 
-/// The results of `of` for all processors, if all are known.
+/// The results of `of` for all processors, combined as by [`all`].
 fn all_of<T>(cpus: &Fact<Vec<u32>>, of: impl Fn(u32) -> Fact<T>) -> Fact<Vec<T>> {
     cpus.as_ref().and_then(|cpus| all(cpus.iter().map(|cpu| of(*cpu))))
 }
@@ -194,7 +197,7 @@ fn counted(values: Vec<String>) -> BTreeMap<String, u32> {
     })
 }
 
-/// True if turbo is on. Intel's own driver has the file "no_turbo"; other drivers have the file "boost".
+/// True if turbo is on. Intel's own driver has the file "no_turbo", and other drivers have the file "boost".
 fn turbo(root: &Root) -> Fact<bool> {
     flag(root, &format!("{CPUS}/intel_pstate/no_turbo"))
         .map(|no| !no)
@@ -239,7 +242,7 @@ mod tests {
     use super::*;
     use crate::{Facts, Snapshot};
 
-    /// As /sys/devices/system/cpu has it: an empty line, a list, or a null pointer.
+    /// The texts of files in /sys/devices/system/cpu: an empty line, a list, or a null pointer.
     #[test]
     fn isolated_processors_are_no_housekeepers() {
         let of = |lines: &str| {

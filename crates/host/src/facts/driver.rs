@@ -1,4 +1,4 @@
-//! A driver's answers to requests of ethtool (include/uapi/linux/ethtool.h). Only reading a module's memory
+//! A driver's answers to requests of ethtool (include/uapi/linux/ethtool.h). Only the request for a module's memory
 //! needs a privilege, CAP_NET_ADMIN.
 
 use std::collections::BTreeMap;
@@ -23,7 +23,7 @@ pub enum Media {
     Other,
 }
 
-/// The numbers of a port's queues. A number is 0 if the driver lacks this kind of queue.
+/// The numbers of a port's queues, by kind of queue. A number is 0 if the driver lacks this kind of queue.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Channels {
@@ -47,9 +47,9 @@ impl Channels {
         self.rx.saturating_add(self.combined)
     }
 
-    /// The most queues that can receive. Most drivers that offer both kinds of queues (combined, and for one
-    /// direction) allow only one kind at a time, so the result is the larger of the two maxima. Queues of one
-    /// direction can replace combined ones only in pairs of a receiving and a sending queue.
+    /// The most queues that can receive. Most drivers that have combined queues and queues for one direction allow only
+    /// one of these two kinds at a time, so the result is the larger of the two maxima. Queues for one direction can
+    /// replace combined queues only in pairs of a receiving and a sending queue.
     pub fn max_receiving(&self) -> u32 {
         match self.max_combined {
             0 => self.max_rx,
@@ -82,7 +82,7 @@ pub struct Rings {
     pub max_tx: u32,
 }
 
-/// How long a device delays its interrupts (interrupt coalescing).
+/// The limits up to which a device delays its interrupts (interrupt coalescing).
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Coalescing {

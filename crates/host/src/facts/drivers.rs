@@ -14,7 +14,7 @@ use crate::root::Root;
 
 /// Sends requests to drivers. Each answer is a text of lines `KEY VALUE`.
 pub(super) struct Drivers {
-    // `None` if the facts don't come from a live host, or if no socket can be opened.
+    // `None` if the facts don't come from the live host, or if no socket can be opened.
     ethtool: Option<RefCell<Ethtool>>,
 }
 
@@ -27,8 +27,7 @@ pub(super) struct DriverIdentity {
 
 /// A driver's statistics about a port.
 pub(super) struct Statistics {
-    /// The statistics whose values aren't 0. Of the counters of single queues, only those that count losses
-    /// are included.
+    /// The statistics whose values aren't 0. Counters of single queues are included only if they count losses.
     pub all: Fact<BTreeMap<String, u64>>,
     /// The number of packets by receive queue.
     pub by_queue: Fact<BTreeMap<u32, u64>>,
@@ -47,7 +46,7 @@ impl Drivers {
         });
         let value = |key: &str| {
             text.clone().and_then(|text| match pairs(&text).get(key) {
-                // Drivers answer with different texts if they have no value.
+                // If drivers have no value, they answer with one of several texts.
                 None | Some(&("" | "N/A" | "n/a")) => Fact::NotApplicable,
                 Some(value) => Fact::Known((*value).to_owned()),
             })
@@ -211,7 +210,8 @@ impl Drivers {
     }
 }
 
-/// The sums of counts by name. vmxnet3 gives the counters of all queues the same names, so they are added up.
+/// The sums of counts by name. vmxnet3 gives the counters of all queues the same names, so counters of the same name
+/// are added up.
 fn added(all: impl Iterator<Item = (String, u64)>) -> BTreeMap<String, u64> {
     all.fold(BTreeMap::new(), |mut sums, (name, value)| {
         let sum = sums.entry(name).or_insert(0_u64);

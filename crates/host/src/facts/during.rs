@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use super::{Fact, Facts, Port, PortCounters, Qdisc, SoftnetCpu};
 
 impl Facts {
-    /// Returns the facts, in which losses, and the totals of which they are a share, are counted only since
-    /// the reading `before`, which was made `seconds` ago. Interrupts and packets by queue are still counted
-    /// since boot, since their distribution needs a long time.
+    /// Returns the facts with counts of losses, and of the totals to which losses are compared, only since the reading
+    /// `before`, which was made `seconds` seconds earlier. Interrupts and packets by queue are still counted since
+    /// boot, because only counts over a long time show how they are distributed.
     pub fn since(mut self, before: &Facts, seconds: f64) -> Self {
         if let (Fact::Known(ports), Fact::Known(_)) = (&mut self.ports, &before.ports) {
             for port in ports {
@@ -23,7 +23,7 @@ impl Facts {
         {
             *now = now.since(before);
         }
-        // The strain is that of the earlier reading, since the later one includes the load of the measurement
+        // The strain is that of the earlier reading, because the later reading includes the load of the measurement
         // itself.
         self.strain = before.strain.clone();
         self.counted_seconds = Fact::Known(seconds);
@@ -39,7 +39,7 @@ fn port_since(port: &mut Port, before: &Port) {
         now.uncorrectable = now.uncorrectable.map(|count| grown(count, before.uncorrectable.unwrap_or(0)));
     }
     if let (Fact::Known(now), Fact::Known(before)) = (&mut port.qdiscs, &before.qdiscs) {
-        // The kernel lists disciplines in the same order as long as nobody changes them.
+        // The kernel lists the disciplines in the same order as long as nobody changes them.
         let same = |now: &Qdisc, before: &Qdisc| now.kind == before.kind && now.root == before.root;
         for (now, before) in now.iter_mut().zip(before).filter(|(now, before)| same(now, before)) {
             now.drops = grown(now.drops, before.drops);
@@ -80,7 +80,8 @@ fn cpu_since(now: &mut SoftnetCpu, before: &[SoftnetCpu]) {
     now.flow_limit = grown(now.flow_limit, before.flow_limit);
 }
 
-/// Names of drivers' statistics that are settings: `ena_srd_mode` holds the switches of ENA Express.
+/// Names of drivers' statistics that are settings and not counters: `ena_srd_mode` contains the switches of ENA
+/// Express.
 const SETTINGS: [&str; 1] = ["ena_srd_mode"];
 
 /// Subtracts the earlier counters from the later ones, by name, except for settings. For a driver's statistic

@@ -14,7 +14,7 @@ pub enum Fact<T> {
     Unreadable(String),
 }
 
-/// By default, a fact is unreadable, since it hasn't been read.
+/// By default, a fact is unreadable, because it hasn't been read.
 impl<T> Default for Fact<T> {
     fn default() -> Self {
         Fact::Unreadable("not read".into())

@@ -8,8 +8,8 @@ use super::Fact;
 use crate::netlink;
 use crate::root::Root;
 
-/// A driver's answer about the forward error correction of its port. Encodings have the names that ethtool
-/// uses: `off`, `rs`, `baser`, `llrs`.
+/// A driver's answer about the forward error correction of its port. The encodings have ethtool's names: `off`, `rs`,
+/// `baser`, `llrs`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Fec {
@@ -21,7 +21,7 @@ pub struct Fec {
     pub active: Option<String>,
     /// The number of received blocks whose errors were corrected.
     pub corrected: Option<u64>,
-    /// The number of received blocks with more errors than can be corrected. Their frames are lost.
+    /// The number of received blocks with more errors than can be corrected. The frames in these blocks are lost.
     pub uncorrectable: Option<u64>,
 }
 

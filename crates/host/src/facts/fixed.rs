@@ -9,7 +9,7 @@ use rustix::fs::{StatVfsMountFlags, statvfs};
 use super::Fact;
 use crate::root::Root;
 
-/// The sysctls that the doctor may propose to change, and one more on which such a change depends.
+/// The sysctls that the doctor may propose to change, and one other sysctl on which such a change depends.
 const KEYS: [&str; 29] = [
     "net/core/rmem_max",
     "net/core/wmem_max",
@@ -42,8 +42,8 @@ const KEYS: [&str; 29] = [
     "vm/swappiness",
 ];
 
-/// The dotted names of the sysctls that even root can't write here. In a separate network namespace, some
-/// sysctls belong to the host; container runtimes also mount /proc/sys read-only.
+/// The dotted names of the sysctls that even root can't write here. In a separate network namespace, some sysctls can
+/// be written only in the host's own namespace; container runtimes also mount /proc/sys read-only.
 pub(super) fn sysctls(root: &Root) -> Fact<Vec<String>> {
     root.answer("live/fixed", || {
         Ok(KEYS.iter().filter(|key| is_fixed(key)).map(|key| format!("{key}\n")).collect())
@@ -79,9 +79,9 @@ fn fq() -> io::Result<bool> {
             Err(error) => return Err(error),
         }
     }
-    // The default discipline always exists. If there is no list of modules, no module can be loaded; then a
-    // built-in discipline is recognised by its functions among the kernel's symbols, whose names every user
-    // may read.
+    // The default discipline always exists. If there is no list of modules, no module can be loaded. In this case fq
+    // can only be built into the kernel, and is recognized by its functions among the kernel's symbols, whose names
+    // every user may read.
     let default = fs::read_to_string("/proc/sys/net/core/default_qdisc").unwrap_or_default();
     if default.trim() == "fq" || is_listed {
         return Ok(default.trim() == "fq");

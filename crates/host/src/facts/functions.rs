@@ -8,7 +8,7 @@ use super::Fact;
 use crate::netlink;
 use crate::root::Root;
 
-/// The rate limits of one virtual function, in Mbit/s as the kernel reports them.
+/// The rate limits of one virtual function, as the kernel reports them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct FunctionRate {
@@ -35,7 +35,7 @@ pub(super) fn read(root: &Root) -> Fact<BTreeMap<String, Vec<FunctionRate>>> {
     })
 }
 
-/// Parses a line such as `eth0 3 min 0 max 1000`; 0 means no limit.
+/// Parses a line such as `eth0 3 min 0 max 1000` (function 3, rates in Mbit/s); 0 means no limit.
 fn line(line: &str) -> Option<(&str, FunctionRate)> {
     let mut words = line.split_whitespace();
     let port = words.next().filter(|port| super::ports::is_plain(port))?;

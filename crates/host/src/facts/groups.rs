@@ -7,7 +7,7 @@ use super::read::{cpu_list_of, or_odd, parsed};
 use crate::cgroup::{ControlGroup, CpuQuota, Hierarchy, HierarchyVersion, STAT, Throttling, throttling};
 use crate::root::Root;
 
-/// From this number on, a limit of version 1 means that no limit is set; the kernel writes a number near
+/// If a limit of version 1 is at least this number of bytes, no limit is set; the kernel then writes a number near
 /// 2^63.
 const NO_LIMIT: u64 = 1 << 62;
 
@@ -20,18 +20,19 @@ pub struct GroupFacts {
     pub version: Fact<u32>,
     /// The path of the group on which the `cpu` controller acts.
     pub name: Fact<String>,
-    /// The smallest quota of processor time among these groups.
+    /// The smallest quota of processor time of any of these groups.
     pub cpu_quota: Fact<CpuQuota>,
-    /// How often that quota has stopped its group since the group was created.
+    /// How often [`Self::cpu_quota`] has stopped its group since the group was created.
     pub throttling: Fact<Throttling>,
     /// The processors of the group's cpuset.
     pub cpuset: Fact<Vec<u32>>,
     /// The processors on which linerate may run: those that both the cpuset and the affinity allow.
     pub allowed: Fact<Vec<u32>>,
-    /// The smallest limit of memory. When the limit is reached, the group's caches are reduced; if that isn't
-    /// enough, its processes are killed.
+    /// The smallest limit of memory of any of these groups. When a group reaches its limit, its caches are reduced; if
+    /// that isn't enough, some of its processes are killed.
     pub memory_max: Fact<MemoryLimit>,
-    /// The smallest limit of memory above which the group's processes are slowed down.
+    /// The smallest limit of any of these groups above which the kernel slows down the group's processes
+    /// (`memory.high`).
     pub memory_high: Fact<MemoryLimit>,
     /// The limits on the rates of block devices.
     pub io: Fact<Vec<IoLimit>>,
@@ -108,7 +109,7 @@ fn throttling_of(root: &Root<'_>, groups: &Hierarchy, name: &str) -> Fact<Thrott
     root.needed(&path).and_then(|text| or_odd(&path, &text, throttling(&text)))
 }
 
-/// The cpuset of the nearest group that has one, which also applies to the groups below.
+/// The cpuset of the nearest group that has a cpuset, which also applies to the groups below that group.
 fn cpuset(root: &Root<'_>, groups: &Hierarchy) -> Fact<Vec<u32>> {
     let file = match groups.version {
         HierarchyVersion::One => "cpuset.cpus",
@@ -152,8 +153,8 @@ fn io(root: &Root<'_>, of: &dyn Fn(&str) -> Fact<Hierarchy>) -> Fact<Vec<IoLimit
     limits.and_then(|limits| if limits.is_empty() { Fact::NotApplicable } else { Fact::Known(limits) })
 }
 
-/// The limits in a file of each group. Each line begins with a device; `read` parses the rest of the line, and returns
-/// `None` if it is malformed.
+/// The limits in the file `file` of each group. Each line begins with a device; `read` parses the rest of the line, and
+/// returns `None` if the rest is malformed.
 fn io_limits(
     root: &Root<'_>,
     groups: &Hierarchy,
@@ -177,8 +178,7 @@ fn io_limits(
     })
 }
 
-/// Parses the limits of a device in version 2, such as `8:16 rbps=2097152 wbps=max riops=max wiops=max`
-/// without the device.
+/// Parses the limits of a device in version 2, such as `rbps=2097152 wbps=max riops=max wiops=max`.
 fn both_ways(limit: &mut IoLimit, rest: &str) -> Option<()> {
     for pair in rest.split_whitespace() {
         match pair.split_once('=')? {
@@ -233,7 +233,7 @@ mod tests {
             path
         };
         files.iter().for_each(|(path, text)| fs::write(place(path), text).unwrap());
-        // Directories take the places of the files, since even root can't read a directory as a file.
+        // Directories take the places of the files, because even root can't read a directory as a file.
         unreadable.iter().for_each(|path| fs::create_dir(place(path)).unwrap());
         GroupFacts::read(&Root::files(root.path())).io
     }

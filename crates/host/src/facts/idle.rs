@@ -13,7 +13,7 @@ const CPUS: &str = "sys/devices/system/cpu";
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Idle {
-    /// The driver for idle states: `intel_idle`, `acpi_idle`, `haltpoll`; `none` if there is none.
+    /// The driver for idle states, such as `intel_idle`, `acpi_idle` or `haltpoll`; `none` if there is no driver.
     pub driver: Fact<String>,
     /// The governor that chooses the idle state: `menu`, `teo`, `haltpoll`.
     pub governor: Fact<String>,
@@ -42,7 +42,8 @@ impl Idle {
         let dir = format!("{CPUS}/cpuidle");
         Self {
             driver: root.text(&format!("{dir}/current_driver")),
-            // Before Linux 5.8, the file has this name only if the governor can be changed.
+            // Before Linux 5.8, this file exists only if the governor can be changed; otherwise `current_governor_ro`
+            // exists.
             governor: root
                 .text(&format!("{dir}/current_governor"))
                 .or_else(|| root.text(&format!("{dir}/current_governor_ro"))),
@@ -50,8 +51,8 @@ impl Idle {
         }
     }
 
-    /// The deepest state that at least one of the host's `processors` processors may enter, and the
-    /// microseconds that waking from it takes; `None` if that is unknown.
+    /// The deepest state that at least one of the host's `processors` processors may enter, and the microseconds that
+    /// waking from this state takes; `None` if the state or the time is unknown.
     pub fn deepest(&self, processors: u32) -> Option<(&IdleState, u32)> {
         let latency = |state| IdleState::latency(state, processors);
         let all: Option<Vec<_>> =

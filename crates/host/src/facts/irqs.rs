@@ -20,12 +20,13 @@ pub struct Irq {
     pub affinity: Fact<Vec<u32>>,
     /// The processors that serve the interrupt now.
     pub effective: Fact<Vec<u32>>,
-    /// The number of interrupts since boot on each processor, without processors that never served it.
+    /// The number of times since boot that each processor served the interrupt, without processors that never served
+    /// it.
     pub counts: Fact<BTreeMap<u32, u64>>,
 }
 
 impl Irq {
-    /// The number of interrupts since boot on all processors.
+    /// The number of times since boot that any processor served the interrupt.
     pub fn total(&self) -> Fact<u64> {
         self.counts.as_ref().map(|counts| counts.values().sum())
     }
@@ -46,8 +47,8 @@ impl InterruptTable {
         Self(root.needed(path).and_then(|text| or_odd(path, &text, parse(&text))))
     }
 
-    /// The interrupts of a PCI device: its message-signalled interrupts, or else the interrupt of its pin, if
-    /// that belongs to the port.
+    /// The interrupts of a PCI device: its message-signaled interrupts (MSI). If it has none, the interrupt of its pin,
+    /// if that interrupt belongs to the port `port`.
     pub(super) fn of(&self, root: &Root, address: &str, port: &str) -> Fact<Vec<Irq>> {
         let dir = format!("sys/bus/pci/devices/{address}");
         let numbers = root.names(&format!("{dir}/msi_irqs")).map(|names| {
@@ -102,7 +103,7 @@ impl InterruptLine {
     }
 }
 
-/// Parses the text of /proc/interrupts. Its heading names the processors of the columns.
+/// Parses the text of /proc/interrupts, whose heading names the processors to which the columns belong.
 fn parse(text: &str) -> Option<BTreeMap<u32, InterruptLine>> {
     let mut lines = text.lines();
     let number = |word: &str| word.strip_prefix("CPU")?.parse().ok().filter(|n: &u32| *n < MOST_CPUS);

@@ -10,9 +10,11 @@ use super::{Fact, Pci};
 pub enum PortKind {
     /// A physical device, or a device that behaves like one.
     Physical,
-    /// A virtual function of a physical device: by its driver (igbvf, ixgbevf, iavf), its device number, or its `physfn`.
+    /// A virtual function of a physical device: by its driver (igbvf, ixgbevf, iavf), its device number, or its
+    /// `physfn`.
     VirtualFunction,
-    /// A device that a hypervisor emulates after a physical model: e1000, e1000e in a guest, 8139cp, pcnet32.
+    /// A device that a hypervisor emulates after a physical model, such as one with the driver e1000, e1000e, 8139cp or
+    /// pcnet32.
     Emulated,
     /// A device that was designed for guests: virtio, vmxnet3, and those of Hyper-V, Xen, Amazon and Google.
     Paravirtual,
@@ -41,7 +43,7 @@ const LENT: [&str; 18] = [
     "ngbevf",
     "txgbevf",
 ];
-/// Drivers of old devices that hypervisors emulate. On a physical host, these devices are physical.
+/// Drivers of old devices that hypervisors emulate. On a physical host, devices with these drivers are physical.
 const IMITATED: [&str; 7] = ["e1000", "e1000e", "8139cp", "8139too", "pcnet32", "ne2k-pci", "tulip"];
 /// Drivers of paravirtual devices.
 const FOR_GUESTS: [&str; 9] =
@@ -86,8 +88,9 @@ const SOFTWARE: [&str; 33] = [
 const ABOVE_OTHERS: [&str; 3] = ["bonding", "team", "802.1Q VLAN Support"];
 /// The part of sysfs that holds interfaces without a device.
 const VIRTUAL: &str = "/devices/virtual/";
-/// Vendor numbers, each with the device numbers of its virtual functions, by the drivers' tables of devices in Linux 6.12 (for hinic and
-/// bnxt_en, also of their makers' drivers). One driver serves both kinds of these functions.
+/// Vendor numbers, each with the device numbers of that vendor's virtual functions. The numbers come from the drivers'
+/// tables of devices in Linux 6.12 (for hinic and bnxt_en, also from the drivers of the makers). Each of the named
+/// drivers serves both physical and virtual functions.
 #[rustfmt::skip]
 const FUNCTIONS: [(u16, &[u16]); 14] = [
     // mlx4_core and mlx5_core.
@@ -121,7 +124,7 @@ const FUNCTIONS: [(u16, &[u16]); 14] = [
     (0x1957, &[0xef00]),
 ];
 
-/// True if the rate that this driver reports is that of a link, and not a nominal one.
+/// True if the rate that this driver reports is the rate of a link, and not a nominal rate.
 pub fn has_rate_of_its_own(driver: &str) -> bool {
     let is_nominal = [&SOFTWARE[..], &FOR_GUESTS, &IMITATED].iter().any(|names| names.contains(&driver));
     !is_nominal || ABOVE_OTHERS.contains(&driver)
@@ -144,14 +147,16 @@ pub(super) fn of(
         name if LENT.contains(&name) => Fact::Known(PortKind::VirtualFunction),
         name if FOR_GUESTS.contains(&name) => Fact::Known(PortKind::Paravirtual),
         name if SOFTWARE.contains(&name) => Fact::Known(PortKind::Software),
-        // On a physical host (according to x86's flag), these drivers belong to physical devices.
+        // On a physical host (according to x86's flag), and on Arm, which has no such flag, these drivers belong to
+        // physical devices.
         name if IMITATED.contains(&name) => match guest {
             Fact::Known(true) => Fact::Known(PortKind::Emulated),
             Fact::Known(false) | Fact::NotApplicable => Fact::Known(PortKind::Physical),
             Fact::Unreadable(reason) => Fact::Unreadable(reason.clone()),
         },
         _ if above.known().is_some() => Fact::Known(PortKind::VirtualFunction),
-        // Most of these are virtual functions in the guests of clouds, so an unknown device may be either.
+        // In the guests of clouds, most devices of these drivers are virtual functions. So a device with an unknown
+        // number may be a physical or a virtual function.
         "mlx4_core" | "mlx4_en" | "mlx5_core" => of_device(pci),
         _ => Fact::Known(of_device(pci).get().unwrap_or(PortKind::Physical)),
     })
@@ -222,7 +227,7 @@ mod tests {
         assert_eq!(kind("of a later kernel", place), Some(PortKind::Software));
     }
 
-    /// The kind of a port whose driver has physical and virtual functions.
+    /// The kind of a port whose driver serves physical and virtual functions.
     fn of_pci(driver: &str, vendor: u16, device: u16, above: Fact<String>) -> Option<PortKind> {
         let pci = Pci { vendor: Fact::Known(vendor), device: Fact::Known(device), ..Pci::default() };
         let real = Fact::Known("/sys/devices/x".into());
@@ -257,7 +262,7 @@ mod tests {
         }
     }
 
-    /// On the host of the physical function, sysfs names it.
+    /// On the host that owns the physical function, sysfs names the physical function of each virtual function.
     #[test]
     fn a_function_of_a_physical_one_is_virtual() {
         let above = Fact::Known("0000:01:00.0".to_owned());

@@ -13,15 +13,15 @@ use crate::root::Root;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct PortLayer {
-    /// The kind of a virtual interface, as rtnetlink(7) names it (IFLA_INFO_KIND), such as `veth`, `vxlan` or `bridge`; `None` if the
-    /// kernel reports no kind, as for a physical port.
+    /// The kind of a virtual interface, as rtnetlink(7) names it (IFLA_INFO_KIND), such as `veth`, `vxlan` or `bridge`;
+    /// `None` if the kernel reports no kind, for example for a physical port.
     pub kind: Option<String>,
     /// The interface below this one, or the interface that carries its packets.
     pub below: Option<String>,
-    /// True if the interface below, or the other end of a veth, is in another network namespace, where it
-    /// isn't visible.
+    /// True if the interface below, or the other end of a veth, is in another network namespace, and so isn't visible
+    /// here.
     pub is_elsewhere: bool,
-    /// True if the outer packets of a vxlan or geneve are of IPv6.
+    /// True if the outer packets of a vxlan or geneve interface are IPv6 packets.
     pub is_over_ipv6: bool,
     /// The operational state, as in /sys/class/net/PORT/operstate: `up`, `down`, `unknown`.
     pub state: Option<String>,
@@ -39,7 +39,7 @@ pub struct PortLayer {
     pub rx_queues: Option<u32>,
     /// The number of transmit queues with which the interface was created.
     pub tx_queues: Option<u32>,
-    /// The number of programs and ports (for example, a bridge) that receive all packets of this layer
+    /// The number of programs and other interfaces (for example, a bridge) that receive all packets of this interface
     /// (promiscuity).
     pub taps: u32,
     /// How an XDP program is attached: 1 in the driver, 2 generic, 3 in the device, 4 several programs.

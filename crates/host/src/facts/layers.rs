@@ -1,4 +1,5 @@
-//! The layers of block devices: the device mapper (LVM, multipath, encryption), md's RAID, partitions and the disks below.
+//! The layers of block devices: devices of the device mapper (LVM, multipath, encryption), md's RAIDs, partitions, and
+//! the disks below these.
 
 use std::collections::BTreeMap;
 
@@ -9,33 +10,36 @@ use super::read::flag;
 use super::storage::BlockDevice;
 use crate::root::Root;
 
-/// An upper limit for the number of component devices.
+/// The most devices of one block device's layers that are read.
 const MOST_PARTS: usize = 256;
 
 /// A block device of the layers below a file system.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct BlockLayer {
-    /// The device's name; also that of a partition.
+    /// The name of the device or partition.
     pub name: String,
-    /// The names of its component devices; of a partition, its disk. Empty for a disk.
+    /// The names of the component devices; for a partition, the name of its disk. Empty for a disk.
     pub made_of: Vec<String>,
-    /// The level of md's RAID, or the profile of the data of btrfs.
+    /// The level of md's RAID. For a btrfs file system on several devices, the level that corresponds to its profile
+    /// for data.
     pub raid: Fact<String>,
-    /// The identifier of a device of the device mapper, which begins with the name of its maker: `LVM-`, `mpath-`, `CRYPT-`.
+    /// The identifier of a device of the device mapper. It begins with the name of the software that made the device:
+    /// `LVM-`, `mpath-`, `CRYPT-`.
     pub mapping: Fact<String>,
-    /// The vendor that a SCSI device reports: `ATA` of SATA disks.
+    /// The vendor that a SCSI device reports: `ATA` for SATA disks.
     pub vendor: Fact<String>,
     /// The device's model.
     pub model: Fact<String>,
-    /// True if the device reports that it rotates; so do many that don't tell.
+    /// True if the device is a rotating disk according to the kernel. This is also true for many devices that don't
+    /// report what they are.
     pub rotational: Fact<bool>,
     /// The address of the PCI device through which a disk is attached.
     pub pci: Fact<String>,
 }
 
-/// Vendors of SCSI disks, each with the beginning of the models of its single disks: RAID controllers, disk arrays and USB bridges
-/// have other names. The kernel names all SATA disks by the interface's vendor, ATA.
+/// Vendors of SCSI disks, each with the beginning of the model names of the vendor's single disks. RAID controllers,
+/// disk arrays and USB bridges have other names. For all SATA disks, the kernel reports the vendor ATA.
 const DISKS: [(&str, &str); 16] = [
     ("ATA", ""),
     ("SEAGATE", "ST"),
@@ -54,7 +58,7 @@ const DISKS: [(&str, &str); 16] = [
     ("HPE", "EH"),
     ("HPE", "MB"),
 ];
-/// Parts of the models of controllers that show several SATA disks as one (Marvell, JMicron, ASMedia).
+/// Parts of the model names of controllers that show several SATA disks as one disk (Marvell, JMicron, ASMedia).
 const NO_DISKS: [&str; 6] = ["RAID", "VIRTUAL", "ASMT", "VOLUME", " VD", "LUN"];
 
 impl BlockLayer {
@@ -85,8 +89,8 @@ impl BlockLayer {
         }
     }
 
-    /// True for a single disk that rotates. A RAID controller's volume, an array's or a USB bridge may report that it rotates, though
-    /// it consists of many disks, or of others.
+    /// True for a single disk that rotates. The volumes of RAID controllers and disk arrays, and USB bridges, don't
+    /// count: they may report that they rotate although they consist of many disks, or of disks that don't rotate.
     pub fn is_rotating_disk(&self) -> bool {
         let starts =
             |fact: &Fact<String>, with: &str| fact.known().is_some_and(|text| text.starts_with(with));
@@ -109,8 +113,8 @@ fn disk(root: &Root, name: &str) -> Option<String> {
     real.known().and_then(|real| whole(real)).filter(|disk| disk != name)
 }
 
-/// The name of the whole device at the end of a path below /sys/devices. The directory of a partition is inside that of its device:
-/// `.../block/sda/sda1`, of NVMe `.../nvme/nvme0/nvme0n1/nvme0n1p1`.
+/// The name of the whole device at the end of a path below /sys/devices. The directory of a partition is inside the
+/// directory of its device: `.../block/sda/sda1`, and for NVMe `.../nvme/nvme0/nvme0n1/nvme0n1p1`.
 pub(super) fn whole(real: &str) -> Option<String> {
     if let Some((_, rest)) = real.split_once("/block/") {
         return rest.split('/').next().map(str::to_owned);
@@ -129,15 +133,16 @@ pub(super) fn whole(real: &str) -> Option<String> {
 /// How the rates of the paths to a device with several paths add up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Paths {
-    /// They lead to one device, which has one rate.
+    /// The paths lead to one device, whose rate counts once.
     OfOne,
-    /// They carry the data together.
+    /// The paths carry the data together, so their rates add up.
     AddUp,
 }
 
 impl BlockDevice {
-    /// The rate at which large files are written to the device, by the rate of each of its disks; `None` if one that counts is unknown.
-    /// A mirror writes everything to each disk; parity takes the share of one or two disks.
+    /// The rate at which large files are written to the device, computed from the rates `of_disk` of its disks; `None`
+    /// if a rate that counts is unknown. A mirror writes all data to each disk; parity takes the share of one or two
+    /// disks.
     pub fn writes(&self, paths: Paths, of_disk: &dyn Fn(&BlockLayer) -> Option<f64>) -> Option<f64> {
         let top = self.layers.first()?;
         Writing { layers: &self.layers, paths, of_disk, known: BTreeMap::new() }.rate(&top.name)
@@ -154,7 +159,7 @@ struct Writing<'a> {
     layers: &'a [BlockLayer],
     paths: Paths,
     of_disk: &'a dyn Fn(&BlockLayer) -> Option<f64>,
-    /// The layers whose rates were computed, so that one below several others is visited once.
+    /// The rates of the layers that were already computed, so that a layer below several others is computed only once.
     known: BTreeMap<&'a str, Option<f64>>,
 }
 
@@ -172,7 +177,7 @@ impl<'a> Writing<'a> {
 
     fn of_parts(&mut self, layer: &'a BlockLayer) -> Option<f64> {
         let each: Vec<Option<f64>> = layer.made_of.iter().map(|name| self.rate(name)).collect();
-        // The slowest of those that are known limits all that are written at once.
+        // The slowest component whose rate is known limits all components that are written at the same time.
         let slowest = each.iter().flatten().copied().reduce(f64::min);
         let times = |disks: usize| slowest.map(|rate| rate * disks.max(1) as f64);
         match layer.raid.known().map(String::as_str) {
@@ -181,12 +186,12 @@ impl<'a> Writing<'a> {
             Some("raid4" | "raid5") => times(each.len().saturating_sub(1)),
             Some("raid6") => times(each.len().saturating_sub(2)),
             _ if layer.is_multipath() && self.paths == Paths::OfOne => slowest,
-            // Several parts may be on one disk.
+            // Several components may be on one disk.
             _ => Some(each.into_iter().sum::<Option<f64>>()?.min(self.all_disks(layer)?)),
         }
     }
 
-    /// The sum of the rates of all disks below a layer, each once.
+    /// The sum of the rates of all disks below a layer; each disk counts once.
     fn all_disks(&self, layer: &'a BlockLayer) -> Option<f64> {
         let mut names: Vec<&str> = vec![&layer.name];
         let (mut at, mut sum) = (0, 0.0);
@@ -204,7 +209,7 @@ impl<'a> Writing<'a> {
     }
 }
 
-/// The profiles of btrfs, each with the level of md's RAID in which as many disks add up.
+/// The profiles of btrfs, each with the level of md's RAID in which the rates of the disks add up in the same way.
 const PROFILES: [(&str, &str); 9] = [
     ("single", "raid0"),
     ("dup", "raid0"),
@@ -217,7 +222,8 @@ const PROFILES: [(&str, &str); 9] = [
     ("raid6", "raid6"),
 ];
 
-/// The layers of a file system of btrfs on several devices, of which the mount names one; `None` for one device.
+/// The layers of a btrfs file system on several devices, one of which is `device`, the one that the mount names. `None`
+/// if the file system is on a single device.
 pub(super) fn of_btrfs(root: &Root, device: &str) -> Option<Vec<BlockLayer>> {
     const ALL: &str = "sys/fs/btrfs";
     let systems = root.names(ALL).known().cloned().unwrap_or_default();

@@ -51,16 +51,17 @@ impl LinkModes {
         )
     }
 
-    /// The modes that the link may be using at the speed `mbps`; usually only one. These are the modes of
-    /// this speed that the port offers (or supports, if it offers none) and that the other end also offers,
-    /// if the other end's modes are known.
+    /// The modes that the link may be using at the speed `mbps`; usually only one. These are the modes of this speed
+    /// that the port offers (or supports, if it offers none). If the other end's modes are known, only modes that the
+    /// other end also offers are included.
     pub fn at(&self, mbps: u64) -> Vec<&LinkMode> {
         let own = if self.offered.is_empty() { &self.supported } else { &self.offered };
         let is_shared = |mode: &&LinkMode| self.partner.is_empty() || self.partner.contains(mode);
         own.iter().filter(|mode| mode.mbps == mbps).filter(is_shared).collect()
     }
 
-    /// The fastest mode that both ends support; `None` if the other end's modes are unknown.
+    /// The fastest mode that the port supports and the other end offers; `None` if there is no such mode, or if the
+    /// other end's modes are unknown.
     pub fn best_of_both(&self) -> Option<&LinkMode> {
         self.supported.iter().filter(|mode| self.partner.contains(mode)).max_by_key(|mode| mode.mbps)
     }
@@ -92,7 +93,7 @@ pub(super) fn speed(name: &str) -> u64 {
     digits.parse::<f64>().map_or(0, |number| (number * unit) as u64)
 }
 
-/// The names of the modes by their numbers; an empty name if the number isn't a mode.
+/// The names of the modes by their numbers; the name is empty if the number isn't that of a mode.
 #[rustfmt::skip]
 const NAMES: [&str; 126] = [
     "10BASE-T half", "10BASE-T", "100BASE-T half", "100BASE-T", "1000BASE-T half", "1000BASE-T", "", "",

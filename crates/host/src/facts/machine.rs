@@ -1,4 +1,4 @@
-//! The kind of machine (physical, or a guest), and whether it can run guests itself.
+//! The kind of machine (physical, or a guest), and whether this machine can run guests itself.
 
 use serde::{Deserialize, Serialize};
 
@@ -15,7 +15,8 @@ const CLOCK: &str = "sys/devices/system/clocksource/clocksource0";
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Machine {
-    /// True if the processor reports a hypervisor (x86's flag).
+    /// True if the processor reports a hypervisor (x86's flag "hypervisor"); not applicable on Arm, which has no such
+    /// flag.
     pub guest: Fact<bool>,
     /// The hypervisor's signature: CPUID leaf 0x4000_0000, such as `KVMKVMKVM`.
     pub signature: Fact<String>,
@@ -25,20 +26,19 @@ pub struct Machine {
     pub vendor: Fact<String>,
     /// The product name according to DMI.
     pub product: Fact<String>,
-    /// The tag of the chassis according to DMI, by which Azure's guests are distinguished from other guests
-    /// of Hyper-V. It is read only on Microsoft's machines, since owners write their own tags into other
-    /// machines.
+    /// The tag of the chassis according to DMI, by which Azure's guests are distinguished from other guests of Hyper-V.
+    /// The tag is read only on Microsoft's machines, because owners write their own tags into other machines.
     pub chassis_tag: Fact<String>,
     /// The vendor of the firmware according to DMI.
     pub bios_vendor: Fact<String>,
-    /// True if devices can be assigned to guests, since the kernel uses an IOMMU.
+    /// True if the kernel uses an IOMMU, so that devices can be assigned to guests.
     pub iommu: Fact<bool>,
-    /// True if this host can run guests with KVM, since /dev/kvm exists.
+    /// True if /dev/kvm exists, so that this host can run guests with KVM.
     pub kvm: Fact<bool>,
-    /// The program that runs this container, if linerate runs in one: `docker`, `podman`, `systemd-nspawn`, `lxc`, or `some`
-    /// if there are only signs of a container.
+    /// The program that runs this container, if linerate runs in a container: `docker`, `podman`, `kubernetes`, or the
+    /// text of /run/systemd/container, such as `systemd-nspawn` or `lxc`.
     pub container: Fact<String>,
-    /// The sysctls that can't be changed here, since they belong to the host of this container or are mounted
+    /// The sysctls that can't be changed here, because they belong to the host of this container or are mounted
     /// read-only.
     pub fixed: Fact<Vec<String>>,
     /// The kernel's clock source: `tsc`, `kvm-clock`, `arch_sys_counter`, `hpet`.
@@ -47,16 +47,17 @@ pub struct Machine {
     pub clock_sources: Fact<Vec<String>>,
     /// The name of tuned's active profile; not applicable if tuned isn't running.
     pub tuned_profile: Fact<String>,
-    /// True if the kernel can move guests' packets itself, since /dev/vhost-net exists.
+    /// True if /dev/vhost-net exists, so that the kernel can move guests' packets itself.
     pub vhost_net: Fact<bool>,
-    /// The number of guests on this host: processes of QEMU, Cloud Hypervisor, Firecracker, crosvm.
+    /// The number of guests on this host: processes of QEMU, Cloud Hypervisor, Firecracker, crosvm and VMware.
     pub guests: Fact<u32>,
     /// The number of kernel threads that move guests' packets (`vhost-PID`).
     pub vhost_threads: Fact<u32>,
 }
 
 impl Machine {
-    /// True on Arm: there alone /proc/cpuinfo lists the processor's features, but not whether this is a guest.
+    /// True on Arm. Only on Arm does /proc/cpuinfo list the processor's features without showing whether the host is a
+    /// guest.
     pub fn is_arm(&self) -> bool {
         self.guest == Fact::NotApplicable
     }
@@ -107,15 +108,15 @@ impl Machine {
         }
     }
 
-    /// The hypervisor on which the host runs, named by /sys/hypervisor, DMI or the processor's signature;
-    /// `unnamed` if only the processor's flag shows a hypervisor.
+    /// The name of the hypervisor on which the host runs, from /sys/hypervisor, DMI or the processor's signature;
+    /// `unnamed` if only the processor's flag shows that there is a hypervisor.
     pub fn hypervisor(&self) -> Fact<String> {
         hypervisor::name(self)
     }
 }
 
-/// True if the processor has x86's flag for guests. Arm has no such flag. A POWER machine's platform shows it, and Linux on IBM Z
-/// always runs below a hypervisor.
+/// True if the host is a guest. On x86, a flag of the processor shows this; Arm has no such flag. On POWER, the name of
+/// the platform shows it. On IBM Z, Linux always runs below a hypervisor.
 fn is_guest(cpuinfo: &str) -> Fact<bool> {
     let value = |key: &str| {
         let pairs = cpuinfo.lines().filter_map(|line| line.split_once(':'));
@@ -135,8 +136,8 @@ fn is_guest(cpuinfo: &str) -> Fact<bool> {
     }
 }
 
-/// The container runtime, recognised by the files that systemd and container runtimes create, or by the
-/// secrets that Kubernetes mounts.
+/// The container runtime, recognized by the files that systemd and container runtimes create, or by the secrets that
+/// Kubernetes mounts.
 fn container(root: &Root) -> Fact<String> {
     let named = root.text("run/systemd/container").known().cloned().filter(|name| !name.is_empty());
     let signs = [(".dockerenv", "docker"), ("run/.containerenv", "podman")];

@@ -22,19 +22,20 @@ pub struct MemoryFacts {
     pub swap_total: Fact<u64>,
     /// Unused swap space.
     pub swap_free: Fact<u64>,
-    /// The devices and files that hold swap space: `/dev/zram0`. Empty if there are none.
+    /// The devices and files that contain swap space, such as `/dev/zram0`. Empty if there are none.
     pub swap_areas: Fact<Vec<String>>,
-    /// Memory that is reserved as huge pages, which caches can't use.
+    /// Memory that is reserved as huge pages. Caches can't use this memory.
     pub huge: Fact<u64>,
     /// The part of ZFS's cache (ARC) above its minimum size. This part shrinks like the page cache, but the kernel
     /// doesn't count it as available. Not applicable without ZFS.
     pub arc: Fact<u64>,
     /// The size of a page in bytes.
     pub page: Fact<u64>,
-    /// `vm.dirty_ratio`: percent of the available memory at which writers begin to wait; 0 if a limit in
-    /// bytes is set.
+    /// `vm.dirty_ratio`: when this percentage of the available memory waits to be written to storage, writers begin to
+    /// wait; 0 if a limit in bytes is set instead.
     pub dirty_ratio: Fact<u32>,
-    /// `vm.dirty_background_ratio`: percent of the available memory at which writing in the background begins.
+    /// `vm.dirty_background_ratio`: when this percentage of the available memory waits to be written to storage, the
+    /// kernel begins to write in the background.
     pub dirty_background_ratio: Fact<u32>,
     /// `vm.swappiness`: the preference, from 0 to 200, for swapping programs' memory rather than shrinking
     /// the page cache.
@@ -67,8 +68,8 @@ impl MemoryFacts {
     }
 }
 
-/// The memory in bytes that this process may still use: the host's available memory, limited by the process's
-/// control groups.
+/// The host's available memory in bytes, or the smallest memory limit of this process's control groups if that is less.
+/// `None` if the available memory is unknown.
 pub fn available_memory(root: &Path) -> Option<u64> {
     let root = Root::files(root);
     let available = *MemoryFacts::read(&root).available.known()?;
@@ -76,7 +77,7 @@ pub fn available_memory(root: &Path) -> Option<u64> {
     Some(limit.known().map_or(available, |limit| available.min(limit.bytes)))
 }
 
-/// The first words of the lines below the table's head.
+/// The names of the swap areas: the first words of the lines below the heading of /proc/swaps.
 fn areas(text: &str) -> Vec<String> {
     text.lines().skip(1).filter_map(|line| line.split_whitespace().next()).map(str::to_owned).collect()
 }

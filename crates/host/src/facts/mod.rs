@@ -1,6 +1,6 @@
-//! Facts about a host: each is known, not applicable, or unreadable with the reason.
+//! Facts about a host: each fact is known, not applicable, or unreadable with the reason.
 //!
-//! Every value has only one source, so if the source can't be read, the value is unreadable, and never wrong.
+//! Every value has only one source. If this source can't be read, the value is unreadable, and not wrong.
 
 mod bond;
 mod cpu;
@@ -92,7 +92,7 @@ pub struct Facts {
     pub memory: MemoryFacts,
     /// The limits of linerate's own control groups.
     pub groups: GroupFacts,
-    /// Facts about the machine, which is physical or a guest.
+    /// Facts about the machine on which the kernel runs: a physical machine, or a guest.
     pub machine: Machine,
     /// Network interfaces of the reader's namespace, sorted by name, without loopback.
     pub ports: Fact<Vec<Port>>,
@@ -100,8 +100,8 @@ pub struct Facts {
     pub softnet: SoftnetFacts,
     /// TCP's settings and counters.
     pub tcp: Tcp,
-    /// The route to the other end of a path, or back to the client that logged in by ssh; not applicable if
-    /// there is neither.
+    /// The route to the other end of a path, or the route back to the client that logged in by ssh; not applicable if
+    /// there is neither a path nor such a login.
     pub route: Fact<TakenRoute>,
     /// Facts about file systems and block devices.
     pub storage: Storage,
@@ -140,7 +140,7 @@ impl Default for Facts {
 impl Facts {
     /// Reads the facts of this host, including the file systems of the given paths.
     ///
-    /// Measuring the rates of ciphers and hashes takes about 50 ms.
+    /// This takes about 50 ms, because the rates of ciphers and hashes are measured.
     pub fn here(paths: &[PathBuf]) -> Self {
         Self::of(&Root::dir(Path::new("/")), paths)
     }
@@ -203,7 +203,8 @@ impl Facts {
         }
     }
 
-    /// True if the host's name, its processors, its memory and its ports are all unknown.
+    /// True if all these facts are unknown: the host's name, its kernel, its distribution, its processors, its memory
+    /// and its ports.
     pub fn is_nothing(&self) -> bool {
         let texts = [&self.hostname, &self.kernel, &self.distribution, &self.cpu.model];
         texts.iter().all(|text| text.known().is_none())

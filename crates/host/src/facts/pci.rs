@@ -22,9 +22,9 @@ pub struct Pci {
     pub device: Fact<u16>,
     /// The device's upstream link.
     pub link: PciLink,
-    /// The bridges above the device, the nearest first, each with its link. For a port of the processor, or
-    /// on a switch's lower side, the link is the downstream link; for a switch's upper side, it is the
-    /// upstream link.
+    /// The bridges above the device, the nearest first, each with its link. The link of a root port, and of a port on
+    /// the lower side of a PCI Express switch, is the downstream link; the link of a port on the upper side of a switch
+    /// is the upstream link.
     pub bridges: Vec<Bridge>,
     /// The device's NUMA node; not applicable if the firmware states none.
     pub numa_node: Fact<u32>,
@@ -73,7 +73,8 @@ impl Pci {
         let Some(address) = addresses.next() else { return Fact::NotApplicable };
         let dir = format!("{DEVICES}/{address}");
         let control = device_control(root, &format!("{dir}/config"));
-        // Both fields have three bits; the value 0 means 128 bytes.
+        // Both fields of the register have three bits: the value 0 means 128 bytes, and each further value twice as
+        // many.
         let size = |shift: u32| control.clone().map(|word| 128_u32 << (u32::from(word) >> shift & 7));
         Fact::Known(Self {
             address: address.to_owned(),
@@ -152,7 +153,7 @@ fn device_control(root: &Root, path: &str) -> Fact<u16> {
         }
         let byte = |at: u8| config.get(usize::from(at)).copied();
         let mut at = byte(0x34).unwrap_or(0);
-        // The limit ends the loop even if the list of capabilities is circular.
+        // The limit of 48 ends the loop even if the list of capabilities is circular.
         for _ in 0..48 {
             if at < 64 {
                 return Fact::NotApplicable;

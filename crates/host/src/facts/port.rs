@@ -26,7 +26,7 @@ pub struct Port {
     pub firmware: Fact<String>,
     /// The kind of interface, determined from its driver.
     pub kind: Fact<PortKind>,
-    /// The options of the driver's module, by name. Some of them can be read only by root.
+    /// The options of the driver's module, by name. Some of these options can be read only by root.
     pub module_options: Fact<BTreeMap<String, Fact<String>>>,
     /// The operational state: `up`, `down`, `unknown`, `lowerlayerdown` and so on.
     pub state: Fact<String>,
@@ -48,7 +48,7 @@ pub struct Port {
     pub module: Fact<Module>,
     /// The most packets that may wait in the interface (`txqueuelen`).
     pub tx_queue_len: Fact<u32>,
-    /// The number of queues in use, and the maximum.
+    /// The numbers of queues in use, and the largest possible numbers.
     pub channels: Fact<Channels>,
     /// The receive queues with their steering (RPS and RFS).
     pub rx_queues: Fact<Vec<RxQueue>>,
@@ -58,9 +58,8 @@ pub struct Port {
     pub rings: Fact<Rings>,
     /// The settings of interrupt coalescing.
     pub coalescing: Fact<Coalescing>,
-    /// The settings of interrupt coalescing that the driver has, as `ethtool -C` names them: `rx-usecs`,
-    /// `adaptive-rx`. All other settings are 0 in `coalescing`, and `n/a` in the output of `ethtool -c`.
-    /// Linux 5.7 or later.
+    /// The settings of interrupt coalescing that the driver has, as `ethtool -C` names them: `rx-usecs`, `adaptive-rx`.
+    /// All other settings are 0 in `coalescing`, and `n/a` in the output of `ethtool -c`. Unreadable before Linux 5.7.
     pub coalescing_names: Fact<Vec<String>>,
     /// The offload features, by the kernel's names: `tx-tcp-segmentation`, `rx-gro`, `rx-lro`,
     /// `tx-checksum-ip-generic`.
@@ -69,16 +68,16 @@ pub struct Port {
     pub pause: Fact<Pause>,
     /// The settings of receive side scaling.
     pub rss: Fact<Rss>,
-    /// The driver's statistics, by the driver's names. Only values other than 0 are included; of the counters
-    /// of single queues, only drops and errors.
+    /// The driver's statistics, by the driver's names. Only values other than 0 are included. Counters of single queues
+    /// are included only if they count drops or errors.
     pub statistics: Fact<BTreeMap<String, u64>>,
     /// The packets received by each queue, as the driver counts them. Queues without packets may be missing.
     pub queue_packets: Fact<BTreeMap<u32, u64>>,
     /// The kernel's counters: /sys/class/net/PORT/statistics.
     pub counters: PortCounters,
-    /// The PCI device of the interface; for virtio, the parent of its device.
+    /// The PCI device of the interface. For virtio, this is the parent of the virtio device.
     pub pci: Fact<Pci>,
-    /// For a virtual function, the PCI address of the physical one.
+    /// For a virtual function, the PCI address of the physical function.
     pub physical_function: Fact<String>,
     /// The most virtual functions that the device supports; not applicable if it supports none.
     pub total_vfs: Fact<u32>,
@@ -90,11 +89,12 @@ pub struct Port {
     pub interrupts: Fact<Vec<Irq>>,
     /// The queueing disciplines: the root discipline, and the disciplines below `mq`.
     pub qdiscs: Fact<Vec<Qdisc>>,
-    /// Policers, which drop packets above their limits, and filters that redirect packets; not applicable if there are none.
+    /// The policers, which drop packets above their limits, and the filters that redirect packets; not applicable if
+    /// the interface has none.
     pub policers: Fact<Policers>,
     /// The interface below this one, and other facts from RTM_GETLINK.
     pub layer: Fact<PortLayer>,
-    /// The bond or bridge to which the interface belongs.
+    /// The name of the bond or bridge to which the interface belongs.
     pub master: Fact<String>,
     /// The settings of a bond; not applicable to other interfaces.
     pub bond: Fact<Bond>,
@@ -138,8 +138,8 @@ pub struct PortCounters {
     pub rx_packets: Fact<u64>,
     /// The number of packets received with any error.
     pub rx_errors: Fact<u64>,
-    /// The number of received packets that the kernel or the driver dropped, for example without memory or a
-    /// listener.
+    /// The number of received packets that the kernel or the driver dropped, for example because there was no memory or
+    /// no listener.
     pub rx_dropped: Fact<u64>,
     /// The number of packets that the device lost because the host didn't fetch packets in time.
     pub rx_missed: Fact<u64>,
@@ -184,7 +184,8 @@ impl Port {
         self.or_reported(queues, |layer| layer.tx_queues)
     }
 
-    /// The fact `read` from /sys; if /sys shows another network namespace, the fact `reported` of RTM_GETLINK.
+    /// The fact `read`, which comes from /sys. If it is unreadable, as it is if /sys shows another network namespace,
+    /// the fact `reported` of RTM_GETLINK.
     fn or_reported(&self, read: Fact<u32>, reported: fn(&PortLayer) -> Option<u32>) -> Fact<u32> {
         let reported = self.layer.known().and_then(reported);
         match (read, reported) {

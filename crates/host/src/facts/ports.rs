@@ -31,8 +31,9 @@ struct PortInputs<'a> {
 
 /// The interfaces of the reader's network namespace, sorted by name, without loopback.
 ///
-/// /proc/net/dev shows the namespace of the process, /sys the namespace in which it was mounted. Therefore
-/// the names are read from /proc/net/dev, and files that are missing in /sys are reported as unreadable.
+/// /proc/net/dev shows the network namespace of the process, but /sys shows the network namespace in which it was
+/// mounted. Therefore the names are read from /proc/net/dev, and files that are missing in /sys are reported as
+/// unreadable.
 pub(super) fn read(root: &Root, guest: &Fact<bool>) -> Fact<Vec<Port>> {
     root.needed("proc/net/dev").map(|text| {
         let host = PortInputs {
@@ -64,8 +65,8 @@ fn names(text: &str) -> Vec<String> {
         .collect()
 }
 
-/// True if an interface's name is safe to use. The name becomes part of a path, so it must be a single
-/// component; and part of commands that users paste into a shell, so it must be a single word.
+/// True if an interface's name is safe to use. The name becomes a part of paths, so it must be a single component of a
+/// path. The name also becomes a part of commands that users paste into a shell, so it must be a single word.
 pub(super) fn is_plain(name: &str) -> bool {
     let odd = |c: char| c.is_whitespace() || c.is_control() || "/;&|<>()$`\\\"'*?[]{}!#~".contains(c);
     !name.is_empty() && name != "." && name != ".." && !name.contains(odd)
@@ -135,8 +136,8 @@ impl PortInputs<'_> {
         }
     }
 
-    /// The driver of an interface. The kernel's own interfaces have no device, and drivers answer requests
-    /// only on a live host.
+    /// The driver of an interface: the name that the driver reports on a live host, otherwise the name in /sys. The
+    /// kernel's own interfaces have no device, so /sys has no name for them.
     fn driver(&self, dir: &str, reported: Fact<String>) -> Fact<String> {
         match reported {
             Fact::Known(name) => Fact::Known(name),
@@ -148,7 +149,7 @@ impl PortInputs<'_> {
         let dir = driver.clone().map(|driver| format!("sys/module/{driver}/parameters"));
         let option = |dir: &str, name: String| (name.clone(), self.root.text(&format!("{dir}/{name}")));
         dir.and_then(|dir| {
-            // A driver's name such as "802.1Q VLAN Support" isn't the name of a module.
+            // A driver's name with blanks, such as "802.1Q VLAN Support", isn't the name of a module.
             let names = if dir.contains(' ') { Fact::NotApplicable } else { self.root.names(&dir) };
             names.map(|names| names.into_iter().map(|name| option(&dir, name)).collect())
         })
@@ -180,11 +181,11 @@ impl PortInputs<'_> {
     }
 }
 
-/// Kinds of interfaces without hardware below them. The speed that they report has no meaning.
+/// Kinds of interfaces without hardware below them. The speed that such interfaces report has no meaning.
 const WITHOUT_SPEED: [&str; 4] = ["veth", "bridge", "tun", "dummy"];
 
 impl Port {
-    /// The interface's facts; if /sys belongs to a different network namespace, its values come from
+    /// The interface's facts. If /sys shows another network namespace, the state, the carrier and the MTU come from
     /// RTM_GETLINK instead.
     fn or_as(mut self, layer: Fact<PortLayer>) -> Self {
         if let Fact::Known(reported) = &layer {
@@ -219,7 +220,7 @@ fn coalescing(root: &Root) -> Fact<BTreeMap<String, Vec<String>>> {
     text.map(|text| text.lines().filter_map(line).collect())
 }
 
-/// Parses lines such as "eth0.100  | 100  | eth0", which follow after two heading lines.
+/// Parses lines such as "eth0.100 | 100 | eth0", which come after two heading lines.
 fn vlan_lines(text: &str) -> impl Iterator<Item = (&str, Vlan)> {
     text.lines().filter_map(|line| {
         let mut fields = line.split('|').map(str::trim);

@@ -15,13 +15,13 @@ use crate::root::Root;
 pub struct Qdisc {
     /// The kind of discipline: `fq`, `fq_codel`, `mq`, `pfifo_fast`, `noqueue`.
     pub kind: String,
-    /// True for the interface's root discipline; the other disciplines are below `mq` or a similar one.
+    /// True for the interface's root discipline. The other disciplines are below `mq` or a similar discipline.
     pub root: bool,
     /// The number of dropped packets.
     pub drops: u64,
     /// The number of times that a packet was put back because the device was busy.
     pub requeues: u64,
-    /// The number of times that the rate limit held a packet back.
+    /// The number of times that the discipline's rate limit held a packet back.
     pub overlimits: u64,
     /// The rate in bits per second to which the discipline limits its interface (tbf, cake, netem, and the
     /// classes of htb and hfsc).
@@ -39,10 +39,10 @@ pub struct Policers {
     pub inwards: Option<u64>,
     /// The limit on sent packets, in bits per second.
     pub outwards: Option<u64>,
-    /// The interfaces through which received packets pass before this host gets them, usually of the kind
-    /// ifb. The queueing disciplines of these interfaces delay the packets.
+    /// The interfaces, usually of the kind ifb, through which received packets pass before this host gets them. The
+    /// queueing disciplines of these interfaces may delay the packets.
     pub inwards_over: Vec<String>,
-    /// The interfaces that send packets in place of this one.
+    /// The interfaces that send packets in place of this interface.
     pub outwards_over: Vec<String>,
 }
 

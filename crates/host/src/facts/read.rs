@@ -55,7 +55,7 @@ pub(super) fn parsed<T: FromStr>(path: &str, text: &str) -> Fact<T> {
     or_odd(path, text, text.trim().parse().ok())
 }
 
-/// The value; if it is `None`, an unreadable fact that quotes the text.
+/// The value as a known fact; if the value is `None`, an unreadable fact that quotes the text.
 pub(super) fn or_odd<T>(path: &str, text: &str, value: Option<T>) -> Fact<T> {
     match value {
         Some(value) => Fact::Known(value),
@@ -67,8 +67,8 @@ fn start(text: &str) -> String {
     text.chars().take(60).collect()
 }
 
-/// Combines several facts to one: known if all are known, not applicable if all are not applicable, and
-/// otherwise unreadable.
+/// Combines several facts into one: known if all facts are known, not applicable if there are no facts or all of them
+/// are not applicable, and otherwise unreadable.
 pub(super) fn all<T>(facts: impl IntoIterator<Item = Fact<T>>) -> Fact<Vec<T>> {
     let (mut known, mut absent) = (Vec::new(), false);
     for fact in facts {
@@ -90,7 +90,7 @@ pub(super) fn pairs(text: &str) -> BTreeMap<&str, &str> {
     text.lines().filter_map(|line| line.split_once(' ')).map(|(key, value)| (key, value.trim())).collect()
 }
 
-/// The fact, but an error of a port that is down results in "not applicable".
+/// Returns the fact. But if the fact is unreadable because the port is down, the result is not applicable.
 pub(super) fn unless_down<T>(fact: Fact<T>) -> Fact<T> {
     match fact {
         Fact::Unreadable(reason) if reason.contains("Invalid argument") => Fact::NotApplicable,
@@ -112,7 +112,7 @@ pub fn cpus_of_list(text: &str) -> Option<Vec<u32>> {
     Some(cpus)
 }
 
-/// The processors of a mask such as `00000001,ffffffff`, whose last word has the first 32.
+/// The processors of a mask such as `00000001,ffffffff`. The last word has the processors 0 to 31.
 pub fn cpus_of_mask(text: &str) -> Option<Vec<u32>> {
     let mut cpus = Vec::new();
     for (at, digits) in text.rsplit(',').enumerate() {

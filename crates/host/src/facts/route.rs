@@ -15,26 +15,26 @@ use crate::root::Root;
 /// end first.
 const LOGIN: &str = "SSH_CONNECTION";
 
-/// The route that packets to another host take. The value contains no addresses, only names of interfaces.
+/// The route that packets to another host take. This type contains no addresses, only names of interfaces.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct TakenRoute {
-    /// The interface through which packets leave. If it is a VRF, also the interface within it.
+    /// The interface through which packets leave. If this interface is a VRF, also the interface within the VRF.
     pub ports: Vec<String>,
-    /// The interfaces of all next hops, if the route has several.
+    /// The interfaces of all next hops, if the route has several next hops.
     pub ways: Vec<String>,
-    /// True for an IPv6 route, for which the kernel chooses the next hop separately for each connection.
+    /// True for an IPv6 route. For such a route, the kernel chooses the next hop separately for each connection.
     pub is_v6: bool,
     /// The number of the routing table: 254 is the main one.
     pub table: Option<u32>,
     /// The interfaces that have the address of this host to which the client has logged in. Packets to the
     /// client may leave through other interfaces.
     pub arrives: Vec<String>,
-    /// The speed in Mbit/s of the fastest interface with a link through which packets arrive. The doctor sets
-    /// this field when it removes the other interfaces from the facts.
+    /// The speed in Mbit/s of the fastest interface through which packets arrive, among those that have a link. The
+    /// doctor sets this field when it removes the other interfaces from the facts.
     pub arrives_mbps: Option<u64>,
-    /// The fastest interface with a link that the data doesn't use. The doctor sets this field when it
-    /// removes the other interfaces from the facts.
+    /// The fastest interface that has a link and that the data doesn't use. The doctor sets this field when it removes
+    /// the other interfaces from the facts.
     pub beside: Option<BesidePort>,
 }
 
@@ -62,7 +62,8 @@ impl TakenRoute {
         root.answer("live/route_back", back).and_then(|text| Self::parse(&text))
     }
 
-    /// The route without names that no interface can have, since another host may have sent such names.
+    /// The route without names of interfaces that aren't safe to use in paths and commands, because another host may
+    /// have sent such names.
     pub fn plain(mut self) -> Self {
         self.ports.retain(|name| is_plain(name));
         self.ways.retain(|name| is_plain(name));
@@ -71,7 +72,8 @@ impl TakenRoute {
         self
     }
 
-    /// The names of the interfaces as text; those that the data uses come first.
+    /// The names of the interfaces as text. If packets arrive through other interfaces than those through which they
+    /// leave, the interfaces through which they arrive come first.
     pub fn words(&self) -> String {
         let out = self.ports.join(" and ");
         if self.arrives.iter().all(|name| self.ports.contains(name)) {

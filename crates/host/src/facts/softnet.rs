@@ -9,8 +9,8 @@ use crate::root::Root;
 
 const STAT: &str = "proc/net/softnet_stat";
 
-/// The settings and counters of the kernel's receive path. They belong to the host, even if they are read in
-/// a namespace.
+/// The settings and counters of the kernel's receive path. These facts are about the whole host, even if they are read
+/// in a network namespace.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct SoftnetFacts {
@@ -28,7 +28,7 @@ pub struct SoftnetFacts {
     pub busy_poll: Fact<u32>,
     /// Microseconds for which a read actively waits for a packet (`busy_read`); 0 means off.
     pub busy_read: Fact<u32>,
-    /// The processors that drop packets of large flows first, as a mask in the kernel's form
+    /// The processors that, when their backlog fills, drop packets of large flows first, as a mask in the kernel's form
     /// (`flow_limit_cpu_bitmap`).
     pub flow_limit_cpus: Fact<String>,
     /// True if bridged packets pass through iptables (`bridge-nf-call-iptables`); not applicable without
@@ -40,8 +40,8 @@ pub struct SoftnetFacts {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct SoftnetCpu {
-    /// The processor's number. Before Linux 5.10, it is the number of the line, and only online processors
-    /// have a line.
+    /// The processor's number. Before Linux 5.10, this is the number of the line, and only online processors have a
+    /// line.
     pub cpu: u32,
     /// The number of packets processed.
     pub processed: u64,

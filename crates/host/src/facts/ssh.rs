@@ -41,8 +41,8 @@ impl Ssh {
     }
 }
 
-/// The ciphers in a resolved configuration (`ssh -G`). `ssh -Q` isn't used, since it prints all ciphers that
-/// were compiled in, without an order.
+/// The ciphers in a resolved configuration (`ssh -G`). `ssh -Q` isn't used, because it prints all ciphers that were
+/// compiled in, not in the order of preference.
 fn ciphers(config: &str) -> Fact<Vec<String>> {
     let line = config.lines().find_map(|line| line.strip_prefix("ciphers "));
     match line {
@@ -51,7 +51,7 @@ fn ciphers(config: &str) -> Fact<Vec<String>> {
     }
 }
 
-/// The server's version message. Old servers don't know the option -V, but their error message includes the
+/// The ssh server's version message. Old servers don't know the option -V, but their error message includes the
 /// version.
 fn server() -> io::Result<String> {
     let found = SERVERS.iter().find(|path| std::path::Path::new(path).exists());
@@ -65,7 +65,7 @@ fn said(program: &str, arguments: &[&str]) -> io::Result<String> {
     Ok(String::from_utf8_lossy(&text).chars().take(4096).collect())
 }
 
-/// The part of a version message before the library's version: `OpenSSH_9.2p1 Debian-2`.
+/// The part of a version message before the version of the crypto library, such as `OpenSSH_9.2p1 Debian-2`.
 fn version(text: String) -> Fact<String> {
     let start = text.find("OpenSSH").or_else(|| text.find("Dropbear"));
     let version = start.map(|at| text[at..].split([',', '\n']).next().unwrap_or_default().trim());

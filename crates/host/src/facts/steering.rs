@@ -27,12 +27,12 @@ pub struct TxQueue {
     pub number: u32,
     /// The processors that send through the queue (XPS). Not applicable if there is only one queue.
     pub xps_cpus: Fact<Vec<u32>>,
-    /// The receive queues whose packets' answers are sent through the queue (XPS by receive queues), which come before
-    /// `xps_cpus`. Linux 4.18 or later.
+    /// The receive queues of the connections whose packets are sent through this queue (XPS by receive queues). This
+    /// setting takes precedence over `xps_cpus`. Linux 4.18 or later.
     pub xps_rxqs: Fact<Vec<u32>>,
     /// The limit of the queue's rate in Mbit/s (`tx_maxrate`); 0 if it has none.
     pub max_mbps: Fact<u64>,
-    /// The current limit, in bytes, of the data that the queue passes to the device (byte queue limits).
+    /// The current limit, in bytes, of the data that waits in the device to be sent (byte queue limits).
     pub byte_limit: Fact<u64>,
 }
 

@@ -1,5 +1,5 @@
-//! Facts about the file systems of given paths, and about their devices: /proc/self/mountinfo and
-//! /sys/class/block.
+//! Facts about the file systems of given paths, and about the block devices of these file systems: /proc/self/mountinfo
+//! and /sys/class/block.
 
 use serde::{Deserialize, Serialize};
 
@@ -64,18 +64,19 @@ pub struct BlockDevice {
     pub read_ahead: Fact<u64>,
     /// The mode of the write cache: `write back` or `write through`.
     pub write_cache: Fact<String>,
-    /// The most requests that the kernel queues for the device.
+    /// The number of queues that the kernel has for requests to the device.
     pub queues: Fact<u32>,
     /// The level of a Linux software RAID (md): `raid0`, `raid1`, `raid10`, `raid5`, `raid6`.
     pub raid: Fact<String>,
     /// The major and minor number by which control groups name the device, such as `259:0`.
     pub number: Fact<String>,
-    /// The PCI devices through which the device or its component devices are attached, each once. Empty if
+    /// The PCI devices through which the device or its component devices are attached; each is included once. Empty if
     /// the kernel names no PCI device (native multipath, network block devices).
     pub pci: Vec<Pci>,
-    /// The component devices of a RAID or a logical volume.
+    /// The names of the component devices of a RAID or a logical volume.
     pub made_of: Fact<Vec<String>>,
-    /// The device, or a file system's devices, and all component devices down to the disks; each once, the uppermost first.
+    /// The layers of the device: the device itself and all its component devices, down to the disks. For a btrfs file
+    /// system on several devices, the layers of all its devices. Each device is included once, the uppermost first.
     pub layers: Vec<BlockLayer>,
     /// The first device that is encrypted with dm-crypt: this device or one of its component devices. Not
     /// applicable if there is none.
@@ -112,7 +113,7 @@ pub struct FcHost {
     pub symbolic_name: Fact<String>,
 }
 
-/// The file systems on which each call waits for a server or for another process.
+/// The types of file systems on which each call waits for a server, or for another host.
 const WAITING: [&str; 14] = [
     "9p",
     "afs",
@@ -130,7 +131,7 @@ const WAITING: [&str; 14] = [
     "virtiofs",
 ];
 
-/// Those of these file systems whose server is the host of this guest.
+/// The types in [`WAITING`] whose server is the host of this guest.
 const OF_HOSTS: [&str; 2] = ["9p", "virtiofs"];
 
 impl Storage {
@@ -157,7 +158,7 @@ impl Storage {
     }
 }
 
-/// The paths, one per line. A path is absolute and without symbolic links, if it can be resolved.
+/// The paths, one per line. A path that can be resolved is made absolute, and its symbolic links are resolved.
 fn real(paths: &[PathBuf]) -> String {
     let real = |path: &PathBuf| path.canonicalize().unwrap_or_else(|_| path.clone());
     let lines = paths.iter().map(|path| real(path).to_string_lossy().replace('\n', "?"));
@@ -185,8 +186,8 @@ impl FileSystem {
         self.kind.known().is_some_and(is)
     }
 
-    /// True if the file system is on a rotating disk. False if the host is, or may be, a guest, since
-    /// hypervisors report most disks as rotating.
+    /// True if the file system is on a rotating disk. False if the host is, or may be, a guest, because hypervisors
+    /// report most disks as rotating.
     pub fn rotates(&self, guest: &Fact<bool>) -> bool {
         let turns = self.device.known().and_then(|device| device.rotational.get());
         turns == Some(true) && guest.get() == Some(false)
@@ -229,8 +230,8 @@ fn mount_id(path: &str) -> String {
     reported.map_or("-".into(), |reported| reported.stx_mnt_id.to_string())
 }
 
-/// The answer for a path. In a snapshot, answers are numbered, so each answer begins with its path, which is
-/// compared here.
+/// The answer for a path. In a snapshot, answers are numbered, so each answer also has its path, which is compared with
+/// `path` here.
 fn of_path(name: &str, text: String, path: &str) -> Fact<String> {
     match pairs(&text).get("path") {
         Some(of) if *of == path.trim() => Fact::Known(text),
@@ -238,7 +239,7 @@ fn of_path(name: &str, text: String, path: &str) -> Fact<String> {
     }
 }
 
-/// The mount that the kernel names for a path; if it names none, the mount whose mount point is nearest above
+/// The mount that the kernel names for a path. If the kernel names none, the mount whose mount point is nearest above
 /// the path. If several mounts have the same mount point, the last one hides the others.
 fn below<'a>(mounts: &'a [Mount], space: &str, path: &str) -> Fact<&'a Mount> {
     let found = match pairs(space).get("mount") {
@@ -254,8 +255,8 @@ fn below<'a>(mounts: &'a [Mount], space: &str, path: &str) -> Fact<&'a Mount> {
 }
 
 impl BlockDevice {
-    /// The block device of a mount. Major number 0 means that there is no single device. Some file systems
-    /// that span several devices have this number, and their source is one of these devices.
+    /// The block device of a mount. If the mount's major number is 0, the file system has no single device. Some file
+    /// systems on several devices have this number, and the source of their mounts is one of these devices.
     fn below(root: &Root, mount: &Mount) -> Fact<Self> {
         let real = if mount.number.starts_with("0:") {
             let source = mount.source.strip_prefix("/dev/").unwrap_or_default();
@@ -275,7 +276,7 @@ impl BlockDevice {
         })
     }
 
-    /// Reads a device; `spans` are the layers of a file system that spans several.
+    /// Reads a device. If the file system is on several devices, `spans` are the layers of these devices.
     fn read(root: &Root, name: String, spans: Option<Vec<BlockLayer>>) -> Self {
         let path = |file: &str| format!("sys/class/block/{name}/{file}");
         let sectors: Fact<u64> = number(root, &path("size"));
@@ -305,7 +306,7 @@ impl BlockDevice {
     }
 }
 
-/// The device to which a name of the device mapper belongs, such as `dm-0`.
+/// The name (such as `dm-0`) of the device that the device mapper calls `mapping`.
 fn mapped(root: &Root, mapping: &str) -> Option<String> {
     let devices = root.names("sys/class/block").known().cloned().unwrap_or_default();
     let is_named = |name: &String| {
@@ -314,7 +315,7 @@ fn mapped(root: &Root, mapping: &str) -> Option<String> {
     devices.into_iter().filter(|name| name.starts_with("dm-")).find(is_named)
 }
 
-/// The PCI devices of the disks at the bottom of the layers.
+/// The PCI devices of the disks at the bottom of the layers. Also sets [`BlockLayer::pci`] of these disks.
 fn pci(root: &Root, layers: &mut [BlockLayer]) -> Vec<Pci> {
     let mut found = Vec::<Pci>::new();
     for disk in layers.iter_mut().filter(|layer| layer.made_of.is_empty()) {
@@ -333,8 +334,8 @@ fn encrypted(root: &Root, layers: &[BlockLayer]) -> Fact<EncryptedDevice> {
 }
 
 impl EncryptedDevice {
-    /// Parses the UUID that cryptsetup sets in the device mapper: `CRYPT-LUKS2-UUID-NAME`. Other kinds of its
-    /// devices only check data without encrypting it.
+    /// Parses the UUID that cryptsetup sets in the device mapper: `CRYPT-LUKS2-UUID-NAME`. The kinds of cryptsetup's
+    /// devices that are left out here don't encrypt data themselves.
     fn read(root: &Root, name: &str) -> Fact<Self> {
         let path = |file: &str| format!("sys/class/block/{name}/dm/{file}");
         root.text(&path("uuid")).and_then(|uuid| {
@@ -373,8 +374,8 @@ mod tests {
         let mounts = [line(21, "/"), line(44, "/data"), line(45, "/data")];
         let id = |space: &str, path: &str| below(&mounts, space, path).known().map(|mount| mount.id.clone());
         assert_eq!(id("mount 44", "/data/x").as_deref(), Some("44"));
-        // Before Linux 5.8, the result is the nearest mount point above the path and, of several mounts
-        // there, the last one.
+        // Before Linux 5.8, the result is the mount whose mount point is nearest above the path. If several mounts have
+        // this mount point, the result is the last mount.
         assert_eq!(id("mount -", "/data/x").as_deref(), Some("45"));
         assert_eq!(id("mount -", "/database").as_deref(), Some("21"));
         assert_eq!((id("mount 46", "/data"), id("total 1", "/data")), (None, None));
@@ -408,7 +409,7 @@ mod tests {
         assert_eq!(of("none"), [""; 0]);
     }
 
-    /// This is Fedora's default: btrfs, whose mounts have major number 0, on a mapping of cryptsetup.
+    /// Fedora's default: btrfs, whose mounts have major number 0, on a mapping of cryptsetup.
     #[test]
     fn an_encrypted_device_is_found_by_its_mapping_and_below_a_volume() {
         let root = tempfile::TempDir::new().unwrap();
@@ -442,7 +443,8 @@ mod tests {
         assert_eq!((sealed.name.as_str(), sealed.encrypted), ("dm-2", Fact::NotApplicable));
     }
 
-    /// The directory of an NVMe disk is below its controller's, without the name of the class.
+    /// In /sys, the directory of an NVMe disk is below the directory of its controller, without the directory `block`
+    /// in between.
     #[test]
     fn a_partition_belongs_to_its_disk() {
         let pci = "/sys/devices/pci0000:00/0000:00:1d.0/0000:04:00.0";
@@ -459,7 +461,7 @@ mod tests {
         assert_eq!(whole("/sys/devices/pci0000:00"), None);
     }
 
-    /// Its mounts name one of its devices.
+    /// The mounts of a btrfs file system on several disks name one of its devices.
     #[test]
     fn a_btrfs_on_several_disks_has_them_all() {
         let root = tempfile::TempDir::new().unwrap();

@@ -1,4 +1,4 @@
-//! The strain of the host, by stolen time and stalls: /proc/stat and /proc/pressure.
+//! The strain of the host, shown by stolen processor time and by stalls of tasks: /proc/stat and /proc/pressure.
 
 use serde::{Deserialize, Serialize};
 
@@ -17,15 +17,16 @@ pub struct Strain {
     pub steal: Fact<f64>,
     /// The share, from 0 to 1, of processor time since boot in which processors were busy.
     pub busy: Fact<f64>,
-    /// The shares of time in which tasks waited for a processor.
+    /// The percentages of recent time in which tasks waited for a processor.
     pub cpu: Fact<StallShares>,
-    /// The shares of time in which tasks waited for storage.
+    /// The percentages of recent time in which tasks waited for storage.
     pub io: Fact<StallShares>,
-    /// The shares of time in which tasks waited for memory.
+    /// The percentages of recent time in which tasks waited for memory.
     pub memory: Fact<StallShares>,
 }
 
-/// The percentages of a recent interval in which tasks waited for one resource: processors, storage or memory (the kernel's Documentation/accounting/psi.rst).
+/// The percentages of a recent interval in which tasks waited for one resource: processors, storage or memory (the
+/// kernel's Documentation/accounting/psi.rst).
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct StallShares {
@@ -35,8 +36,8 @@ pub struct StallShares {
     pub some_60: f64,
     /// The percentage of the last 300 seconds in which at least one task waited.
     pub some_300: f64,
-    /// The percentage of the last 10 seconds in which all tasks waited at once; for processors only since
-    /// Linux 5.13.
+    /// The percentage of the last 10 seconds in which all tasks waited at the same time; for processors, Linux 5.13 and
+    /// later have this value.
     pub full_10: Fact<f64>,
 }
 

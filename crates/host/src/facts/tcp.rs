@@ -1,4 +1,4 @@
-//! Facts about TCP: settings in /proc/sys/net, counters, and routes with their own settings.
+//! Facts about TCP: the settings in /proc/sys/net, the counters, and the routes with their own settings.
 
 use std::collections::BTreeMap;
 
@@ -54,21 +54,22 @@ pub struct Tcp {
     pub optmem_max: Fact<u64>,
     /// True if receive buffers grow automatically.
     pub moderate_rcvbuf: Fact<bool>,
-    /// The share of the receive buffer that isn't part of the window: 1 means a half, 2 a quarter. For a
-    /// negative value -N, the window is the buffer divided by 2 to the power of N.
+    /// The share of the receive buffer that isn't part of the window: 1 means a half, and 2 means a quarter. For a
+    /// value of 0 or less, -N, the window is the buffer divided by 2 to the power of N.
     pub adv_win_scale: Fact<i32>,
     /// The name of the default congestion control.
     pub congestion_control: Fact<String>,
     /// The congestion controls that the kernel has loaded.
     pub available: Fact<Vec<String>>,
-    /// Congestion controls that programs without privileges may use, and the only ones that a network namespace other than the
-    /// first may have as its default (`tcp_set_default_congestion_control()` in net/ipv4/tcp_cong.c, since Linux 5.13).
+    /// The congestion controls that programs without privileges may use. Only these may be the default of a network
+    /// namespace other than the first (`tcp_set_default_congestion_control()` in net/ipv4/tcp_cong.c, since Linux
+    /// 5.13).
     pub allowed: Fact<Vec<String>>,
     /// The queueing discipline that new interfaces get (`net.core.default_qdisc`).
     pub default_qdisc: Fact<String>,
     /// True if segments carry timestamps.
     pub timestamps: Fact<bool>,
-    /// True if selective acknowledgements are on.
+    /// True if selective acknowledgments are on.
     pub sack: Fact<bool>,
     /// True if windows may exceed 64 KiB.
     pub window_scaling: Fact<bool>,
@@ -80,14 +81,14 @@ pub struct Tcp {
     pub slow_start_after_idle: Fact<bool>,
     /// Whether CUBIC ends slow start early (hystart): 0 means off.
     pub hystart: Fact<u32>,
-    /// The signals at which hystart ends slow start: bit 0 is a train of acknowledgements, bit 1 an
+    /// The signals at which hystart ends slow start: bit 0 is a train of acknowledgments, bit 1 an
     /// increasing delay.
     pub hystart_detect: Fact<u32>,
     /// True if the metrics of closed connections aren't cached.
     pub no_metrics_save: Fact<bool>,
-    /// True if the slow start threshold isn't among the cached metrics (since Linux 5.6, by default).
+    /// True if the slow start threshold isn't among the cached metrics, which is the default since Linux 5.6.
     pub no_ssthresh_metrics_save: Fact<bool>,
-    /// The number of unsent bytes above which a socket accepts no more data.
+    /// The number of unsent bytes above which a socket accepts no more data (`tcp_notsent_lowat`).
     pub notsent_lowat: Fact<u64>,
     /// The most connections that may wait to be accepted (`net.core.somaxconn`).
     pub somaxconn: Fact<u32>,
@@ -96,17 +97,18 @@ pub struct Tcp {
     /// The counters since boot, by the names in /proc/net/snmp and netstat: `RetransSegs`, `OutSegs`,
     /// `TCPTimeouts`, `TCPRcvQDrop`, `TCPBacklogDrop`, `PruneCalled`, `ListenDrops`.
     pub counters: Fact<BTreeMap<String, u64>>,
-    /// The number of connections that the packet filter tracks; not applicable if it doesn't track connections.
+    /// The number of connections that the packet filter tracks; not applicable if the packet filter doesn't track
+    /// connections.
     pub tracked: Fact<u64>,
     /// The most connections that the packet filter can track (`nf_conntrack_max`).
     pub most_tracked: Fact<u64>,
     /// True if the kernel has the queueing discipline fq; not applicable if that can't be determined.
     pub has_fq: Fact<bool>,
-    /// How next hops of IPv4 are chosen (`fib_multipath_hash_policy`): 0 by addresses, 1 by addresses and ports, 2 by the
-    /// addresses within a tunnel, 3 by [`Self::multipath_fields`].
+    /// How next hops of IPv4 are chosen (`fib_multipath_hash_policy`): 0 by addresses, 1 by addresses and ports, 2 by
+    /// the addresses within a tunnel, 3 by [`Self::multipath_fields`].
     pub multipath_hash: Fact<u32>,
-    /// The fields of packets by which next hops are chosen (`fib_multipath_hash_fields`, Linux 5.14), as a sum of bits: 16
-    /// and 32 are the ports.
+    /// The fields of packets by which next hops are chosen (`fib_multipath_hash_fields`, Linux 5.14), as a sum of bits:
+    /// 16 and 32 are the ports.
     pub multipath_fields: Fact<u32>,
     /// The routes with their own settings.
     pub routes: Fact<Vec<RouteFacts>>,
@@ -179,7 +181,8 @@ impl Tcp {
     }
 }
 
-/// Reads the counters from both files. The files consist of pairs of lines: one with names, one with values.
+/// Reads the counters from /proc/net/snmp and /proc/net/netstat. Both files consist of pairs of lines: one line with
+/// names, and one with values.
 fn counters(root: &Root) -> Fact<BTreeMap<String, u64>> {
     root.needed("proc/net/snmp").and_then(|snmp| {
         root.needed("proc/net/netstat").map(|netstat| {

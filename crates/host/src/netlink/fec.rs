@@ -17,16 +17,16 @@ const ACTIVE: u16 = 4;
 const COUNTERS: u16 = 5;
 /// ETHTOOL_A_BITSET_VALUE.
 const BITS: u16 = 4;
-/// ETHTOOL_A_FEC_STAT_CORRECTED and ETHTOOL_A_FEC_STAT_UNCORR: arrays of 64-bit numbers, of which the first
-/// is the number of the whole port.
+/// ETHTOOL_A_FEC_STAT_CORRECTED and ETHTOOL_A_FEC_STAT_UNCORR: arrays of 64-bit numbers. The first number of an array
+/// is the total of the port.
 const CORRECTED: u16 = 2;
 const UNCORRECTABLE: u16 = 3;
 /// Link modes that stand for error correction (ETHTOOL_LINK_MODE_FEC_..._BIT), with ethtool's names.
 const NAMES: [(u32, &str); 4] = [(49, "off"), (50, "rs"), (51, "baser"), (74, "llrs")];
 
 /// Returns a line for each interface whose driver answers:
-/// `eth0 auto 1 configured rs active rs corrected 256 uncorrectable 0`. The line has no `active` if the
-/// interface has no link, and no counters if the driver has none.
+/// `eth0 auto 1 configured rs active rs corrected 256 uncorrectable 0`. The line has no `active` if the interface has
+/// no link, and has no counters if the driver has none.
 pub(crate) fn ports() -> io::Result<String> {
     all_ports(GET_FEC, COMPACT_WITH_COUNTERS, port)
 }
@@ -38,7 +38,7 @@ fn port(message: &[u8]) -> Option<String> {
             ABOUT => find(value, PORT).map(string),
             AUTO => number(value, 0, 1).map(|auto| format!(" auto {auto}")),
             MODES => find(value, BITS).map(|bits| format!(" configured {}", configured(bits))),
-            // The value is 0 if the link is down.
+            // If the link is down, the value is 0, which has no name.
             ACTIVE => number(value, 0, 4).and_then(|mode| Some(format!(" active {}", name(mode as u32)?))),
             COUNTERS => {
                 let first = |kind| find(value, kind).and_then(|counts| number(counts, 0, 8));
@@ -100,9 +100,9 @@ mod tests {
         port(&[vec![0; HEADER], parts.concat()].concat()).unwrap()
     }
 
-    /// This test builds the bytes as the kernel's fec_fill_reply() does, because we have no machine with such a port. The
-    /// values are from output of `ethtool -I --show-fec` in the kernel's patches "ethtool: add standard FEC statistics"
-    /// (2021; a sum and two lanes) and in the patches of 2024 that add counters to the ice driver.
+    /// This test builds the bytes as the kernel's fec_fill_reply() does, because we have no machine with such a port.
+    /// The values are from output of `ethtool -I --show-fec` in the kernel's patches "ethtool: add standard FEC
+    /// statistics" (2021; a sum and two lanes) and in the patches of 2024 that add counters to the ice driver.
     #[test]
     fn modes_and_counters_are_reported() {
         let lanes = [
@@ -118,7 +118,7 @@ mod tests {
             reported(b"ens21f0np0\0", 1, &[50, 51], Some(50), &ice.concat()),
             "ens21f0np0 configured rs,baser auto 1 active rs corrected 0 uncorrectable 0\n"
         );
-        // A driver without counters answers with empty counters; without a link, no encoding is active.
+        // A driver without counters answers with empty arrays; if there is no link, no encoding is active.
         let empty = [attribute(CORRECTED, &[]), attribute(UNCORRECTABLE, &[])];
         assert_eq!(reported(b"e\0", 1, &[], None, &empty.concat()), "e configured - auto 1\n");
     }

@@ -7,11 +7,11 @@ use std::io;
 use super::link::{GET_LINK, HEADER};
 use super::{DUMP, FLAGS, MOST_LINES, NetlinkQuestions, attribute, attributes, find, number, request};
 
-/// IFLA_EXT_MASK with the flags RTEXT_FILTER_VF and RTEXT_FILTER_SKIP_STATS. Without statistics, the answer
-/// about 250 functions fits into one attribute.
+/// IFLA_EXT_MASK, and its flags RTEXT_FILTER_VF and RTEXT_FILTER_SKIP_STATS. Without statistics, the answer about 250
+/// functions fits into one attribute.
 const MASK: u16 = 29;
 const FUNCTIONS_WITHOUT_COUNTERS: u32 = 1 | 8;
-/// IFLA_VFINFO_LIST; in it, one IFLA_VF_INFO for each function.
+/// IFLA_VFINFO_LIST, and IFLA_VF_INFO, which it contains for each function.
 const LIST: u16 = 22;
 const FUNCTION: u16 = 1;
 /// IFLA_VF_TX_RATE (the function's number and its highest rate) and IFLA_VF_RATE (the function's number, its
@@ -68,8 +68,8 @@ mod tests {
 
     /// This test builds the bytes as the kernel's rtnl_fill_vfinfo() does, because we have no machine with virtual
     /// functions. The values are those of a ConnectX-5 with two functions, as `ip link show` prints them
-    /// (<https://github.com/ironcore-dev/dpservice/pull/722>): `vf 0 ... tx rate 5000 (Mbps), max_tx_rate 5000Mbps`, and
-    /// nothing about vf 1.
+    /// (<https://github.com/ironcore-dev/dpservice/pull/722>): `vf 0 ... tx rate 5000 (Mbps), max_tx_rate 5000Mbps`,
+    /// and nothing about vf 1.
     #[test]
     fn a_function_with_a_rate_is_reported_and_one_without_is_not() {
         let function = |number: u32, least: u32, most: u32| {
@@ -89,7 +89,7 @@ mod tests {
         assert_eq!(written("enp59s0f0np0", &two), "enp59s0f0np0 0 min 0 max 5000\n");
         let reserved = message(&[function(0, 25_000, 30_000), function(1, 35_000, 0)]);
         assert_eq!(written("e", &reserved), "e 0 min 25000 max 30000\ne 1 min 35000 max 0\n");
-        // Before Linux 3.16.
+        // This is the form of the answer before Linux 3.16.
         let old = message(&[attribute(OLD_RATE, &words(&[2, 500]))]);
         assert_eq!(written("e", &old), "e 2 min 0 max 500\n");
         assert_eq!(written("e", &message(&[])), "");

@@ -9,7 +9,7 @@ use super::{DUMP, MOST_LINES, NetlinkQuestions, attribute, find, number, request
 
 /// NLA_F_NESTED, which this netlink family requires.
 const NESTED: u16 = 0x8000;
-/// The family GENL_ID_CTRL and its command CTRL_CMD_GETFAMILY.
+/// The netlink family GENL_ID_CTRL and its command CTRL_CMD_GETFAMILY.
 const CONTROL: u16 = 0x10;
 const GET_FAMILY: u8 = 3;
 /// CTRL_ATTR_FAMILY_ID and CTRL_ATTR_FAMILY_NAME.
@@ -21,7 +21,7 @@ const ASKED: u16 = 3;
 
 /// The size of struct genlmsghdr, with which each message begins.
 pub(super) const HEADER: usize = 4;
-/// ETHTOOL_A_..._HEADER, the first attribute of each message; and in it, ETHTOOL_A_HEADER_DEV_NAME.
+/// ETHTOOL_A_..._HEADER, the first attribute of each message, and ETHTOOL_A_HEADER_DEV_NAME, which it contains.
 pub(super) const ABOUT: u16 = 1;
 pub(super) const PORT: u16 = 2;
 
@@ -32,7 +32,7 @@ pub(super) fn all_ports(command: u8, flags: u32, line: fn(&[u8]) -> Option<Strin
     let socket = socket_with(AddressFamily::NETLINK, SocketType::RAW, SocketFlags::CLOEXEC, generic)?;
     let asked = NetlinkQuestions { socket, ..NetlinkQuestions::open()? };
     let family = asked.dump(&question(CONTROL, GET_FAMILY, &[]), family)?.into_iter().next();
-    // Before Linux 5.6, the kernel has no such family.
+    // Before Linux 5.6, the kernel doesn't have the netlink family "ethtool".
     let family = family.ok_or_else(|| io::Error::from(io::ErrorKind::Unsupported))?;
     let flags = attribute(ASKED, &flags.to_ne_bytes());
     let reported = asked.dump(&question(family, command, &attribute(ABOUT | NESTED, &flags)), line)?;

@@ -7,23 +7,23 @@ use super::{FLAGS, attributes, find, number, string};
 /// RTM_GETLINK, and the size of its header, struct ifinfomsg.
 pub(super) const GET_LINK: u16 = 18;
 pub(super) const HEADER: usize = 16;
-/// IFLA_LINK and IFLA_LINK_NETNSID: the interface below, or a veth's other end; and its namespace, if that is
-/// another one.
+/// IFLA_LINK: the interface below, or the other end of a veth. IFLA_LINK_NETNSID: the network namespace of that
+/// interface, if it isn't this one.
 const BELOW: u16 = 5;
 const ELSEWHERE: u16 = 37;
-/// IFLA_LINKINFO; in it, IFLA_INFO_KIND and IFLA_INFO_DATA; in a vxlan's data, IFLA_VXLAN_LINK.
+/// IFLA_LINKINFO, which contains IFLA_INFO_KIND and IFLA_INFO_DATA. The data of a vxlan contain IFLA_VXLAN_LINK.
 const INFO: u16 = 18;
 const INFO_KIND: u16 = 1;
 const INFO_DATA: u16 = 2;
 const VXLAN_BELOW: u16 = 3;
-/// Attributes of kinds in IFLA_INFO_DATA that are there if the tunnel's outer packets are of IPv6: IFLA_VXLAN_GROUP6,
-/// IFLA_VXLAN_LOCAL6, IFLA_GENEVE_REMOTE6.
+/// Kinds of tunnels, each with an attribute that IFLA_INFO_DATA contains only if the tunnel's outer packets are IPv6
+/// packets: IFLA_VXLAN_GROUP6, IFLA_VXLAN_LOCAL6, IFLA_GENEVE_REMOTE6.
 const OUTER_IPV6: [(&str, u16); 3] = [("vxlan", 16), ("vxlan", 17), ("geneve", 7)];
-/// IFLA_MASTER, and IFLA_INFO_SLAVE_KIND in IFLA_LINKINFO: the kind of the master.
+/// IFLA_MASTER; and, in IFLA_LINKINFO, IFLA_INFO_SLAVE_KIND, which is the kind of the master.
 const MASTER: u16 = 10;
 const MASTER_KIND: u16 = 4;
 const VRF: &str = "vrf";
-/// IFLA_XDP; and in it, IFLA_XDP_ATTACHED, whose value 2 means generic (slow) XDP.
+/// IFLA_XDP, and IFLA_XDP_ATTACHED, which it contains. The value 2 of IFLA_XDP_ATTACHED means generic (slow) XDP.
 const XDP: u16 = 43;
 const XDP_ATTACHED: u16 = 2;
 /// Attributes whose values are numbers.
@@ -37,7 +37,7 @@ const NUMBERS: [(u16, &str); 8] = [
     (58, "gro"),
     (59, "tso_max"),
 ];
-/// IFLA_OPERSTATE; and the names of its values, as in /sys/class/net/PORT/operstate (RFC 2863).
+/// IFLA_OPERSTATE, and the names of its values, as in /sys/class/net/PORT/operstate (RFC 2863).
 const STATE: u16 = 16;
 const STATES: [&str; 7] = ["unknown", "notpresent", "down", "lowerlayerdown", "testing", "dormant", "up"];
 
@@ -88,7 +88,7 @@ pub(super) fn link(message: &[u8], name: &dyn Fn(u32) -> Option<String>, text: &
     }
     match below.map(|below| below as u32) {
         _ if elsewhere => line += " elsewhere 1",
-        // For a bridge or a bond, the kernel states the interface itself as the interface below.
+        // For a bridge or a bond, the kernel names the interface itself as the interface below.
         Some(below) if below != index => {
             let _ = name(below).map(|below| write!(line, " below {below}"));
         }
@@ -102,7 +102,7 @@ struct Info {
     kind: Option<String>,
     /// The interface that carries a vxlan's packets.
     carrier: Option<u64>,
-    /// True for a tunnel whose outer packets are of IPv6, if its kind doesn't show it.
+    /// True for a vxlan or geneve tunnel whose outer packets are IPv6 packets.
     is_over_ipv6: bool,
 }
 
@@ -156,8 +156,7 @@ mod tests {
         assert_eq!(reported(&[generic, number(30, 1)]), "eth7 xdp 2 taps 1\n");
     }
 
-    /// The bytes with which Linux 6.1 answers about `vrf table 100`, and about a veth whose master is this
-    /// VRF.
+    /// The bytes are Linux 6.1's answers about a VRF (`vrf table 100`), and about a veth whose master is this VRF.
     #[test]
     fn a_vrf_and_its_members_are_known_and_a_bridges_are_not() {
         let of = |inside: &[Vec<u8>], asked: u32| {

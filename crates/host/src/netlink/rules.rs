@@ -9,7 +9,7 @@ use super::{NetlinkQuestions, attributes, find, request_all, string};
 /// NFNL_SUBSYS_NFTABLES and NFT_MSG_GETRULE, and the size of struct nfgenmsg.
 const GET_RULE: u16 = 10 << 8 | 7;
 const HEADER: usize = 4;
-/// NFTA_RULE_EXPRESSIONS; and in each of its elements, NFTA_EXPR_NAME and NFTA_EXPR_DATA.
+/// NFTA_RULE_EXPRESSIONS; each of its elements contains NFTA_EXPR_NAME and NFTA_EXPR_DATA.
 const EXPRESSIONS: u16 = 4;
 const NAME: u16 = 1;
 const DATA: u16 = 2;
@@ -40,7 +40,7 @@ fn rate(message: &[u8]) -> Option<u64> {
     })
 }
 
-/// Parses a limit, and returns bits per second. The numbers are in network byte order.
+/// Parses a limit, and returns it in bits per second. The numbers in `data` are in network byte order.
 fn limit(data: &[u8]) -> Option<u64> {
     let value = |at: u16| {
         find(data, at).map(|bytes| bytes.iter().take(8).fold(0, |sum, byte| sum << 8 | u64::from(*byte)))

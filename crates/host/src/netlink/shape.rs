@@ -9,7 +9,8 @@ pub(super) const GET_FILTER: u16 = 46;
 pub(super) const HEADER: usize = 20;
 /// TCA_OPTIONS.
 pub(super) const OPTIONS: u16 = 2;
-/// The parents of filters on received packets, and (for a clsact) on sent packets.
+/// The parents of filters on received packets, and of filters on sent packets (only a clsact discipline has the
+/// latter).
 pub(super) const INWARDS: u32 = 0xffff_fff2;
 pub(super) const OUTWARDS: u32 = 0xffff_fff3;
 /// The size of struct tc_ratespec without its last four bytes, which contain the bytes per second.
@@ -19,7 +20,7 @@ const NETEM: usize = 24;
 /// The size of struct tc_police, and the offset of its rate.
 const POLICE: usize = 56;
 const POLICE_RATE: usize = 20;
-/// The size of struct tc_mirred, the offsets of its action and of its device, and TCA_EGRESS_REDIR.
+/// The size of struct tc_mirred, the offsets of its action and of its device, and the action TCA_EGRESS_REDIR.
 const MIRRED: usize = 28;
 const MIRRED_ACTION: usize = 20;
 const MIRRED_DEVICE: usize = 24;
@@ -73,7 +74,7 @@ pub(super) fn of_class(message: &[u8]) -> Option<u64> {
     let inside = message.get(HEADER..)?;
     let (kind, options) = (string(find(inside, KIND)?), find(inside, OPTIONS)?);
     let ceiling = match kind.as_str() {
-        // TCA_HTB_CEIL64; if it is missing, the second rate in TCA_HTB_PARMS.
+        // The attribute TCA_HTB_CEIL64; if it is missing, the second rate in TCA_HTB_PARMS.
         "htb" => find(options, 7)
             .and_then(|value| number(value, 0, 8))
             .or_else(|| find(options, 1).and_then(|parms| number(parms, 12 + RATE, 4))),
@@ -97,16 +98,16 @@ fn action(bytes: &[u8], deep: u32) -> Option<FilterAction> {
     attributes(bytes).find_map(|(_, value)| action(value, deeper))
 }
 
-/// Finds a policer by the size of its structure, which is the first attribute of its group (TCA_POLICE_TBF). For rates of 34
-/// Gbit/s and more, the group also has TCA_POLICE_RATE64.
+/// Finds a policer by the size of its structure, which is the value of the first attribute of a group of attributes
+/// (TCA_POLICE_TBF). For rates of 34 Gbit/s and more, the group also has TCA_POLICE_RATE64.
 fn police(bytes: &[u8]) -> Option<FilterAction> {
     let police = find(bytes, 1).filter(|value| value.len() == POLICE)?;
     let exact = find(bytes, 8).filter(|value| value.len() == 8).and_then(|value| number(value, 0, 8));
     bits(exact.or_else(|| number(police, POLICE_RATE + RATE, 4))).map(FilterAction::Police)
 }
 
-/// Finds a redirection. An action has its kind (TCA_ACT_KIND) and its options (TCA_ACT_OPTIONS), which
-/// contain TCA_MIRRED_PARMS. A mirror only sends copies, so it doesn't count.
+/// Finds a redirection. An action has a kind (TCA_ACT_KIND) and options (TCA_ACT_OPTIONS); the options contain
+/// TCA_MIRRED_PARMS. A mirror sends only copies of packets, so it doesn't count as a redirection.
 fn redirect(bytes: &[u8]) -> Option<FilterAction> {
     find(bytes, 1).filter(|kind| string(kind) == "mirred")?;
     let parms = find(find(bytes, 2)?, 2).filter(|parms| parms.len() >= MIRRED)?;
@@ -168,7 +169,7 @@ mod tests {
         assert_eq!(of_filter(&other), None);
     }
 
-    /// The bytes with which Linux 6.18 answers about `u32 match u32 0 0 action mirred egress redirect dev (5)`.
+    /// The bytes are Linux 6.18's answer about the filter `u32 match u32 0 0 action mirred egress redirect dev (5)`.
     #[test]
     fn a_redirection_is_reported_with_its_device_and_a_mirror_is_not() {
         let filter = |what: u32| {

@@ -1,5 +1,5 @@
 //! Finds the route that packets to an address take, according to all routing rules of the host (RTM_GETROUTE,
-//! rtnetlink(7)). It is the route that `ip route get` prints.
+//! rtnetlink(7)). The result is the route that `ip route get` prints.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
@@ -23,20 +23,20 @@ const WAYS: u16 = 9;
 const TABLE: u16 = 15;
 const PROTOCOL: u16 = 27;
 const TCP: u8 = 6;
-/// The flag RTM_F_LOOKUP_TABLE; and RTM_F_FIB_MATCH, which requests the entry of the routing table with all
-/// its next hops (Linux 4.13).
+/// The flag RTM_F_LOOKUP_TABLE; and the flag RTM_F_FIB_MATCH, which requests the entry of the routing table with all
+/// next hops (Linux 4.13).
 const WITH_TABLE: u32 = 0x1000;
 const WHOLE: u32 = 0x2000;
-/// struct rtnexthop, and its flags RTNH_F_DEAD and RTNH_F_LINKDOWN.
+/// The size of struct rtnexthop, and its flags RTNH_F_DEAD and RTNH_F_LINKDOWN.
 const WAY: usize = 8;
 const DOWN: u64 = 1 | 16;
-/// RTM_GETADDR, the size of struct ifaddrmsg, IFA_ADDRESS and IFA_LOCAL. On a point-to-point interface, IFA_ADDRESS is the
-/// address of the other end.
+/// RTM_GETADDR, the size of struct ifaddrmsg, IFA_ADDRESS and IFA_LOCAL. On a point-to-point interface, IFA_ADDRESS is
+/// the address of the other end.
 const GET_ADDRESS: u16 = 22;
 const ADDRESS: usize = 8;
 const EITHERS: u16 = 1;
 const OWN: u16 = 2;
-/// The destination port of the socket, which sends nothing.
+/// The destination port of the socket. It doesn't matter, because the socket sends nothing.
 const ANY: u16 = 9;
 
 /// The parameters of a request for a route.
@@ -56,9 +56,9 @@ struct RouteAnswer {
     table: Option<u32>,
 }
 
-/// Returns lines: `port NAME` for the interface that connections to an address take and, if it is a VRF, for
-/// the interface below it; `way NAME` for each of several next hops; `table N`; `v6 1`. The kernel chooses
-/// the source address. No packet is sent.
+/// Returns lines: `port NAME` for the interface that connections to an address take and, if it is a VRF, for the
+/// interface below it; `way NAME` for each of several next hops; `table N`; `v6 1`. The kernel chooses the source
+/// address. This function sends no packet.
 pub(crate) fn to(mut address: SocketAddr) -> io::Result<String> {
     let socket = unbound(address.is_ipv4())?;
     address.set_port(ANY);
@@ -73,8 +73,8 @@ fn unbound(is_v4: bool) -> io::Result<UdpSocket> {
     UdpSocket::bind((own, 0))
 }
 
-/// The device to which the kernel binds this program's sockets; `None` if there is none. Before Linux 5.1, an
-/// ordinary user can't read it.
+/// The device to which the kernel binds this program's sockets, for example because the program runs in a VRF; `None`
+/// if there is no such device, or if the kernel is older than Linux 5.1, which doesn't report it.
 fn bound(socket: &UdpSocket) -> Option<u32> {
     bound_device(socket.as_fd()).unwrap_or_default()
 }
@@ -90,13 +90,13 @@ fn scope(address: &SocketAddr) -> Option<u32> {
 pub(crate) struct LoginEnds {
     pub(crate) client: IpAddr,
     pub(crate) own: IpAddr,
-    /// The interface of link-local addresses, which is needed since several interfaces may have the same
+    /// The interface of link-local addresses, which is needed because several interfaces may have the same link-local
     /// address.
     pub(crate) port: Option<String>,
 }
 
-/// Returns the lines of [`to`] for the route back to the client, and a line `arrives NAME` for each interface
-/// that has this host's address.
+/// Returns the lines of [`to`] for the route back to the client, and a line `arrives NAME` for each interface that has
+/// the address to which the client logged in.
 pub(crate) fn back(ends: &LoginEnds) -> io::Result<String> {
     let asked = NetlinkQuestions::open()?;
     let scope = ends.port.as_ref().map(|port| netdevice::name_to_index(&asked.named, port)).transpose()?;
@@ -112,7 +112,8 @@ pub(crate) fn back(ends: &LoginEnds) -> io::Result<String> {
     Ok(written(&asked, &question)? + &named.collect::<String>())
 }
 
-/// The number of the device, if it has the address `own`. The number is in bytes 4 to 7 of struct ifaddrmsg.
+/// The number of the device that the message describes, if the device has the address `own`. The number is in bytes 4
+/// to 7 of struct ifaddrmsg.
 fn owner(message: &[u8], own: IpAddr) -> Option<u32> {
     let attributes = message.get(ADDRESS..)?;
     let address = find(attributes, OWN).or_else(|| find(attributes, EITHERS))?;
@@ -135,7 +136,8 @@ fn written(asked: &NetlinkQuestions, question: &RouteQuestion) -> io::Result<Str
 }
 
 impl NetlinkQuestions {
-    /// The VRF to which the only one of these devices belongs.
+    /// The VRF to which the device belongs; `None` if `devices` doesn't have exactly one device, or if that device
+    /// isn't in a VRF.
     fn vrf(&self, devices: &[u32]) -> Option<u32> {
         let [device] = devices else { return None };
         let links = request_all(link::GET_LINK, link::HEADER);
@@ -181,7 +183,8 @@ fn octets(address: IpAddr) -> Vec<u8> {
     }
 }
 
-/// Parses the answer. The fifth byte of struct rtmsg is the number of the table, if that is less than 256.
+/// Parses the answer. The fifth byte of struct rtmsg is the number of the routing table, if that number is less than
+/// 256.
 fn answer(route: &[u8]) -> Option<RouteAnswer> {
     let table = number(route, 4, 1).filter(|table| *table > 0).map(|table| table as u32);
     let mut answer = RouteAnswer { device: None, ways: Vec::new(), table };
@@ -228,7 +231,7 @@ mod tests {
         assert!(back(&odd).is_err());
     }
 
-    /// The bytes with which Linux 6.18 answers about `10.1.0.1 peer 10.1.0.2/32 dev (7)`.
+    /// The bytes are Linux 6.18's answer about the address `10.1.0.1 peer 10.1.0.2/32 dev (7)`.
     #[test]
     fn an_address_has_a_port() {
         let mut bytes = vec![2, 32, 0, 0, 7, 0, 0, 0];
@@ -240,8 +243,8 @@ mod tests {
         assert_eq!(owner(&[], [10, 1, 0, 2].into()), None);
     }
 
-    /// The bytes with which Linux 6.18 answers about `10.9.0.0/24 nexthop via 10.1.0.2 dev (3) weight 1 nexthop via 10.2.0.2
-    /// dev (4) weight 2`.
+    /// The bytes are Linux 6.18's answer about the route `10.9.0.0/24 nexthop via 10.1.0.2 dev (3) weight 1 nexthop via
+    /// 10.2.0.2 dev (4) weight 2`.
     #[test]
     fn next_hops_are_reported_unless_they_are_down() {
         let hop = |device: u32, flags: u8| {

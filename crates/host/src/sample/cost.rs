@@ -1,4 +1,4 @@
-//! Summarises a recording in a few numbers: the traffic, and its cost in processor time.
+//! Summarizes a recording in a few numbers: the traffic, and the cost of the traffic in processor time.
 
 use serde::{Deserialize, Serialize};
 
@@ -25,11 +25,11 @@ pub struct Cost {
     pub ports: Vec<PortTotals>,
     /// The counters of the processors' network backlogs, summed over all processors.
     pub softnet: Softnet,
-    /// TCP's numbers of losses and timeouts.
+    /// TCP's numbers of segments, losses and timeouts.
     pub tcp: TcpTotals,
     /// The time that tasks waited for each resource.
     pub stalls: Vec<Stall>,
-    /// The least memory that was available, in bytes.
+    /// The smallest amount of available memory in any sample, in bytes.
     pub least_memory: Option<u64>,
     /// The followed processes, sorted by processor time in descending order.
     pub processes: Vec<ProcessSeconds>,
@@ -52,8 +52,8 @@ impl Cost {
         }
     }
 
-    /// The bytes in the busier direction on all interfaces except loopback. A payload that passes through
-    /// several interfaces, for example those of a bridge, is counted on each of them.
+    /// The bytes in the busier direction on all interfaces except loopback. Data that passes through several
+    /// interfaces, for example those of a bridge, is counted on each of these interfaces.
     pub fn carried(&self) -> u64 {
         let ports = || self.ports.iter().filter(|port| port.name != "lo");
         let received: u64 = ports().map(|port| port.received.bytes).fold(0, u64::saturating_add);

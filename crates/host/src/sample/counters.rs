@@ -15,8 +15,8 @@ pub(crate) fn history(recording: &Recording, kind: &str, parse: impl Fn(&str) ->
     recording.texts(kind).map(|(seconds, text)| (seconds, parse(text))).collect()
 }
 
-/// The growth of each counter from the first moment to the last. If a counter decreased (because its device
-/// was created again) or appeared later, it is counted from that moment on.
+/// The growth of each counter from the first moment to the last. If a counter decreased (because its device was created
+/// again) or appeared later, only its growth from that moment on counts.
 pub(crate) fn totals(history: &[(f64, CounterValues)]) -> CounterValues {
     let mut totals = CounterValues::new();
     for (_, name, passed) in steps(history) {

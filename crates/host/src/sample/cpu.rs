@@ -38,18 +38,18 @@ pub fn cpu_seconds(recording: &Recording) -> Option<CpuSeconds> {
     Some(last.since(&first))
 }
 
-/// How far, in seconds, a window may extend beyond the samples. This is necessary because the offset of
-/// another host's clock is known only to a few milliseconds.
+/// How far, in seconds, a window may extend beyond the samples. This is necessary because the offset of another host's
+/// clock is known only with a precision of a few milliseconds.
 const BEYOND: f64 = 0.1;
 
-/// The share of a window that complete intervals must cover, so that they can represent the whole window.
+/// The smallest share of a window that complete intervals must cover so that they can stand for the whole window.
 const LEAST_COVERED_SHARE: f64 = 0.5;
 
-/// The processor time of the whole host from one second of the recording to another, in seconds by state. The
-/// intervals between samples that are completely inside this window represent the whole window, because an
-/// interval that is only partly inside may contain the beginning or the end of the load. If the complete
-/// intervals cover less than half of the window, partial intervals are counted by their share too. `None` if
-/// the recording doesn't cover the window.
+/// The processor time of the whole host from one second of the recording to another, in seconds by state. Only the
+/// intervals between samples that are completely inside this window are used, and stand for the whole window: an
+/// interval that is only partly inside may contain the beginning or the end of the load. If these complete intervals
+/// cover less than half of the window, intervals that are partly inside are also used, each by the share that is
+/// inside. `None` if the recording doesn't cover the window.
 pub fn cpu_seconds_within(recording: &Recording, from: f64, to: f64) -> Option<CpuSeconds> {
     let ticks_per_second = recording.about.ticks_per_second;
     let at = |(at, text)| Some((at, CpuTimes { ticks_per_second, ..cpu_times::parse(text)? }));
@@ -162,7 +162,7 @@ mod tests {
 
     #[test]
     fn a_window_has_its_share_of_the_samples_that_it_cuts() {
-        // Intervals of 1 s: idle, then 20 % user time, then all user time, then idle.
+        // The four intervals of 1 s have no user time, then 20 % user time, then only user time, then no user time.
         let texts = [
             "cpu  0 0 0 0 0 0 0",
             "cpu  0 0 0 100 0 0 0",

@@ -24,7 +24,7 @@ pub(super) const KIND: SampleKind =
 struct ConnectionSource {
     sockets: Option<SockDiag>,
     text: String,
-    /// The rate of the port that has the address, for each local address.
+    /// For each local address, the rate of the port that has this address.
     links: BTreeMap<IpAddr, Option<u64>>,
 }
 
@@ -60,7 +60,7 @@ impl TextSource for ConnectionSource {
     }
 }
 
-/// A TCP connection, from the first sample that contains it to the last.
+/// A TCP connection, from the first sample to the last sample that contains it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Flow {
     /// The local address and port number.
@@ -69,8 +69,8 @@ pub struct Flow {
     pub far: String,
     /// The name of the congestion control.
     pub congestion: String,
-    /// The bytes that were sent and acknowledged during the recording. Bytes from before the first sample
-    /// aren't counted.
+    /// The bytes that were sent and acknowledged during the recording. Bytes that were sent before the first sample of
+    /// the recording aren't counted.
     pub bytes_sent: u64,
     /// The bytes received during the recording.
     pub bytes_received: u64,
@@ -91,32 +91,32 @@ pub struct Flow {
     /// (before Linux 5.4).
     #[serde(default)]
     pub window: u64,
-    /// The share of the samples in which the other end's window was less than half of its largest size until then;
-    /// 0 if that isn't known.
+    /// The share of the samples in which the other end's window was less than half of the largest window in the samples
+    /// until then; 0 if the window isn't known.
     #[serde(default)]
     pub window_closed: f64,
-    /// The share of the samples in which the send buffer was full and all its bytes were in flight; 0 if that
-    /// isn't known.
+    /// The share of the samples in which the send buffer was full and nearly all its bytes were in flight; 0 if the
+    /// send buffer's values aren't known.
     #[serde(default)]
     pub send_buffer_full: f64,
-    /// The median of the send buffer's size in bytes of memory; 0 if it isn't known.
+    /// The median of the send buffer's size in bytes of memory; 0 if the size isn't known.
     #[serde(default)]
     pub send_buffer: u64,
     /// The median of the bytes in flight.
     #[serde(default)]
     pub in_flight: u64,
-    /// The share of the samples in which more than one segment waited to be sent; 0 if that isn't known.
+    /// The share of the samples in which more unsent bytes than one segment has waited in the send buffer; 0 if the
+    /// unsent bytes aren't known.
     #[serde(default)]
     pub waiting: f64,
     /// The share of the samples in which received bytes waited to be read by the program.
     #[serde(default)]
     pub unread: f64,
-    /// The rate in bits per second at which the port with the local address may send, or that of its shaper;
-    /// 0 if neither rate is known, or if the port's rate is only nominal.
+    /// The rate in bits per second at which the port with the local address may send: the rate of the port, or of its
+    /// shaper if that is lower; 0 if neither rate is known, or if the port's rate is only nominal.
     #[serde(default)]
     pub link: u64,
-    /// The number of segments with data that were sent and received during the recording; 0 if it isn't
-    /// known.
+    /// The number of segments with data that were sent and received during the recording; 0 if this number isn't known.
     #[serde(default)]
     pub data_segments: u64,
     /// The median of the delivery rates in bytes per second.
@@ -142,8 +142,8 @@ pub fn flows(recording: &Recording) -> Vec<Flow> {
 /// The connections of the followed processes; all connections if the processes' sockets aren't known.
 pub fn flows_of_followed(recording: &Recording) -> Vec<Flow> {
     let Some(sockets) = followed(recording) else { return flows(recording) };
-    // The kernel shows a closed connection for some time but without its inode, so a match in any sample is
-    // enough.
+    // For some time, the kernel still shows a closed connection, but without its inode. So it is enough if the inode of
+    // one sample is that of a followed process.
     flows_where(recording, |moments| {
         moments.iter().any(|(_, fields)| sockets.contains(&number(fields, "inode")))
     })
@@ -248,8 +248,8 @@ fn is_send_buffer_full(fields: &Fields<'_>) -> bool {
     SendBuffer { size: of("sndbuf"), queued: of("wmem_queued") }.limits(of("notsent"), in_flight)
 }
 
-/// The share of the samples in which the window was closed. Each window is compared with the largest one
-/// until then, so that a window that is still growing doesn't count as closed.
+/// The share of the samples in which the window was closed. Each window is compared with the largest window until then,
+/// so that a window that is still growing doesn't count as closed.
 fn closed(moments: &ConnectionMoments<'_>) -> f64 {
     let mut largest = 0;
     let is_closed = |window: u64| {
@@ -260,7 +260,8 @@ fn closed(moments: &ConnectionMoments<'_>) -> f64 {
     windows.map(is_closed).filter(|is_closed| *is_closed).count() as f64 / moments.len().max(1) as f64
 }
 
-/// The number of all connections over time; and the rates and TCP values of the largest connections.
+/// Series over time: the number of all connections, and the rates and TCP values of the connections that moved the most
+/// bytes.
 fn series(recording: &Recording) -> Vec<TimeSeries> {
     let count = |(seconds, text): (f64, &str)| (seconds, text.lines().filter_map(parse).count() as f64);
     let counts: Vec<_> = recording.texts(NAME).map(count).collect();

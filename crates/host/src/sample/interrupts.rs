@@ -8,7 +8,7 @@ use super::{Recording, SampleKind, TimeSeries};
 
 const HARD_NAME: &str = "interrupts";
 const SOFT_NAME: &str = "softirqs";
-/// An upper limit for the number of processors; larger numbers are refused.
+/// An upper limit for the number of processors; processors with larger numbers are ignored.
 const MOST_PROCESSORS: usize = 8192;
 
 pub(super) const HARD: SampleKind = SampleKind {
@@ -26,8 +26,8 @@ pub(super) const SOFT: SampleKind = SampleKind {
 /// The number of interrupts from one source, for each processor.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct InterruptCounts {
-    /// The interrupt's number and device (`28 virtio0-input.0`), or its short name and meaning
-    /// (`LOC Local timer interrupts`); for soft interrupts, the name.
+    /// The interrupt's number and device (`28 virtio0-input.0`), or its short name and its meaning
+    /// (`LOC Local timer interrupts`); for soft interrupts, only the name.
     pub source: String,
     /// The number of interrupts, indexed by the processor's number; 0 for offline processors.
     pub per_processor: Vec<u64>,
@@ -97,7 +97,7 @@ fn row(line: &str, processors: &[usize]) -> Option<Vec<(String, u64)>> {
     let mut words = rest.split_whitespace();
     let counts: Vec<u64> =
         words.by_ref().take(processors.len()).map_while(|word| word.parse().ok()).collect();
-    // The lines ERR and MIS have a number for the whole host, and not one for each processor.
+    // The lines ERR and MIS have one number for the whole host instead of a number for each processor.
     if counts.len() != processors.len() || counts.is_empty() {
         return None;
     }

@@ -8,7 +8,7 @@ const NAME: &str = "memory";
 pub(super) const KIND: SampleKind =
     SampleKind { name: NAME, open: |options| KeptFile::boxed(&options.root, "proc/meminfo"), series };
 
-/// The values of which series are computed. The recording also contains all other values.
+/// The values for which series are computed. The recording also contains all other values of /proc/meminfo.
 const SHOWN: [&str; 11] = [
     "MemFree",
     "MemAvailable",

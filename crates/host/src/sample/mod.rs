@@ -1,8 +1,8 @@
 //! The sampler reads a host's counters at every interval, and records the kernel's text. The text is parsed
 //! only when the recording is read.
 //!
-//! A [`Recorder`] makes a recording, a [`Recording`] reads it. docs/formats.md specifies the format of
-//! recordings on disk and between two ends. Each kind of data has one file in this module and one line in
+//! A [`Recorder`] makes a recording, and a [`Recording`] is a recording that was read. docs/formats.md specifies the
+//! format of recordings on disk and between two ends. Each kind of data has one file in this module and one line in
 //! `KINDS`.
 
 mod cost;

@@ -1,7 +1,8 @@
 //! Network interfaces in the network namespace of the recording process: /proc/net/dev (proc_pid_net(5)).
 //!
-//! Bytes are counted as the kernel sees them: with Ethernet headers, without preamble, checksum and gap.
-//! Packets are also the kernel's packets: with segmentation offload, they have up to 64 KiB on virtual links.
+//! Bytes are counted as the kernel counts them: with Ethernet headers, but without the preamble, checksum and gap on
+//! the wire. Packets are also the kernel's packets: with segmentation offload, a packet on a virtual link has up to 64
+//! KiB.
 
 use serde::{Deserialize, Serialize};
 
@@ -99,7 +100,7 @@ fn history(recording: &Recording) -> History {
     counters::history(recording, NAME, parse)
 }
 
-/// Parses the counters of all interfaces. Their names consist of the interface and the column.
+/// Parses the counters of all interfaces. The name of a counter consists of the interface and the column.
 fn parse(text: &str) -> CounterValues {
     let mut counters = CounterValues::new();
     // The two heading lines contain '|'.

@@ -65,7 +65,7 @@ fn history(recording: &Recording) -> History {
     counters::history(recording, NAME, parse)
 }
 
-/// Parses the microseconds for each resource and each of "some" and "full".
+/// Parses the microseconds for each resource, separately for "some" and "full".
 fn parse(text: &str) -> CounterValues {
     let line = |line: &str| {
         let mut words = line.split_whitespace();

@@ -1,5 +1,6 @@
-//! Records the processor time of chosen processes and their descendants: for each process a line of
-//! /proc/PID/stat (proc_pid_stat(5)) and sometimes one of its threads, and one line with the sockets of all of them.
+//! Records the processor time of chosen processes and their descendants. The text of a sample has a line of
+//! /proc/PID/stat (proc_pid_stat(5)) for each process, and one line with the sockets of all these processes. Some
+//! samples also have a line with the times of each process's threads.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -16,8 +17,9 @@ use super::threads::{self, ThreadUse};
 use super::{Recording, SampleKind, SamplerOptions, TimeSeries};
 
 pub(super) const NAME: &str = "processes";
-/// The shortest times between two searches for new descendants, and between two lines of threads: a command of two seconds has
-/// several. `SHARE` is the largest share of a processor that each of both may take.
+/// The shortest time between two searches for new descendants, and the shortest time between two readings of the
+/// threads' times: a command of two seconds has several such readings. `SHARE` is the largest share of a processor's
+/// time that the searches may take, and also the largest share that the readings may take.
 const SEARCH: Duration = Duration::from_secs(1);
 const THREADS: Duration = Duration::from_millis(500);
 const SHARE: f64 = 0.001;
@@ -33,7 +35,7 @@ struct Trees {
     roots: Vec<u32>,
     names: Vec<String>,
     held: BTreeMap<u32, File>,
-    /// The times at which the next search and the next lines of threads are due.
+    /// The times at which the next search, and the next reading of the threads' times, are due.
     search: Option<Instant>,
     threads: Option<Instant>,
 }
@@ -61,8 +63,9 @@ impl Trees {
         Ok(())
     }
 
-    /// Adds the children of followed processes, if the kernel lists them (CONFIG_PROC_CHILDREN). This is
-    /// cheap enough for every sample. Children of threads other than the first are found only by the search.
+    /// Adds the children of followed processes, if the kernel lists children (CONFIG_PROC_CHILDREN). This is cheap
+    /// enough for every sample. Only the search finds the children that were started by other threads than a process's
+    /// first thread.
     fn follow_children(&mut self) {
         let mut parents: Vec<u32> = self.held.keys().copied().collect();
         while let Some(parent) = parents.pop() {
@@ -88,7 +91,7 @@ impl Trees {
 
     fn hold(&mut self, pid: u32) {
         if self.held.len() < MOST_PROCESSES && !self.held.contains_key(&pid) {
-            // A process that has ended meanwhile is omitted.
+            // A process that has ended since it was found is omitted.
             self.held.extend(File::open(self.stat(pid)).ok().map(|file| (pid, file)));
         }
     }
@@ -121,7 +124,8 @@ impl TextSource for Trees {
     }
 }
 
-/// The time at which work is due again that began at `begun`, as [`thread_seconds`] counts: after `least` or, if it took long, later.
+/// The time at which a piece of work is due again. The work began at `begun`, counted as by [`thread_seconds`], and has
+/// just ended. It is due after the time `least`, or later if it took long.
 fn next(begun: f64, least: Duration) -> Option<Instant> {
     let pause = Duration::from_secs_f64((thread_seconds() - begun).max(0.0) / SHARE);
     Instant::now().checked_add(pause.max(least))
@@ -130,15 +134,16 @@ fn next(begun: f64, least: Duration) -> Option<Instant> {
 impl Trees {
     /// Appends the lines of the followed processes, and forgets those that have ended.
     fn report(&mut self, text: &mut Vec<u8>) {
-        // After a process has ended, its open file can't be read any more, even if another process has got
-        // its number.
+        // After a process has ended, its open file can't be read any more, even if another process now has the number
+        // of the ended process.
         let mut sockets = Sockets::default();
         let Self { proc, held, .. } = self;
         held.retain(|pid, file| {
             let open = open_in(&proc.join(format!("{pid}/fd")));
             let start = text.len();
             let is_there = read_whole(file, text).is_ok();
-            // A process that has ended has no open files, but only root could list them, so this is skipped.
+            // A process that has ended has no open files. But only root could list them, so the process is skipped
+            // here.
             if is_there && !has_ended(&text[start..]) {
                 sockets.add(open);
             }
@@ -148,8 +153,7 @@ impl Trees {
     }
 }
 
-/// True if the process has ended: its parent hasn't waited for it yet (state Z), or is just doing so (state
-/// X).
+/// True if the process has ended: its parent hasn't waited for it yet (state Z), or is just waiting for it (state X).
 fn has_ended(line: &[u8]) -> bool {
     let line = String::from_utf8_lossy(line);
     line.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with(['Z', 'X']))
@@ -163,11 +167,11 @@ struct ProcessStat {
     parent: u32,
     /// The user and system time of the process itself.
     own: u64,
-    /// The user and system time of its children that have ended and were waited for.
+    /// The user and system time of the children that have ended and for which the process has waited.
     children: u64,
     /// The part of `own` and `children` in user mode.
     user: u64,
-    /// The time, since boot, at which the process was started.
+    /// The time at which the process was started, in ticks since boot.
     started: u64,
     /// True if the process was waiting for a device (state D) when the sample was taken.
     waits: bool,
@@ -194,7 +198,7 @@ impl ProcessStat {
         })
     }
 
-    /// The time of the process and of the children for which it has waited.
+    /// The ticks of the process and of the children for which it has waited.
     fn all(&self) -> u64 {
         self.own.saturating_add(self.children)
     }
@@ -292,10 +296,9 @@ fn thread_uses(recording: &Recording) -> BTreeMap<(u32, u64), ThreadUse> {
     threads::used(recording.texts(NAME), started)
 }
 
-/// The seconds in user mode between the first and the last sample, of the followed processes and all their
-/// descendants. Descendants that ended before any sample are included, since their time is added to the
-/// process that waits for them. `None` if no process was followed, or if the number of followed processes
-/// reached its limit.
+/// The seconds in user mode between the first and the last sample, of the followed processes and all their descendants.
+/// Descendants that no sample contains are included, because their time is added to the process that waits for them.
+/// `None` if no process was followed, or if the number of followed processes reached its limit.
 pub fn user_seconds(recording: &Recording) -> Option<f64> {
     let moments = moments(recording);
     let ((from, first), (_, last)) = (moments.first()?, moments.last()?);
@@ -370,8 +373,8 @@ fn steps(recording: &Recording) -> Vec<ProcessStep> {
             } else {
                 let started = now.started as f64 / hz - boot;
                 let begun = moments.first().map_or(0.0, |first| first.0);
-                // Start times are exact to a tick. If a process started before the recording but was found
-                // late, its time is counted from then on.
+                // Start times are exact to a tick. If a process started before the recording but was found later, only
+                // the time that it uses after it was found counts.
                 let all = if started + 1.0 / hz > begun { now.all() } else { 0 };
                 add(&mut steps, now, true, started.max(begun), all as f64 / hz);
             }
@@ -397,14 +400,14 @@ fn add(steps: &mut [ProcessStep], process: &ProcessStat, seen: bool, from: f64, 
 struct Ticks {
     /// The ticks of the process itself, and of its children that no sample contains.
     own: u64,
-    /// The descendants that ended after the earlier moment, each with its ticks between that moment and its
-    /// end.
+    /// The descendants that ended after the earlier moment, each with the ticks that it used between that moment and
+    /// its end.
     ended: Vec<(ProcessStat, u64)>,
 }
 
-/// The ticks that a process used since the earlier moment. The kernel adds all the time of a child to the
-/// process that waits for the child. Of these ticks, those that were already counted for the child are
-/// subtracted; the rest was used at the end of the child's life, by each of its threads at most `most` ticks.
+/// The ticks that a process used since the earlier moment. The kernel adds all ticks of a child to the process that
+/// waits for the child. The ticks that were already counted for the child are subtracted. The child used the remaining
+/// ticks after its last sample; each of its threads can have used at most `most` ticks in this time.
 fn used(before: &ProcessStat, now: &ProcessStat, most: u64, earlier: &Moment, later: &Moment) -> Ticks {
     let ended = ended_below(now.pid, earlier, later);
     let counted = ended.iter().map(|process| process.all()).fold(0, u64::saturating_add);
@@ -420,7 +423,7 @@ fn used(before: &ProcessStat, now: &ProcessStat, most: u64, earlier: &Moment, la
     Ticks { own: now.own.saturating_sub(before.own).saturating_add(rest), ended }
 }
 
-/// The descendants of a process that ended between two moments, except those of a child that still exists.
+/// The descendants of a process that ended between two moments, except for descendants of a child that still exists.
 fn ended_below<'a>(parent: u32, earlier: &'a Moment, later: &Moment) -> Vec<&'a ProcessStat> {
     let mut found = Vec::new();
     let mut parents = vec![parent];

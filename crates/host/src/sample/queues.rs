@@ -19,7 +19,7 @@ pub(super) const KIND: SampleKind = SampleKind {
     series: |recording| counters::moved(counters::rates(NAME, "1/s", 1.0, &history(recording))),
 };
 
-/// The growth of each statistic between the first and the last sample. Its name has the form
+/// The growth of each statistic between the first and the last sample. The name of a statistic has the form
 /// `eth0 rx_queue_0_packets`.
 pub fn queues(recording: &Recording) -> CounterValues {
     counters::totals(&history(recording))

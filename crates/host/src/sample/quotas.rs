@@ -1,8 +1,8 @@
 //! CPU quotas of the control groups of this process and of the followed processes, and how often the quotas
 //! stopped the groups.
 //!
-//! Each line of a group's file is recorded as `FILE LINE GROUP`. GROUP begins at the first slash of the recorded
-//! line.
+//! Each line of a group's file is recorded as `FILE LINE GROUP`. GROUP, the group's path, begins at the first slash of
+//! the recorded line.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -79,7 +79,8 @@ pub fn quota_use(recording: &Recording) -> Option<QuotaUse> {
     used.max_by(|a, b| a.stopped_seconds().total_cmp(&b.stopped_seconds()))
 }
 
-/// For each group with a quota, the periods in which the quota stopped the group, in percent of the time.
+/// For each group with a quota, the total length of the periods in which the quota stopped the group, in percent of the
+/// time.
 fn series(recording: &Recording) -> Vec<TimeSeries> {
     let mut points: BTreeMap<String, Vec<(f64, f64)>> = BTreeMap::new();
     for pair in moments(recording).windows(2) {

@@ -43,7 +43,7 @@ impl Recorder {
         Ok(Self { shared, thread: Some(thread), interval })
     }
 
-    /// The interval that is used.
+    /// The interval between two samples that is used.
     pub fn interval(&self) -> Duration {
         self.interval
     }
@@ -64,7 +64,7 @@ impl Recorder {
         self.shared.lock().stopped = true;
         self.shared.changed.notify_all();
         if let Some(thread) = self.thread.take() {
-            // If the thread has panicked, its samples can still be read.
+            // If the thread has panicked, the samples that it has taken can still be read.
             let _ = thread.join();
         }
     }

@@ -8,7 +8,7 @@ pub const MAGIC: &str = "linerate recording 1";
 /// A recording: the texts of a host's counters at several moments.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Recording {
-    /// The properties of the whole recording.
+    /// The properties that the recording has as a whole.
     pub about: RecordingInfo,
     /// The samples, in the order of their times.
     pub samples: Vec<Sample>,
@@ -21,9 +21,9 @@ pub struct Recording {
 pub struct RecordingInfo {
     /// The name of the host.
     pub host: String,
-    /// The time at which the recording's clock was 0, in seconds since 1970-01-01 UTC.
+    /// The time at which the recording began, in seconds since 1970-01-01 UTC.
     pub started: f64,
-    /// The time at which the recording's clock was 0, in seconds since the host was booted.
+    /// The time at which the recording began, in seconds since the host was booted.
     pub boot: f64,
     /// The intended time between two samples, in seconds.
     pub interval: f64,
@@ -146,8 +146,8 @@ impl Recording {
         })
     }
 
-    /// Removes samples so that consecutive samples are at least `seconds` seconds apart. The first and the
-    /// last two samples are kept. Since counters only increase, no growth between two kept samples is lost.
+    /// Removes samples so that consecutive samples are at least `seconds` seconds apart. The first sample and the last
+    /// two samples are always kept. Because counters only increase, no growth between two kept samples is lost.
     pub fn thin(&mut self, seconds: f64) {
         let (mut place, mut kept, last) = (0, f64::NEG_INFINITY, self.samples.len());
         self.samples.retain(|sample| {
@@ -252,8 +252,8 @@ impl<'a> Lines<'a> {
         Some(&rest[..end])
     }
 
-    /// Reads a text of `length` bytes and the line end after it. `None` if the line end is missing;
-    /// `Some(None)` if the bytes end earlier.
+    /// Reads a text of `length` bytes and the line end after the text. `None` if another byte is in the place of the
+    /// line end; `Some(None)` if the bytes end before the line end.
     #[expect(clippy::option_option, reason = "damaged, cut off, or whole")]
     fn text(&mut self, length: usize) -> Option<Option<&'a [u8]>> {
         let rest = &self.bytes[self.at..];

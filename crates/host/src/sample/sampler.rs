@@ -12,16 +12,16 @@ use super::{KINDS, SampleKind};
 
 /// The default time between two samples.
 pub const DEFAULT_INTERVAL: Duration = Duration::from_millis(250);
-/// The shortest time between two samples. With shorter times, the sampler would mostly measure itself.
+/// The shortest and the longest time between two samples. With shorter times, the sampler would mostly measure itself.
 const SHORTEST: Duration = Duration::from_millis(20);
 const LONGEST: Duration = Duration::from_secs(60);
-/// The share of one processor's time that all kinds of data together may take. If they take more, costly
-/// kinds are read less often.
+/// The share of one processor's time that all kinds of data together may take. If the kinds take more, costly kinds are
+/// read less often.
 const ALL: f64 = 0.008;
-/// The share of one processor's time that each kind may take in that case.
+/// The share of one processor's time that each kind may take if all kinds together take more than [`ALL`].
 const SHARE: f64 = ALL / KINDS.len() as f64;
-/// The seconds in which each kind is read at least once, unless it takes all of that time alone: what limits a command is judged
-/// by its connections, and many commands last only some seconds.
+/// Each kind is read at least once in this number of seconds, unless it alone would take more than the share [`ALL`].
+/// The limiter of a command is determined from the command's connections, and many commands last only a few seconds.
 const LONGEST_SKIP: f64 = 1.0;
 /// The largest number of processes, and of program names, to follow.
 const MOST_WATCHED: usize = 64;
@@ -35,7 +35,7 @@ pub struct SamplerOptions {
     pub processes: Vec<u32>,
     /// Names of programs, as in /proc/PID/comm, whose processes are followed as well.
     pub names: Vec<String>,
-    /// The directory that is used in place of `/`. Data that doesn't come from files is recorded only if this
+    /// The directory that is used in place of `/`. Data that doesn't come from files is recorded only if this directory
     /// is `/` itself.
     pub root: PathBuf,
 }
@@ -85,8 +85,8 @@ impl Sampler {
         format!("{MAGIC}\n{about}").into_bytes()
     }
 
-    /// Appends one sample to `recording`. Unless `whole` is set, costly kinds of data may be omitted. It must
-    /// be set for the first and the last sample.
+    /// Appends one sample to `recording`. If `whole` is false, costly kinds of data may be omitted. `whole` must be
+    /// true for the first and the last sample.
     pub fn sample(&mut self, whole: bool, recording: &mut Vec<u8>) {
         recording.extend_from_slice(format!("@ {:.6}\n", self.begun.elapsed().as_secs_f64()).as_bytes());
         let interval = self.interval.as_secs_f64();
@@ -108,8 +108,8 @@ struct OpenKind {
     out: u32,
     /// The processor seconds that the last reading took.
     last: f64,
-    /// The lower cost of the last two readings in processor seconds, so that a single costly reading, such as
-    /// the first one, has no effect.
+    /// The lower of the costs of the last two readings, in processor seconds, so that a single costly reading, such as
+    /// the first reading, has no effect.
     cost: f64,
     /// True once the recording states why this kind can't be read.
     reported: bool,
@@ -136,8 +136,8 @@ impl OpenKind {
         true
     }
 
-    /// Skips as many samples of this interval as are necessary so that this kind takes at most its share on average; but no
-    /// more than [`LONGEST_SKIP`] allows.
+    /// Lets this kind skip as many samples as are necessary so that it takes at most its share on average, but not more
+    /// than [`LONGEST_SKIP`] allows. `interval` is the time between two samples in seconds.
     fn spare(&mut self, interval: f64) {
         let samples = |share: f64| (self.cost / (share * interval)) as u32;
         let longest = ((LONGEST_SKIP / interval) as u32).saturating_sub(1);
@@ -172,7 +172,7 @@ pub(crate) fn thread_seconds() -> f64 {
 mod tests {
     use super::*;
 
-    /// A source whose reading takes this many seconds of a processor; 3 ms are more than 0.8 % of 250 ms.
+    /// A source whose reading takes this number of processor seconds; 3 ms are more than 0.8 % of 250 ms.
     struct Dear(f64);
 
     impl TextSource for Dear {
@@ -206,7 +206,8 @@ mod tests {
         assert!((0..500).any(|_| read(false)), "its time comes again");
     }
 
-    /// On a slow processor, a few milliseconds for the connections must not leave a command of some seconds without them.
+    /// On a slow processor, reading the connections may take a few milliseconds. Even then, the recording of a command
+    /// of a few seconds must contain connections.
     #[test]
     fn what_costs_little_more_is_read_each_second() {
         let mut sampler =

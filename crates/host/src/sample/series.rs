@@ -13,8 +13,8 @@ pub struct TimeSeries {
     pub name: String,
     /// The unit of the values: `%`, `bit/s`, `1/s`.
     pub unit: String,
-    /// The points: seconds since the recording began, and the value. A rate covers the interval that ends at
-    /// that second.
+    /// The points: each has the seconds since the recording began, and the value. A rate is that of the interval that
+    /// ends at this point.
     pub points: Vec<(f64, f64)>,
 }
 

@@ -1,5 +1,5 @@
-//! Requests the TCP connections of a network namespace from the kernel (sock_diag(7)), and writes each as one line of
-//! text.
+//! Requests the TCP connections of a network namespace from the kernel (sock_diag(7)), and writes each connection as
+//! one line of text.
 //!
 //! The layouts are those of include/uapi/linux/inet_diag.h and include/uapi/linux/tcp.h, to which new kernels only
 //! append fields.
@@ -25,7 +25,8 @@ const TCP: u8 = 6;
 const BY_FAMILY: u16 = 20;
 const NLMSG_ERROR: u16 = 2;
 const NLMSG_DONE: u16 = 3;
-/// INET_DIAG_INFO, INET_DIAG_CONG and INET_DIAG_SKMEMINFO, which are both attributes and bits of the request.
+/// INET_DIAG_INFO, INET_DIAG_CONG and INET_DIAG_SKMEMINFO. They are attributes of the answer; in the request, each is a
+/// bit.
 const INFO: u16 = 2;
 const CONG: u16 = 4;
 const MEMORY: u16 = 7;
@@ -63,8 +64,8 @@ const FIELDS: [(&str, usize, usize); 23] = [
     ("snd_wnd", 228, 4),
 ];
 
-/// The values of SK_MEMINFO_VARS that are recorded (include/uapi/linux/sock_diag.h): name and index. They
-/// count bytes of memory, which are more than the bytes of data in it.
+/// The values of SK_MEMINFO_VARS that are recorded (include/uapi/linux/sock_diag.h): name and index. These values count
+/// bytes of memory, which are more than the bytes of data in this memory.
 const MEMORY_FIELDS: [(&str, usize); 2] = [("sndbuf", 3), ("wmem_queued", 5)];
 
 /// A socket for requests to the kernel about connections.
@@ -149,7 +150,7 @@ fn ends(message: &[u8]) -> Option<(String, String)> {
         let bytes: [u8; 16] = message.get(address..address + 16)?.try_into().ok()?;
         Some(match family {
             AF_INET => format!("{}:{port}", Ipv4Addr::new(bytes[0], bytes[1], bytes[2], bytes[3])),
-            // On a socket for both address families, the other end's IPv4 address has this form.
+            // A socket for both address families may have IPv4 addresses, which are written as IPv6 addresses here.
             _ => match Ipv6Addr::from(bytes).to_canonical() {
                 IpAddr::V4(address) => format!("{address}:{port}"),
                 IpAddr::V6(address) => format!("[{address}]:{port}"),

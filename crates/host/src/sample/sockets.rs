@@ -1,8 +1,8 @@
-//! The open sockets of processes, from the links in /proc/PID/fd (proc_pid_fd(5)). By its sockets, a
-//! process's connections are found.
+//! The open sockets of processes, from the links in /proc/PID/fd (proc_pid_fd(5)). The sockets of a process show which
+//! connections belong to it.
 //!
-//! The sockets are one line in the text of the processes: `sockets INODE ...`, with `?` if this user may not
-//! examine some of the processes.
+//! The text of the processes contains the sockets as one line: `sockets INODE ...`. The line ends in `?` if the sockets
+//! of some processes couldn't be read, for example because this user may not examine them.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -13,8 +13,8 @@ use super::Recording;
 
 const WORD: &str = "sockets";
 const HIDDEN: &str = "?";
-/// The most open files of a process. A process with more files isn't searched for sockets, since that would
-/// take too long.
+/// The most open files of a process. If a process has more files, its sockets aren't read, because that would take too
+/// long.
 const MOST_FILES: usize = 1024;
 
 /// The open sockets of all followed processes at one moment.
@@ -29,7 +29,7 @@ impl Sockets {
     pub fn add(&mut self, open: io::Result<Vec<u64>>) {
         match open {
             Ok(inodes) => self.inodes.extend(inodes),
-            // A process that has ended meanwhile has no sockets.
+            // A process that has just ended has no sockets.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(_) => self.is_hidden = true,
         }
@@ -56,7 +56,7 @@ pub(super) fn open_in(directory: &Path) -> io::Result<Vec<u64>> {
         match fs::read_link(entry?.path()) {
             Ok(target) => inodes.extend(inode(&target)),
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => return Err(error),
-            // The file has been closed meanwhile.
+            // The file has just been closed.
             Err(_) => {}
         }
     }

@@ -5,7 +5,7 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-/// An upper limit for the bytes of any recorded file, even with 4,096 processors.
+/// An upper limit for the bytes of any recorded file; even with 4,096 processors, a file has fewer bytes.
 const MOST_BYTES: usize = 16 << 20;
 
 /// A source of one kind of recorded data.
@@ -42,8 +42,8 @@ impl TextSource for KeptFile {
     fn read(&mut self, text: &mut Vec<u8>) -> io::Result<()> {
         let result = self.open().and_then(|file| read_whole(file, text));
         if result.is_err() {
-            // The device of this file may have been removed and added again, so the file is opened anew next
-            // time.
+            // The device of this file may have been removed and added again, so the file will be opened again for the
+            // next reading.
             self.file = None;
         }
         result.map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", self.path.display())))

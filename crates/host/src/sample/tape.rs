@@ -1,7 +1,7 @@
 //! Stores the samples that a recorder has taken until its user reads them.
 
-/// The most bytes that are stored. A longer recording keeps only every second sample, then every fourth, and
-/// so on.
+/// The most bytes that are stored. If the samples take more, only every second sample is kept, then only every fourth,
+/// and so on.
 pub const MOST_BYTES: usize = 64 << 20;
 
 /// The stored samples in the order in which they were taken.
@@ -39,7 +39,7 @@ impl Tape {
         taken
     }
 
-    /// Removes every second sample. Since counters only increase, no growth between two kept samples is lost.
+    /// Removes every second sample. Because counters only increase, no growth between two kept samples is lost.
     fn thin(&mut self) {
         let mut place = 0;
         self.samples.retain(|_| {

@@ -26,7 +26,7 @@ pub(super) const NETSTAT: SampleKind = SampleKind {
 const NO_COUNTERS: [&str; 5] =
     ["Tcp CurrEstab", "Tcp RtoAlgorithm", "Tcp RtoMin", "Tcp RtoMax", "Tcp MaxConn"];
 
-/// The numbers of TCP's retransmissions, timeouts and drops.
+/// TCP's numbers of segments, retransmissions, timeouts and drops.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TcpTotals {
     /// The number of segments received.
@@ -93,8 +93,8 @@ fn history(recording: &Recording, kind: &str) -> History {
     counters::history(recording, kind, parse)
 }
 
-/// Parses the two lines of each protocol: one with names, one with values. Negative values are limits that
-/// aren't set.
+/// Parses the two lines of each protocol: one line with names, and one with values. Negative values, which are limits
+/// that aren't set, are omitted.
 fn parse(text: &str) -> CounterValues {
     let mut counters = CounterValues::new();
     let lines: Vec<&str> = text.lines().collect();

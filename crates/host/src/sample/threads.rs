@@ -1,9 +1,9 @@
 //! The times of the threads of followed processes, from /proc/PID/task/TID/schedstat (the kernel's
-//! Documentation/scheduler/sched-stats.rst). They show whether one thread of several is full, and whether threads wait for a
-//! processor.
+//! Documentation/scheduler/sched-stats.rst). These times show whether one of a process's threads is busy all the time,
+//! and whether threads wait for a processor.
 //!
-//! The threads of a process are one line in the text of the processes, `threads PID TID:CPU:WAIT ...`, with both times in
-//! nanoseconds. It is there at most twice a second.
+//! The text of the processes contains the threads of a process as one line, `threads PID TID:CPU:WAIT ...`, with both
+//! times in nanoseconds. Such lines are written at most twice a second.
 
 use linerate_sys::process::parse_schedstat;
 use std::collections::BTreeMap;
@@ -11,15 +11,17 @@ use std::fs;
 use std::path::Path;
 
 const WORD: &str = "threads";
-/// The most threads of a process that are read. A process with more threads has no line, since reading it would take too long.
+/// The most threads of a process that are read. A process with more threads has no line, because reading its threads
+/// would take too long.
 const MOST_THREADS: usize = 64;
 
-/// How a process used and lacked processors, from the first to the last line of its threads.
+/// How the threads of a process used processors and waited for them, from the first to the last line with the process's
+/// threads.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct ThreadUse {
-    /// Share of the time for which the fullest thread was on a processor.
+    /// The share of the time for which the busiest thread was on a processor.
     pub fullest: f64,
-    /// Share of the time for which the thread that most often could run was on a processor or waited for one.
+    /// The largest share of the time for which any thread was on a processor or waited for one.
     pub most_ready: f64,
     /// The mean number of processors that all threads used.
     pub running: f64,
@@ -27,14 +29,14 @@ pub struct ThreadUse {
     pub waiting: f64,
 }
 
-/// The times of a thread in nanoseconds, since its start.
+/// The times, in nanoseconds since the thread's start, for which a thread was on a processor and waited for one.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct ThreadTimes {
     running: u64,
     waiting: u64,
 }
 
-/// Appends the line of a process's threads to `text`, if the kernel counts their times.
+/// Appends the line with a process's threads to `text`, if the kernel counts the times of threads.
 pub(super) fn report(proc: &Path, pid: u32, text: &mut Vec<u8>) {
     let tasks = proc.join(format!("{pid}/task"));
     let entries = fs::read_dir(&tasks).into_iter().flatten().flatten().take(MOST_THREADS + 1);
@@ -53,7 +55,7 @@ pub(super) fn report(proc: &Path, pid: u32, text: &mut Vec<u8>) {
     }
 }
 
-/// The processes of a text that have a line of threads, each with its threads.
+/// The processes for which the text has a line with threads, each with the times of its threads.
 fn parse(text: &str) -> impl Iterator<Item = (u32, BTreeMap<u32, ThreadTimes>)> {
     text.lines().filter_map(|line| {
         let mut words = line.strip_prefix(WORD)?.split_whitespace();
@@ -67,11 +69,11 @@ fn parse(text: &str) -> impl Iterator<Item = (u32, BTreeMap<u32, ThreadTimes>)> 
     })
 }
 
-/// Adds up the lines of one process.
+/// The sums over the lines with one process's threads.
 struct Tally {
     from: f64,
     to: f64,
-    /// The times of each thread before its first line that counts, and in its last line.
+    /// For each thread, the times at the beginning of the interval that counts, and the times in its last line.
     threads: BTreeMap<u32, (ThreadTimes, ThreadTimes)>,
 }
 
@@ -84,9 +86,9 @@ impl Tally {
     fn add(&mut self, seconds: f64, threads: BTreeMap<u32, ThreadTimes>) {
         self.to = seconds;
         for (id, times) in threads {
-            // A thread that is new began after the earlier line.
+            // If the earlier lines don't have this thread, the thread began after them, so its times count from 0.
             let (first, last) = self.threads.entry(id).or_default();
-            // A later thread may have got the number of one that ended.
+            // A later thread may have got the number of a thread that has ended.
             if times.running < last.running {
                 *first = ThreadTimes::default();
             }
@@ -112,7 +114,8 @@ impl Tally {
     }
 }
 
-/// How the processes of the texts used processors, by process ID and start. `started` finds the start of a process in a text.
+/// How the processes in the texts used processors, by the processes' IDs and start times. `started` finds the start
+/// time of a process in a text.
 pub(super) fn used<'a>(
     texts: impl Iterator<Item = (f64, &'a str)>,
     started: impl Fn(&str, u32) -> Option<u64>,

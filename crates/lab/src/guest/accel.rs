@@ -15,8 +15,8 @@ pub(super) const KVM_BOOT_TIMEOUT: Duration = Duration::from_secs(5);
 /// The file with the result of the last trial since this host was booted.
 const REMEMBERED: &str = "kvm";
 
-/// The way in which the processors of these guests run: `Kvm` or `Tcg`. `boots` boots a guest under KVM; it
-/// is called once after each boot of this host.
+/// The way in which the guests' processors run: `Kvm` or `Tcg`. `boots` boots a guest under KVM; it is called once
+/// after each boot of this host.
 ///
 /// # Errors
 /// [`LabError::Kvm`] if KVM was requested, and no guest boots under it.

@@ -3,7 +3,7 @@
 
 use std::io::{self, Write};
 
-/// Entries and data begin at multiples of this.
+/// Entries and data begin at multiples of this number of bytes.
 const ALIGNMENT: usize = 4;
 
 const DIRECTORY: u32 = 0o040_755;
@@ -25,17 +25,17 @@ impl<W: Write> Archive<W> {
         Self { out, written: 0, entries: 0 }
     }
 
-    /// A directory, by its path without a leading slash.
+    /// Adds a directory. `path` has no leading slash.
     pub(crate) fn directory(&mut self, path: &str) -> io::Result<()> {
         self.entry(path, DIRECTORY, (0, 0), &[])
     }
 
-    /// An executable file.
+    /// Adds an executable file.
     pub(crate) fn file(&mut self, path: &str, contents: &[u8]) -> io::Result<()> {
         self.entry(path, EXECUTABLE, (0, 0), contents)
     }
 
-    /// A character device with these numbers.
+    /// Adds a character device with these major and minor numbers.
     pub(crate) fn device(&mut self, path: &str, numbers: (u32, u32)) -> io::Result<()> {
         self.entry(path, DEVICE, numbers, &[])
     }

@@ -1,5 +1,5 @@
-//! The first process in a guest. It loads modules, mounts the host's root read-only below a layer in memory,
-//! configures the network, starts the ssh server, and waits for processes that have ended.
+//! The first process in a guest. It loads modules, mounts the host's root read-only below a layer in memory, configures
+//! the network, and starts the ssh server. After that it reaps processes that have ended.
 
 use std::collections::BTreeMap;
 use std::ffi::CStr;
@@ -23,13 +23,13 @@ use crate::ssh::speaks_ssh;
 /// The subcommand with which a guest's kernel starts this program. It runs [`serve`].
 pub const SUBCOMMAND: &str = "guest";
 
-/// The file of this program in a guest's archive.
+/// The name of this program's file in a guest's archive.
 pub(super) const PROGRAM: &str = "linerate";
 
-/// The directory of modules in the archive, in the order in which they are loaded.
+/// The directory of the archive with the modules. Their names are in the order in which they are loaded.
 pub(super) const MODULES: &str = "modules";
 
-/// The file with the job in the archive.
+/// The file of the archive that contains the job.
 pub(super) const JOB: &str = "/lab/job.json";
 
 /// The directory of the ssh server's files in a guest.
@@ -58,8 +58,8 @@ pub struct GuestJob {
     pub(super) settings: Vec<(String, String)>,
 }
 
-/// Sets up the guest with this name. Must be called by the first process in the guest. Doesn't return while the
-/// guest runs.
+/// Sets up the guest with this name. Only the first process in the guest may call this function. It doesn't return
+/// while the guest runs.
 ///
 /// # Errors
 /// If this isn't the first process of a system. Other failures are written to the console, and end the guest.

@@ -76,8 +76,8 @@ impl GuestKernel {
         &self.version
     }
 
-    /// The file that QEMU boots: the ELF file from the image, decompressed to `to`, which saves the guest the
-    /// time to decompress it; the image itself if that fails.
+    /// The file that QEMU boots: the ELF file from the image, which is decompressed to `to`, so that the guest needn't
+    /// decompress it. If this fails, the image itself.
     pub(crate) fn bootable(&self, to: &Path) -> PathBuf {
         match self.unpack(to) {
             Some(()) => to.to_owned(),
@@ -97,8 +97,8 @@ impl GuestKernel {
         let (_, argv) = COMPRESSIONS.iter().find(|(begin, _)| magic.starts_with(begin))?;
         let mut command = Command::new(argv[0]);
         command.args(&argv[1..]).stdin(image).stdout(File::create(to).ok()?).stderr(Stdio::null());
-        // The exit status isn't checked: other bytes follow the compressed data, and some of these programs
-        // report them as an error.
+        // The exit status isn't checked: other bytes follow the compressed data, and some decompression programs report
+        // these bytes as an error.
         command.status().ok()?;
         let mut begin = [0; ELF.len()];
         File::open(to).ok()?.read_exact(&mut begin).ok()?;
@@ -118,7 +118,7 @@ fn payload(header: &[u8; HEADER]) -> Option<u64> {
     Some((sectors + 1) * 512 + u64::from(offset))
 }
 
-/// Compares versions: their numbers as numbers, the rest as text.
+/// Compares versions: the numbers in them as numbers, the rest as text.
 fn by_number(one: &str, other: &str) -> Ordering {
     let parts = |text: &str| -> Vec<(u64, String)> {
         let ends = |c: char| !c.is_ascii_digit();

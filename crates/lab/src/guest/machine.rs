@@ -22,8 +22,8 @@ use crate::process::{Process, wait_until};
 use crate::state::Description;
 use crate::tool::QEMU;
 
-/// The longest time to wait until a guest is ready. Normally that takes three seconds, or one second under KVM,
-/// but longer on a busy host.
+/// The longest time to wait until a guest is ready. Normally a guest takes three seconds, or one second under KVM, but
+/// longer on a busy host.
 const GUEST_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The time that each further guest adds to [`GUEST_TIMEOUT`].
@@ -45,7 +45,7 @@ pub(crate) struct Surroundings<'a> {
     pub(crate) directory: &'a Path,
     /// The linerate program.
     pub(crate) program: &'a Path,
-    /// A directory with a different kernel than this host's.
+    /// A directory with `boot` and `lib/modules` of the guests' kernel; `None` for `/`.
     pub(crate) kernel: Option<&'a Path>,
     /// Files for the guests' ssh servers.
     pub(crate) files: &'a LabFiles,

@@ -34,9 +34,9 @@ impl ModuleFiles {
         self.0.contains_key(name)
     }
 
-    /// The modules that every guest needs and the modules `further`, in an order in which they can be loaded.
-    /// A module without a file is left out: it is part of the kernel, or the guest reports an error when it
-    /// misses the module.
+    /// The modules that every guest needs and the modules `further`, in an order in which they can be loaded. A module
+    /// without a file is left out, because it may be part of the kernel. If it isn't, the guest reports an error when
+    /// it needs the module.
     pub(crate) fn needed(&self, further: &[&str]) -> Result<Vec<Module>, LabError> {
         let mut ordered = Vec::new();
         for name in ALWAYS.iter().chain(further) {

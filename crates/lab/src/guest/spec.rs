@@ -9,19 +9,21 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct GuestSpec {
-    /// The model of their network cards.
+    /// The model of the machines' network cards.
     pub nic: Nic,
     /// The number of processors of each guest.
     pub vcpus: u32,
     /// Memory of each guest in bytes, for the kernel, received files and programs.
     pub memory: u64,
-    /// Receive and transmit queues of each card. Only virtio has more than one.
+    /// The number of receive queues, and of transmit queues, of each card. Only virtio cards can have more than one.
     pub queues: u32,
-    /// True if an RSS table chooses the queue of a packet that the guest receives. Only virtio can be true.
+    /// True if an RSS table chooses the queue of a packet that the guest receives. Must be false for cards other than
+    /// virtio.
     pub rss: bool,
-    /// True if the card segments, merges and checksums large packets for the guest. Only virtio can be false.
+    /// True if the card segments, merges and checksums large packets for the guest. Must be true for cards other than
+    /// virtio.
     pub offload: bool,
-    /// How the guests' processors run.
+    /// The way in which the instructions of the guests' processors are executed.
     pub accel: Accel,
     /// True if the host's kernel (vhost-net) instead of QEMU moves the packets of virtio cards.
     pub vhost: bool,
@@ -33,7 +35,7 @@ pub struct GuestSpec {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum Nic {
-    /// virtio-net, made for guests.
+    /// virtio-net, a card made for guests.
     #[default]
     Virtio,
     /// VMware's card for guests.
@@ -42,7 +44,7 @@ pub enum Nic {
     E1000,
     /// Intel 82574L, a card of 1 Gbit/s in full emulation.
     E1000e,
-    /// Intel 82576, which has virtual functions. Needs QEMU 8.0.
+    /// Intel 82576, which has virtual functions. This card needs QEMU 8.0.
     Igb,
 }
 
@@ -53,9 +55,9 @@ pub enum Accel {
     /// `Kvm` if a guest boots under KVM, otherwise `Tcg`.
     #[default]
     Auto,
-    /// The processors' virtualisation (KVM).
+    /// The host's processors execute the instructions directly, by hardware virtualization (KVM).
     Kvm,
-    /// QEMU's emulation of each instruction, about ten times slower.
+    /// QEMU emulates each instruction, which is about ten times slower.
     Tcg,
 }
 
@@ -79,13 +81,13 @@ pub struct GuestSpecError {
     reason: String,
 }
 
-/// The default memory of a guest: the kernel and this program take 90 MB of it.
+/// The default memory of a guest in bytes. The kernel and this program take 90 MB of the memory.
 const MEMORY: u64 = 224 << 20;
 
-/// The smallest memory in which a guest boots.
+/// The smallest memory, in bytes, with which a guest boots.
 const LEAST_MEMORY: u64 = 128 << 20;
 
-/// The most processors of a guest.
+/// The greatest number of processors of a guest.
 const MOST_VCPUS: u32 = 64;
 
 impl Default for GuestSpec {

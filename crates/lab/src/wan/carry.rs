@@ -26,7 +26,7 @@ const TELL_EVERY: Duration = Duration::from_millis(500);
 /// The counts of each thread.
 type SharedCounts = Arc<Mutex<Vec<[SegmentCounts; 2]>>>;
 
-/// The number of packets that are read before packets are delivered, and vice versa.
+/// The greatest number of packets that are read before packets are delivered, and vice versa.
 const BATCH: usize = 16;
 
 /// The job of an emulator, as JSON on its command line.
@@ -61,7 +61,8 @@ pub fn serve(job: &str) -> io::Result<()> {
     let reported = prepared.as_ref().map_or_else(|error| error.to_string(), |_| "ready".into());
     writeln!(io::stdout(), "{}", reported.replace('\n', " "))?;
     let (job, links) = prepared?;
-    // A late packet would make the link's delay wrong. Only root may raise the priority.
+    // A packet that is delivered late would make the link's delay wrong. Only root may raise the priority, so an error
+    // is ignored.
     let _ = rustix::process::setpriority_process(None, -10);
     run(&job, links)
 }
@@ -150,7 +151,7 @@ impl Carrier {
         }
     }
 
-    /// Reads a batch of packets; true if there may be more.
+    /// Reads a batch of packets. Returns true if more packets may be waiting.
     fn take(&mut self) -> io::Result<bool> {
         for _ in 0..BATCH {
             match self.from.read(self.line.buffer()) {
@@ -169,7 +170,7 @@ impl Carrier {
         Ok(true)
     }
 
-    /// Delivers a batch of arrived packets; true if no arrived packet is left.
+    /// Delivers a batch of arrived packets. Returns true if no arrived packet is left.
     fn give(&mut self) -> bool {
         for _ in 0..BATCH {
             let now = self.now();

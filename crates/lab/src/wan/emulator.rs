@@ -24,9 +24,9 @@ const EMULATOR_TIMEOUT: Duration = Duration::from_secs(20);
 pub(crate) struct Emulator(Child);
 
 impl Emulator {
-    /// Starts `program` as the emulator of this lab and waits until its interfaces exist (they are still down).
-    /// The emulator runs in the namespace at the link's far end, so that the lab's removal finds it. Unless
-    /// `kept`, it ends with this process.
+    /// Starts `program` as the emulator of this lab, and waits until the emulator's interfaces exist (they are still
+    /// down). The emulator runs in the namespace at the link's far end, so that the lab's removal finds the emulator.
+    /// Unless `kept`, the emulator ends with this process.
     pub(crate) fn start(
         program: &Path,
         directory: &Path,

@@ -2,14 +2,14 @@
 
 use std::collections::VecDeque;
 
-/// The longest packet with its header, rounded up.
+/// The length of the longest packet with its header, in bytes, rounded up.
 pub(crate) const LONGEST: usize = 65_600;
 
 /// Packets that leave in the order of their arrival, each at its own time.
 #[derive(Debug)]
 pub(crate) struct Fifo {
     bytes: Vec<u8>,
-    /// The position of the next packet.
+    /// The position in `bytes` at which the next packet is written.
     head: usize,
     packets: VecDeque<Waiting>,
 }

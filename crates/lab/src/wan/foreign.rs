@@ -1,11 +1,12 @@
-//! For the fuzzer and the replay of its corpus: any bytes as a packet from a namespace.
+//! For the fuzzer and for the test that replays its corpus: a function that treats any bytes as a packet from a
+//! namespace.
 
 use linerate_sys::tun::HEADER_BYTES;
 
 use super::packet::{FRAMING, PacketShape, cut};
 
-/// The first two bytes are a position. The rest is a packet of a TUN interface, which is cut in two at this
-/// position.
+/// Cuts a packet in two. The first two bytes of `data` are the position of the cut. The rest is the packet, as a TUN
+/// interface delivers it.
 ///
 /// # Panics
 /// If the two parts don't add up to the whole.

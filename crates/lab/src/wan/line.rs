@@ -12,7 +12,7 @@ use crate::rate::Rate;
 /// The rate in bits per second for which the memory of an open link is allocated.
 const OPEN: u64 = 40_000_000_000;
 
-/// The lateness of deliveries in nanoseconds for which there is enough memory.
+/// The greatest lateness of deliveries, in nanoseconds, for which there is enough memory.
 const LATE: u64 = 20_000_000;
 
 /// The longest time in nanoseconds that one piece may occupy the link. A longer super-packet is cut, so that
@@ -36,7 +36,7 @@ pub(crate) struct LinkLine {
     counts: SegmentCounts,
 }
 
-/// The time at which a packet was read, and the last time before at which no packet was waiting.
+/// The time at which a packet was read (`now`), and the last earlier time at which no packet was waiting (`since`).
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ReadTimes {
     pub(crate) since: u64,

@@ -2,11 +2,11 @@
 //!
 //! | file | does |
 //! | --- | --- |
-//! | `packet.rs` | a super-packet's segments, and packets of some of them |
+//! | `packet.rs` | the segments of a super-packet, and packets that hold only some of the segments |
 //! | `loss.rs`, `shaper.rs`, `fifo.rs` | random loss; rate and queue; packets in flight |
-//! | `line.rs` | one direction, made of these, in simulated time |
+//! | `line.rs` | one direction of a link, made of the parts above, in simulated time |
 //! | `carry.rs` | two threads for each link, which carry packets from one interface to the other |
-//! | `emulator.rs` | the process of these threads, from the lab's side |
+//! | `emulator.rs` | starts and ends the process in which the threads of `carry.rs` run |
 
 mod carry;
 mod emulator;
@@ -32,13 +32,14 @@ use crate::rate::Rate;
 /// The subcommand with which a program that makes labs starts itself as an emulator. It runs [`serve`].
 pub const SUBCOMMAND: &str = "wan";
 
-/// The smallest length of the queue in time, for short round trips: that of a link without an emulator.
+/// The smallest length of the queue, in nanoseconds at the link's rate. It applies to short round trips, and equals the
+/// length of the queue of a link without an emulator.
 const LEAST_QUEUE_NS: u64 = 20_000_000;
 
 /// The rate in bits per second for which TCP windows are sized on an open link.
 const WINDOW_RATE: u64 = 10_000_000_000;
 
-/// The lower bound of the largest TCP buffer, in bytes.
+/// The lower bound of [`Wan::tcp_buffer_max`], in bytes.
 const LEAST_BUFFER: u64 = 128 << 20;
 
 /// Delay and loss of a link.
@@ -63,9 +64,9 @@ impl Wan {
         rate.map(|rate| self.queue.unwrap_or_else(|| carried(rate)))
     }
 
-    /// The largest TCP buffer, in bytes, such that one connection can fill the link: four times the bytes in
-    /// flight, because the kernel counts its own overhead and allows a sender twice its window; at least 128
-    /// MiB.
+    /// The maximum size of TCP buffers, in bytes, with which one connection can fill the link. It is four times the
+    /// bytes in flight, because the kernel counts its own overhead and allows a sender twice its window. It is at least
+    /// 128 MiB.
     pub(crate) fn tcp_buffer_max(&self, rate: Option<Rate>) -> u64 {
         let bits = rate.map_or(WINDOW_RATE, Rate::bits_per_second);
         (4 * in_time(bits, self.rtt.ns())).clamp(LEAST_BUFFER, i32::MAX as u64)
@@ -86,6 +87,6 @@ pub struct SegmentCounts {
     pub lost: u64,
     /// The number of segments that were dropped because the queue was full.
     pub dropped: u64,
-    /// The largest delay of a delivery in nanoseconds that was caused by a busy processor.
+    /// The largest delay, in nanoseconds, that a busy processor added to the delivery of a packet.
     pub latest_ns: u64,
 }

@@ -42,7 +42,8 @@ const CWR: u8 = 0x80;
 pub(crate) struct PacketShape {
     /// The number of segments; 1 for a packet that isn't segmented.
     pub(crate) segments: usize,
-    /// Bytes of the IP packet before the TCP payload; if the packet isn't segmented, all of its bytes.
+    /// The number of bytes of the IP packet before the TCP payload; if the packet isn't segmented, the number of all
+    /// its bytes.
     headers: usize,
     /// The offset of the TCP header in the IP packet, in bytes.
     transport: usize,
@@ -78,7 +79,7 @@ impl PacketShape {
         Some(Self { segments: payload.div_ceil(step).max(1), headers, transport, step, payload })
     }
 
-    /// Bytes of these segments on an Ethernet, including the headers and framing of each segment.
+    /// The number of bytes that these segments have on an Ethernet, including the headers and framing of each segment.
     pub(crate) fn wire_bytes(&self, range: &Range<usize>) -> u64 {
         let count = range.len() as u64;
         let payload = self.part(range).len() as u64;
@@ -88,19 +89,19 @@ impl PacketShape {
         (count * headers + payload).max(count * LEAST_PACKET) + count * FRAMING
     }
 
-    /// Bytes on an Ethernet of any segment except the last.
+    /// The number of bytes that any segment except the last has on an Ethernet.
     pub(crate) fn wire_bytes_of_one(&self) -> u64 {
         self.wire_bytes(&(0..1))
     }
 
-    /// The part of the payload that the segments `range` carry.
+    /// The byte range of the payload that the segments with the indices `range` carry.
     fn part(&self, range: &Range<usize>) -> Range<usize> {
         (range.start * self.step).min(self.payload)..(range.end * self.step).min(self.payload)
     }
 }
 
-/// Replaces the contents of `piece` by a packet with only these segments of `bytes`, as from a network card
-/// that received only these segments.
+/// Replaces the contents of `piece` by a packet that holds only the segments `range` of `bytes`, as if a network card
+/// had received only these segments.
 pub(crate) fn cut(bytes: &[u8], shape: &PacketShape, range: Range<usize>, piece: &mut Vec<u8>) {
     piece.clear();
     if range == (0..shape.segments) {
@@ -126,8 +127,8 @@ pub(crate) fn cut(bytes: &[u8], shape: &PacketShape, range: Range<usize>, piece:
     );
 }
 
-/// Corrects the lengths; for IPv4 also the identification, which increases by one for each segment, and the
-/// header's checksum.
+/// Corrects the lengths. For IPv4, also corrects the header's checksum and the identification, which increases by one
+/// for each segment.
 fn mend_ip(packet: &mut [u8], gone: usize, first: usize) {
     if packet[0] >> 4 == 6 {
         return put(packet, 4, get(packet, 4).wrapping_sub(gone as u16));

@@ -7,7 +7,7 @@ use proptest::prelude::*;
 #[derive(Clone, Debug)]
 pub(crate) struct Sample {
     pub(crate) v6: bool,
-    /// Bytes between the IPv6 header and the TCP header, or of IPv4 options.
+    /// The number of bytes between the IPv6 header and the TCP header, or of the IPv4 options.
     pub(crate) extra: usize,
     pub(crate) options: usize,
     pub(crate) step: usize,
@@ -18,7 +18,7 @@ pub(crate) struct Sample {
 }
 
 impl Sample {
-    /// A packet of this number of segments of an ordinary connection.
+    /// A packet of an ordinary connection, with this number of segments.
     pub(crate) fn of(segments: usize, sequence: u32) -> Self {
         let (step, payload) = (1448, segments * 1448);
         Self { v6: false, extra: 0, options: 12, step, payload, sequence, number: 7, flags: 0x18 }
@@ -106,7 +106,7 @@ pub(crate) fn wire(bytes: &[u8]) -> Vec<Vec<u8>> {
     chunks.iter().enumerate().map(segment).collect()
 }
 
-/// Sets lengths, identification and checksums, computed only from the packet itself.
+/// Sets the lengths, the identification and the checksums, which are computed only from the packet itself.
 fn complete(mut packet: Vec<u8>, transport: usize, at: u16) -> Vec<u8> {
     let length = packet.len() as u16;
     if packet[0] >> 4 == 4 {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-/// The round-trip time that a link adds, 0 to 1 s. Written `50ms`, `0.5s` or `200us`.
+/// The round-trip time that a link adds, 0 to 1 s. Its text is a number with a unit: `50ms`, `0.5s` or `200us`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Rtt(u64);
@@ -50,7 +50,7 @@ impl FromStr for Rtt {
 }
 
 impl fmt::Display for Rtt {
-    /// Writes the shortest exact text. It parses to the same time.
+    /// Writes the shortest exact text, which parses to the same time.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (number, unit) = match self.0 {
             ns if ns.is_multiple_of(1_000_000_000) && ns > 0 => (ns as f64 / 1e9, "s"),

@@ -14,7 +14,7 @@ pub(crate) struct Shaper {
     byte: u128,
     /// The size of the queue in bytes.
     queue: u64,
-    /// The longest credit for a packet that the thread reads late, in femtoseconds.
+    /// The longest time, in femtoseconds, that is credited to a packet that the thread reads late.
     patience: u128,
     /// The time at which the link becomes idle, in femtoseconds.
     free: u128,

@@ -1,4 +1,4 @@
-//! Users in a closed loop: each user fetches its object again as soon as the last reply has ended.
+//! Users in a closed loop: each user fetches its object again only after the last reply has ended.
 
 use std::io;
 use std::thread;
@@ -26,7 +26,7 @@ pub struct Crowd {
     pub users: u32,
     /// The timing of the load. The users' starts are distributed evenly over the ramp.
     pub window: Window,
-    /// Whether each request has a new connection, which the server closes afterwards.
+    /// Whether each request has its own new connection, which the server closes after the reply.
     pub new_connections: bool,
     /// The number of threads that share the users.
     pub threads: u32,

@@ -1,5 +1,5 @@
-//! HTTP/1.1 (RFC 9112): users who fetch objects in a closed loop (`crowd.rs`, on the threads of `worker.rs`), and a server with one object
-//! in memory.
+//! HTTP/1.1 (RFC 9112): users who fetch objects in a closed loop (`crowd.rs`, on the threads of `worker.rs`), and a
+//! server with one object in memory.
 
 mod body;
 mod chunks;

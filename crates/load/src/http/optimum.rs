@@ -3,9 +3,9 @@
 use crate::error::LoadError;
 use crate::report::SearchStep;
 
-/// Rates whose distance from the best rate is at most this share of it count as equal to the best.
+/// A rate counts as equal to the best rate if it is lower by at most this share of the best rate.
 const PLATEAU: f64 = 0.01;
-/// The search ends when neighbouring numbers of users differ by less than this share.
+/// The search ends when neighboring numbers of users differ by less than this share.
 const RESOLUTION: f64 = 0.05;
 /// The number of successive doublings without a gain after which the search stops increasing the number of
 /// users.
@@ -21,10 +21,10 @@ pub struct Optimum {
     pub steps: Vec<SearchStep>,
 }
 
-/// Measures with 1, 2, 4, ... users, up to `most`, until two doublings in a row bring no gain. Then searches
-/// for the best number between the neighbours of the best of these (golden section, for a curve with one
-/// maximum), and then for the fewest users whose rate is within 1 % of the best (bisection). `measure`
-/// returns the rate with a number of users.
+/// Measures with 1, 2, 4, ... users, up to `most`, until two doublings in a row bring no gain. Then searches for the
+/// best number between the neighbors of the best number so far (golden section, for a curve with one maximum). Finally
+/// searches for the fewest users whose rate is within 1 % of the best rate (bisection). `measure` returns the rate with
+/// a number of users.
 ///
 /// # Errors
 /// The errors of `measure`.
@@ -71,14 +71,14 @@ impl<M: FnMut(u32) -> Result<f64, LoadError>> UserSearch<M> {
         Ok(())
     }
 
-    /// Searches for the best number of users between the neighbours of the best number so far, by golden
+    /// Searches for the best number of users between the neighbors of the best number so far, by golden
     /// section.
     fn climb(&mut self) -> Result<(), LoadError> {
         let best = self.best().count;
         let counts = || self.steps.iter().map(|step| step.count);
         let mut low = counts().filter(|count| *count < best).max().unwrap_or(best);
         let mut high = counts().filter(|count| *count > best).min().unwrap_or(best);
-        // There are two different numbers between `low` and `high` only if these differ by at least three.
+        // Two different numbers exist between `low` and `high` only if `low` and `high` differ by at least three.
         while is_wide(low, high) && high - low > 2 {
             let width = f64::from(high - low);
             let left = high - (width * GOLDEN).round() as u32;
@@ -145,7 +145,7 @@ mod tests {
                 users.min(summit) - (users - end).max(0.0) * loss * summit
             };
             let found = found(100_000, curve);
-            // Before a steep fall, the best measured number may be below the best one by the resolution.
+            // Before a steep fall, the best measured number may be below the true best number by the resolution.
             let least = (1.0 - RESOLUTION) * (1.0 - PLATEAU) * summit;
             prop_assert!(curve(found.users) >= least, "{} of {}: {:?}", found.users, knee, found.steps);
             prop_assert!(f64::from(found.users) <= summit * 1.07 + 1.0, "{} of {}", found.users, knee);

@@ -16,7 +16,7 @@ pub struct Reply {
 /// The number of bytes of each kind in a piece of a reply.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ReplyPiece {
-    /// Payload bytes.
+    /// The number of payload bytes.
     pub payload: u64,
     /// The number of bytes of the head and of chunk framing.
     pub framing: u64,
@@ -44,7 +44,7 @@ impl Reply {
     /// Parses the next bytes of the reply.
     ///
     /// # Errors
-    /// If they can't belong to a reply.
+    /// If the bytes can't belong to a reply.
     pub fn feed(&mut self, bytes: &[u8]) -> Result<ReplyPiece, BadReply> {
         self.received += bytes.len() as u64;
         let mut rest = bytes;
@@ -65,7 +65,7 @@ impl Reply {
     /// Handles the end of the connection, which may be the end of the reply.
     ///
     /// # Errors
-    /// If the server announced more bytes.
+    /// If the server announced more bytes than it sent.
     pub fn end(&self) -> Result<(), BadReply> {
         match &self.body {
             Some(Body::Closed) => Ok(()),
@@ -74,8 +74,8 @@ impl Reply {
         }
     }
 
-    /// The number of these bytes that belong to the head, if the head ends within them; `None` if it
-    /// continues. Interim heads (1xx) are skipped.
+    /// The number of these bytes that belong to the head, if the head ends within them; `None` if the head continues.
+    /// Interim heads (1xx) are skipped.
     fn feed_head(&mut self, bytes: &[u8]) -> Result<Option<usize>, BadReply> {
         let before = self.gathered.len();
         let room = LONGEST_HEAD - before;

@@ -1,5 +1,5 @@
-//! A server with one object in memory. It supports GET and HEAD and persistent connections, with a thread for
-//! each connection. It sends no Date, because the object has none.
+//! A server with one object in memory. It supports GET and HEAD and persistent connections, with a thread for each
+//! connection. Replies have no header `Date`.
 
 use std::io;
 use std::net::{Shutdown, TcpStream};

@@ -1,4 +1,4 @@
-//! The counts of users.
+//! The counts of HTTP users: bytes, durations of requests, connections and errors.
 
 use crate::latency::LatencyHistogram;
 use crate::report::{ConnectionCounts, Errors};
@@ -33,7 +33,7 @@ pub struct UserTally {
 }
 
 impl UserTally {
-    /// Adds other counts.
+    /// Adds the counts of other users.
     pub fn add(&mut self, other: Self) {
         self.latency.add(&other.latency);
         self.counts.payload += other.counts.payload;

@@ -1,4 +1,4 @@
-//! The URL that a user fetches.
+//! The URL that an HTTP user fetches.
 
 use std::fmt::{self, Display, Formatter};
 use std::net::{SocketAddr, ToSocketAddrs};

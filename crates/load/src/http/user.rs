@@ -50,7 +50,7 @@ pub enum RequestFailure {
     Broken(String),
 }
 
-/// A user.
+/// A simulated user who fetches a URL again and again.
 pub struct User {
     /// The index of the user's URL in the list.
     pub target: usize,
@@ -108,7 +108,7 @@ impl User {
     /// True once the connection is established.
     ///
     /// # Errors
-    /// If it can't be established.
+    /// If the connection can't be established.
     pub fn is_made(&mut self) -> io::Result<bool> {
         let Some(connection) = &self.connection else { return Ok(false) };
         if let Some(error) = connection.take_error()? {
@@ -143,8 +143,8 @@ impl User {
     }
 
     /// Sends and reads as much as the connection allows. With `to_end`, the other end is known to have closed the
-    /// connection, so this reads until the end. Otherwise, a read that doesn't fill the buffer has emptied
-    /// the socket, and the next bytes cause another event (epoll(7)).
+    /// connection, so the method reads until the end. Without `to_end`, the method stops after a read that doesn't fill
+    /// the buffer: such a read has emptied the socket, and the next bytes cause another event (epoll(7)).
     ///
     /// # Errors
     /// The reason why the request failed.

@@ -203,8 +203,8 @@ impl<'a> UserWorker<'a> {
         self.next(place, now);
     }
 
-    /// Schedules the user's next request: after the user's pause, but not before it is due; immediately if
-    /// neither applies.
+    /// Schedules the user's next request: after the user's pause, and not before the request is due. Without a pause
+    /// and a due time, the request begins at once.
     fn next(&mut self, place: usize, now: Instant) {
         let user = &mut self.users[place];
         user.rest();

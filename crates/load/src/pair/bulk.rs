@@ -44,7 +44,7 @@ pub enum Direction {
     Both,
 }
 
-/// A bulk load without encryption, from one process of one host to one process of another host.
+/// A bulk load without encryption, between one process of one host and one process of another host.
 #[derive(Clone, Debug)]
 pub struct Bulk {
     /// The addresses of the servers; pairs are distributed over them.
@@ -79,8 +79,8 @@ pub struct BulkResult {
     pub pairs: Vec<PairReport>,
     /// The times of the run's phases, if the load is limited by a time.
     pub phases: Option<Phases>,
-    /// The smallest buffers at the sending and at the receiving end, as getsockopt(2) reports them, which is
-    /// twice the usable size.
+    /// The size in bytes of the smallest buffer at the sending end, and of the smallest at the receiving end.
+    /// getsockopt(2) reports these sizes, which are twice the usable sizes.
     pub buffers: (u64, u64),
 }
 
@@ -92,8 +92,8 @@ impl Bulk {
     pub fn run(&self, stop: &StopFlag) -> Result<BulkResult, LoadError> {
         check(&self.to, self.pairs)?;
         let connected = self.connect_all()?;
-        // The run begins only when all pairs are connected, since a pair whose first packet was lost would
-        // otherwise have less time.
+        // The run begins only when all pairs are connected, because a pair whose first packet was lost would otherwise
+        // have less time.
         let begin = Instant::now();
         let sent: Vec<_> = thread::scope(|scope| {
             let start = |pair: ConnectedPair| scope.spawn(move || self.pair(&pair, begin, stop));

@@ -24,7 +24,7 @@ const RECONNECT_INTERVAL: Duration = Duration::from_millis(20);
 /// How transactions use connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ConnectionStyle {
-    /// All requests of a pair on one connection (netperf's TCP_RR).
+    /// All requests of a pair use one connection (netperf's TCP_RR).
     Kept,
     /// Each transaction has a new connection: connect, request, response, close (netperf's TCP_CRR).
     Each,
@@ -215,7 +215,7 @@ impl PairThread<'_> {
         })
     }
 
-    /// Runs transactions when they are due, until the end of the window, and counts those that end in it.
+    /// Runs transactions when they are due, until the end of the window, and counts those that end in the window.
     fn repeat(
         &mut self,
         phases: Phases,

@@ -17,11 +17,11 @@ use super::client::meaning;
 use super::hello::{DATAGRAM_TALLY, DatagramTally, Role};
 use super::{PEER_TIMEOUT, check, connect};
 
-/// The smallest datagram in bytes: it holds its number and the time at which it was sent.
+/// The size of the smallest datagram in bytes. A datagram holds its number and the time at which it was sent.
 pub const SMALLEST_DATAGRAM: u32 = 16;
-/// The largest payload of a datagram of IPv4.
+/// The largest payload, in bytes, of a UDP datagram over IPv4.
 pub const LARGEST_DATAGRAM: u32 = 65_507;
-/// A sender that is later than this skips the datagrams that it missed.
+/// A sender that is late by more than this time skips the datagrams that it missed.
 const MOST_LATE: Duration = Duration::from_millis(10);
 /// The pause of a sender while its socket's queue is full.
 const FULL_QUEUE_INTERVAL: Duration = Duration::from_micros(100);
@@ -213,7 +213,8 @@ struct Counting {
     first: Option<(u64, Instant)>,
     last: Instant,
     highest: u64,
-    /// The transit time of the last datagram, measured by two clocks that may have different offsets.
+    /// The transit time of the last datagram, in nanoseconds. The clocks of sender and receiver may differ by a
+    /// constant offset, which is part of this time.
     transit: Option<i128>,
     jitter: f64,
     tally: DatagramTally,
@@ -345,7 +346,7 @@ mod tests {
         let tally = counting.tally(8);
         assert_eq!((tally.received, tally.lost, tally.reordered, tally.bytes), (4, 2, 1, 400));
         assert_eq!(tally.nanos, 20_000_000);
-        // The transit times are 0, 0, 6 and 0 ms longer than the first.
+        // The transit times are longer than the first one by 0, 0, 6 and 0 ms.
         let jitter = 6e6 / 16.0;
         assert!((tally.jitter_nanos as f64 - (jitter + (6e6 - jitter) / 16.0)).abs() < 1e4, "{tally:?}");
         assert!(believable(tally, 6).is_ok() && believable(tally, 5).is_err());

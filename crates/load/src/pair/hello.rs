@@ -19,15 +19,15 @@ pub enum Role {
     Transactions { request: u32, response: u32 },
     /// One request and one response, after which the server closes the connection.
     Single { request: u32, response: u32 },
-    /// The client sends. The server counts the bytes that arrive later than `ramp` after the first byte,
+    /// The client sends. The server counts the bytes that arrive more than `ramp_us` microseconds after the first byte,
     /// with a receive buffer of `window` bytes (0: the kernel's default).
     Bulk { ramp_us: u64, window: u32 },
-    /// The server sends for this time, with a send buffer of `window` bytes.
+    /// The server sends for `us` microseconds, with a send buffer of `window` bytes (0: the kernel's default).
     SendFor { us: u64, window: u32 },
-    /// The server sends this number of bytes.
+    /// The server sends this number of bytes, with a send buffer of `window` bytes (0: the kernel's default).
     SendBytes { bytes: u64, window: u32 },
-    /// The client sends datagrams from this UDP port. The server counts those that arrive later than
-    /// `ramp` after the first, with a receive buffer of `window` bytes.
+    /// The client sends datagrams from the UDP port `port`. The server counts those that arrive more than `ramp_us`
+    /// microseconds after the first one, with a receive buffer of `window` bytes (0: the kernel's default).
     Datagrams { ramp_us: u64, window: u32, port: u16 },
 }
 
@@ -107,7 +107,7 @@ pub struct DatagramTally {
     pub received: u64,
     /// The number of datagrams that were sent after the first counted datagram and didn't arrive.
     pub lost: u64,
-    /// The number of datagrams that arrived after a later one.
+    /// The number of datagrams that arrived after a datagram that was sent later.
     pub reordered: u64,
     /// The jitter of the transit times in nanoseconds (RFC 3550, 6.4.1).
     pub jitter_nanos: u64,

@@ -23,12 +23,12 @@ use socket2::{Domain, Protocol, Socket, Type};
 use crate::error::LoadError;
 use crate::serve::prepare;
 
-/// The longest time to wait for a connection, and for an answer of the other end.
+/// The longest time to wait for a connection, and for an answer from the other end.
 pub(crate) const PEER_TIMEOUT: Duration = Duration::from_secs(10);
 /// The greatest number of pairs of one client.
 pub const MOST_PAIRS: usize = 4096;
 
-/// Connects, with socket buffers of `window` bytes if that is given.
+/// Connects, with socket buffers of `window` bytes if `window` is given.
 fn connect(to: SocketAddr, window: Option<u32>) -> std::io::Result<TcpStream> {
     let socket = Socket::new(Domain::for_address(to), Type::STREAM, Some(Protocol::TCP))?;
     if let Some(window) = window {

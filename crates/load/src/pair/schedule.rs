@@ -1,5 +1,5 @@
-//! Requests at fixed times, independent of the answers (an open loop). This measures how long a request at
-//! such a time waits.
+//! Requests at fixed times, independent of the answers (an open loop). The load measures how long a request that is due
+//! at such a time waits for its answer.
 
 use std::net::SocketAddr;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -30,8 +30,8 @@ pub struct Span {
     pub end: StopFlag,
 }
 
-/// Requests and responses at fixed times. Latencies are counted from the time at which the request was due,
-/// so they include waiting for earlier answers.
+/// Requests at fixed times, and their responses. Latencies are counted from the times at which the requests were due,
+/// so they include the time in which a request waits for earlier answers.
 #[derive(Clone, Debug)]
 pub struct Scheduled {
     /// The load's parameters. Each connection is used for several requests.
@@ -159,7 +159,7 @@ fn seen(to: SocketAddr) -> TransactionsResult {
     TransactionsResult { connections: vec![port], ..TransactionsResult::default() }
 }
 
-/// Reads the answers to all requests, in their order. Requests that were due in the window count.
+/// Reads the answers to all requests, in the order of the requests. Only requests that were due in the window count.
 fn answers(
     patient: &PatientStream<'_>,
     response: usize,

@@ -2,7 +2,7 @@
 
 use crate::error::LoadError;
 
-/// The most tiles for which `fits` is true. Tries 1, 2, 4, ... up to `most`, then searches by bisection
+/// The greatest number of tiles for which `fits` is true. Tries 1, 2, 4, ... up to `most`, then searches by bisection
 /// between the last success and the first failure. 0 if not even one tile fits.
 ///
 /// # Errors

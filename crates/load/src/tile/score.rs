@@ -14,7 +14,7 @@ pub fn worst(rates: &Loads, targets: &Loads) -> f64 {
     ratios(rates, targets).into_iter().fold(f64::INFINITY, f64::min)
 }
 
-/// The mean rate of each load over the tiles.
+/// The mean rate of each load over the tiles; `None` if there are no tiles.
 pub fn mean(tiles: &[Tile]) -> Option<Loads> {
     let of = |load: fn(&Loads) -> f64| {
         tiles.iter().map(|tile| load(&tile.rates)).sum::<f64>() / tiles.len().max(1) as f64

@@ -1,4 +1,4 @@
-//! A server for both protocols of a tile on one port.
+//! A server that serves both protocols of a tile on one port.
 
 use std::io::ErrorKind;
 use std::net::TcpStream;
@@ -8,7 +8,7 @@ use crate::pair::{FIRST_BYTE, PairService};
 use crate::serve::Service;
 use crate::window::StopFlag;
 
-/// The number of times that the stop flag is checked while no byte arrives: ten seconds in total.
+/// The number of times that the stop flag is checked while no byte arrives. Together the checks take ten seconds.
 const LOOKS: u32 = 50;
 
 /// Serves endpoint pairs and HTTP. The first byte of a connection selects the protocol: no HTTP method begins

@@ -13,9 +13,9 @@ use crate::number::tick;
 pub(crate) struct Frame {
     /// The x of the left edge, where the value axis is.
     pub(crate) left: f64,
-    /// Right edge.
+    /// The x of the right edge.
     pub(crate) right: f64,
-    /// Upper edge.
+    /// The y of the upper edge.
     pub(crate) top: f64,
     /// The y of the lower edge, where the x axis is.
     pub(crate) bottom: f64,
@@ -66,8 +66,8 @@ impl Frame {
     }
 }
 
-/// Draws at most `most` lines of text below a plot, followed by the number of lines that are left out.
-/// Returns the y of the end.
+/// Draws at most `most` lines of text below a plot, followed by the number of lines that are left out. Returns the y of
+/// the text's lower end.
 pub(crate) fn remarks(paper: Paper, lines: &[String], y: f64, most: usize) -> (Markup, f64) {
     const LINE: f64 = 15.0;
     const LEFT: f64 = 2.0;

@@ -43,9 +43,9 @@ pub(crate) fn blocks(record: &Record, estimates: &[Estimate]) -> String {
     let whiskers = match with_interval().count() {
         0 => "no intervals, which need five blocks",
         _ if with_interval().all(|e| e.blocks == LEAST_BLOCKS) => {
-            "whiskers: range of 5 blocks, which holds the true median in 94 % of studies, where wider than a line"
+            "whiskers, if long enough to see: range of 5 blocks, which holds the true median in 94 % of studies"
         }
-        _ => "whiskers: 95 % bootstrap interval of the median over blocks, where wider than a line",
+        _ => "whiskers, if long enough to see: 95 % bootstrap interval of the median over blocks",
     };
     format!("{n} of {} in shuffled order; {whiskers}.", count(u64::from(record.blocks), "block", "blocks"))
 }

@@ -17,14 +17,14 @@ pub(crate) struct Context<'a> {
     pub(crate) record: &'a Record,
     /// The requested figure.
     pub(crate) asked: &'a Figure,
-    /// The cases in the figure, in the order in which the figure lists them, or else in the study's order.
+    /// The cases in the figure, in the order in which the figure lists them; if it lists none, in the study's order.
     pub(crate) cases: Vec<&'a Summary<'a>>,
 }
 
 /// A value that a paper printed, in the figure's unit; figures show it as a hollow mark.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Hollow {
-    /// The value.
+    /// The value that the paper printed.
     pub(crate) value: f64,
     /// The paper, and the figure or table in it.
     pub(crate) source: String,
@@ -157,8 +157,8 @@ impl<'a> Context<'a> {
         self.cases.iter().filter_map(lack).collect()
     }
 
-    /// The cases without a run for which `has` is true, each with the reason; for figures that don't show the
-    /// quantity.
+    /// The cases without a run for which `has` is true, each with the reason. This list is for figures that show other
+    /// data than the quantity.
     pub(crate) fn lacks_of(&self, what: &str, has: fn(&Measures) -> bool) -> Vec<String> {
         let lack = |s: &&Summary<'_>| {
             let (words, _) = super::lack_text(s.state());

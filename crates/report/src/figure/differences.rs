@@ -376,7 +376,8 @@ fn signed(value: f64) -> String {
 mod tests {
     use super::*;
 
-    /// The test's values are scores that one paper printed. Each is from one run; three runs were repeated.
+    /// The test's values are scores that one paper printed. Each score is from one run; three configurations were run
+    /// twice.
     #[test]
     fn repeated_runs_give_the_noise_of_single_ones() {
         let dir = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/papers/vmmark-netqueue");

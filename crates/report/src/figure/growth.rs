@@ -6,9 +6,9 @@ use super::measure::Measure;
 use super::words::with_interval;
 use crate::number::tick;
 
-/// The growth of the value, and of CPU, from the first level of `x` to the last. For two levels, that is the factor
-/// between them; for more levels, the slope of the straight line, its fit, and the share of perfect growth that the
-/// last level reaches.
+/// The growth of the value, and of CPU, from the first level of `x` to the last. For two levels, the text states the
+/// factor between them. For more levels, it states the slope of the straight line, its fit, and the share of perfect
+/// growth that the last level reaches.
 pub(super) fn growth_words(
     measure: &Measure,
     x: &str,

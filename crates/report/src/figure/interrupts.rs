@@ -11,8 +11,8 @@ use super::text::{fit, width};
 use super::{Drawn, Paper, caption};
 use crate::number::{count, grouped, short};
 
-/// The greatest number of interrupt sources of a host that have their own row. The others are summed in the
-/// last row.
+/// The greatest number of interrupt sources of a host that have their own row. All other sources are summed in the last
+/// row.
 const MOST_SOURCES: usize = 20;
 /// The greatest number of columns. If there are more processors, several processors share a column.
 const MOST_COLUMNS: usize = 64;
@@ -20,7 +20,7 @@ const MOST_COLUMNS: usize = 64;
 const MOST_CASES: usize = 4;
 /// The number of shades of the cells.
 const SHADES: u32 = 8;
-/// From this shade on, a number is written in the background colour.
+/// From this shade on, a number is written in the background color.
 const DARK: u32 = 6;
 const ROW: f64 = 24.0;
 
@@ -279,7 +279,7 @@ fn words(context: &Context<'_>, maps: &[Map<'_>]) -> String {
         ),
     ];
     if maps.iter().any(|map| map.processors > MOST_COLUMNS) {
-        marks.push("Each column is the sum of several neighbouring processors.".to_owned());
+        marks.push("Each column is the sum of several neighboring processors.".to_owned());
     }
     caption::caption(context, &marks, &[])
 }

@@ -112,9 +112,9 @@ impl<'a> LadderChart<'a> {
 
     fn entries(&self) -> Vec<Entry> {
         let mut entries = vec![Entry::new(Mark::Bar("bar s3".into(), false), "the rung")];
-        entries.push(Entry::new(Mark::Bar("price".into(), false), "the cost of its stage"));
+        entries.push(Entry::new(Mark::Bar("price".into(), false), "the cost of the rung’s stage"));
         if self.gains() {
-            entries.push(Entry::new(Mark::Bar("gain".into(), false), "its gain"));
+            entries.push(Entry::new(Mark::Bar("gain".into(), false), "the gain of the rung’s stage"));
         }
         if self.ceiling.is_some() {
             entries.push(Entry::new(Mark::Line("ceiling".into()), "ceiling of the link"));
@@ -134,7 +134,8 @@ impl<'a> LadderChart<'a> {
         prices.into_iter().any(gain)
     }
 
-    /// Draws one of the figure's two halves, with bars from `span.0` to `span.1`. Returns the y of its end.
+    /// Draws one of the figure's two halves, with bars from `span.0` to `span.1`, and returns the y of the half's lower
+    /// end.
     fn column(&self, paper: Paper, span: (f64, f64), y: f64, column: LadderColumn) -> (Markup, f64) {
         let row = paper.pick(42.0, 50.0);
         let top = y + 10.0;

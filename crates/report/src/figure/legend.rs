@@ -53,7 +53,7 @@ pub(crate) fn legend(entries: &[Entry], id: &str, x: f64, right: f64) -> (Markup
 }
 
 impl Entry {
-    /// An entry.
+    /// An entry with this mark and this text.
     pub(crate) fn new(mark: Mark, words: impl Into<String>) -> Self {
         Self { mark, words: words.into() }
     }

@@ -12,13 +12,13 @@ use crate::summary::ends;
 /// The position and size of a bar.
 #[derive(Clone, Copy)]
 pub(crate) struct Area {
-    /// Left edge.
+    /// The x of the left edge.
     pub(crate) x: f64,
-    /// Upper edge.
+    /// The y of the upper edge.
     pub(crate) y: f64,
-    /// Width.
+    /// The width of the bar.
     pub(crate) width: f64,
-    /// Height.
+    /// The height of the bar.
     pub(crate) height: f64,
 }
 
@@ -42,7 +42,7 @@ pub(crate) fn dot(x: f64, y: f64, class: &str) -> Markup {
 pub(crate) fn diamond(x: f64, y: f64, class: &str) -> Markup {
     const REACH: f64 = 5.2;
     let corners = [(x, y - REACH), (x + REACH, y), (x, y + REACH), (x - REACH, y)];
-    // The diamond has an outline in the background colour, so that it is visible on a dark bar.
+    // The diamond has an outline in the background color, so that it is visible on a dark bar.
     html! { @for class in ["printed-halo", class] { polygon points=(points(&corners)) class=(class) {} } }
 }
 
@@ -52,7 +52,7 @@ pub(crate) fn hollow(x: f64, y: f64, class: &str, of: &str, printed: &Hollow, un
 }
 
 /// Draws a point of a curve. Each series has its own shape, so that series are distinguishable without
-/// colour.
+/// color.
 pub(crate) fn point(series: usize, x: f64, y: f64, class: &str) -> Markup {
     const R: f64 = 4.2;
     match series % 4 {
@@ -63,7 +63,7 @@ pub(crate) fn point(series: usize, x: f64, y: f64, class: &str) -> Markup {
     }
 }
 
-/// The CSS class of a curve: a colour for each series; curves are dashed from the seventh series on.
+/// The CSS class of a curve: a color for each series; curves are dashed from the seventh series on.
 pub(crate) fn curve_class(series: usize) -> String {
     let dashed = if series % 12 >= 6 { " dashed" } else { "" };
     format!("c{}{dashed}", series % 6)

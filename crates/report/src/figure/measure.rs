@@ -30,8 +30,7 @@ impl Measure {
         Self { quantity, name: about.label, unit, meaning: about.meaning, factor }
     }
 
-    /// Like [`Measure::new`]. If both ends share their processors, the name says that the CPU is of both
-    /// ends.
+    /// Like [`Measure::new`]. If both ends share their processors, the name states that the CPU is that of both ends.
     pub(crate) fn of(record: &Record, quantity: Metric, largest: f64) -> Self {
         let measure = Self::new(quantity, largest);
         if quantity != Metric::FarBusyPercent || !record.shared_processors {

@@ -37,7 +37,7 @@ use context::Context;
 use svg::Drawing;
 use table::Table;
 
-/// The style of the figures: light, and dark if the reader prefers that on a screen.
+/// The style of the figures: light, or dark on a screen whose user prefers dark pages.
 pub(crate) const STYLE: &str = include_str!("theme.css");
 
 /// A kind of figure: its name, as the study file spells it, and its drawing function.
@@ -55,9 +55,9 @@ const KINDS: [Kind; 7] = [
 
 /// A drawn figure.
 pub(crate) struct Drawn {
-    /// For wide screens and paper.
+    /// The drawing for wide screens and paper.
     pub(crate) wide: Picture,
-    /// For narrow screens.
+    /// The drawing for narrow screens.
     pub(crate) narrow: Picture,
     /// The figure's contents in words, with all numbers, for readers who can't see the drawing.
     pub(crate) description: String,
@@ -90,7 +90,7 @@ pub(crate) struct Paper {
     pub(crate) narrow: bool,
 }
 
-/// A figure of the record, drawn.
+/// A figure of the record, with its drawing.
 pub(crate) struct Shown<'a> {
     /// The figure's id in the page: "figure-1".
     pub(crate) id: String,

@@ -1,14 +1,14 @@
 //! Scales that map values to positions, with ticks at round numbers.
 
-/// The step sizes between ticks, apart from a power of ten, that are easy to read.
+/// The step sizes between ticks that are easy to read, each to be multiplied by a power of ten.
 const ROUND: [f64; 9] = [1.0, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0];
-/// The step sizes that make the simplest ticks, apart from a power of ten.
+/// The step sizes that make the simplest ticks, each to be multiplied by a power of ten.
 const PLAIN: [f64; 4] = [1.0, 2.0, 2.5, 5.0];
 
 /// Maps values from 0 to `max` onto `from` to `to` (in pixels; `to` may be smaller than `from`).
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Scale {
-    /// The value at `to`.
+    /// The value at the position `to`.
     pub(crate) max: f64,
     /// The distance between two ticks, as a value.
     pub(crate) step: f64,
@@ -129,7 +129,7 @@ impl Logarithmic {
         self.from + (self.to - self.from) * if share.is_finite() { share } else { 0.0 }
     }
 
-    /// Ticks at 1, 2 and 5 times each power of ten, or only at the powers if there are many.
+    /// Ticks at 1, 2 and 5 times each power of ten, or only at the powers of ten if there are many of them.
     pub(crate) fn ticks(&self) -> Vec<f64> {
         let powers = (self.low.log10().floor() as i32)..=(self.high.log10().ceil() as i32);
         let decades = (self.high / self.low).log10();

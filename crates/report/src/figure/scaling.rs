@@ -103,7 +103,7 @@ impl<'a> ScalingChart<'a> {
         self.curves.iter().flat_map(|curve| &curve.points)
     }
 
-    /// Every point, with the class of its printed numbers: the colour of its curve, if there are several
+    /// Every point, with the class of its printed numbers: the color of its curve, if there are several
     /// curves.
     fn printed_points(&self) -> impl Iterator<Item = (String, &Point<'a>)> {
         let class = |at| match self.curves.len() {
@@ -139,7 +139,7 @@ impl<'a> ScalingChart<'a> {
             entries.push(Entry::new(Mark::Line("reference".into()), "linear from the first point"));
         }
         if self.points().any(|point| !point.printed.is_empty() || !point.printed_cpu.is_empty()) {
-            let colour = if many { ", in the colour of its curve" } else { "" };
+            let colour = if many { ", in the color of its curve" } else { "" };
             entries.push(Entry::new(Mark::Hollow("printed"), format!("printed in the paper{colour}")));
         }
         entries

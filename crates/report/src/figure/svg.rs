@@ -10,7 +10,7 @@ pub(crate) fn px(value: f64) -> String {
     format!("{}", rounded + 0.0)
 }
 
-/// A text element. Its CSS class decides whether the point is the start, the centre or the end of the
+/// A text element. Its CSS class decides whether the point is the start, the center or the end of the
 /// baseline.
 pub(crate) fn text(x: f64, y: f64, class: &str, content: &str) -> Markup {
     html! { text x=(px(x)) y=(px(y)) class=(class) { (content) } }
@@ -56,9 +56,9 @@ pub(crate) fn hatch_pattern(id: &str) -> Markup {
 pub(crate) struct Drawing<'a> {
     /// The prefix of the ids inside the element; unique in the page.
     pub(crate) id: &'a str,
-    /// Width in units.
+    /// The width in units.
     pub(crate) width: f64,
-    /// Height in units.
+    /// The height in units.
     pub(crate) height: f64,
     /// The name of the figure.
     pub(crate) title: &'a str,

@@ -37,7 +37,7 @@ impl Table {
         Self { head: head.into_iter().map(Into::into).collect(), rows: Vec::new() }
     }
 
-    /// Adds a row. Missing cells at its end are blank.
+    /// Adds a row. Cells that are missing at the end of the row are blank.
     pub(crate) fn push(&mut self, mut row: Vec<Cell>) {
         row.resize(self.head.len(), Cell::Blank);
         self.rows.push(row);

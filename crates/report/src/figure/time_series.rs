@@ -13,7 +13,7 @@ use super::text::fit;
 use super::{Drawn, Paper, caption};
 use crate::number::{count, short, tick};
 
-/// The greatest number of points of a drawn curve. If a series has more points, means of neighbouring points
+/// The greatest number of points of a drawn curve. If a series has more points, means of neighboring points
 /// are drawn.
 const MOST_POINTS: usize = 1200;
 /// The greatest number of lines in a panel. A panel with more lines is split by the names of the series.
@@ -40,7 +40,7 @@ struct Chosen<'a> {
     name: &'a str,
     block: u32,
     seconds: f64,
-    /// The start and the end of the interval that the tool measured, if a ramp-up preceded it.
+    /// The start and the end of the time in which the tool counted, in seconds, if a ramp preceded it.
     counted: Option<(f64, f64)>,
     panels: Vec<SeriesPanel<'a>>,
 }
@@ -133,7 +133,7 @@ impl SeriesPanel<'_> {
         std::iter::once(head).chain(self.lines.iter().enumerate().map(entry)).collect()
     }
 
-    /// The CSS class of a line: a colour for each host, and a dash pattern for each further line of the same
+    /// The CSS class of a line: a color for each host, and a dash pattern for each further line of the same
     /// host.
     fn class(&self, at: usize) -> String {
         let mut hosts: Vec<&str> = self.lines.iter().map(|line| line.host.as_str()).collect();
@@ -161,7 +161,7 @@ impl SeriesPanel<'_> {
     }
 }
 
-/// The points or, if there are too many, means of equal numbers of neighbours.
+/// The points or, if there are too many, the means of groups of adjacent points, all of the same size.
 fn thinned(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
     let size = points.len().div_ceil(MOST_POINTS).max(1);
     let mean = |chunk: &[(f64, f64)]| {
@@ -217,7 +217,7 @@ fn words(context: &Context<'_>, runs: &[Chosen<'_>]) -> String {
     );
     if all_lines(runs).any(|(_, series)| series.points.len() > MOST_POINTS) {
         marks.push(
-            "Lines of more than 1,200 points are drawn as means of equally many neighbours.".to_owned(),
+            "In lines of more than 1,200 points, a drawn point is the mean of adjacent points.".to_owned(),
         );
     }
     if runs.iter().any(|run| run.counted.is_some()) {

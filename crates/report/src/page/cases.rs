@@ -97,7 +97,7 @@ fn moved(summary: &Summary<'_>) -> String {
     [own].into_iter().chain(summary.levels.iter().cloned()).collect::<Vec<_>>().join(" · ")
 }
 
-/// True if any case has a known number of streams.
+/// True if any case has a fixed number of streams.
 fn has_streams(record: &Record) -> bool {
     record.cases.iter().any(|case| case.streams.is_some())
 }

@@ -94,7 +94,7 @@ fn of_metric(record: &Record, metric: Metric) -> Column {
     Column::new(head, move |_, summary| match metric {
         Metric::Found => Some(found(summary.figures.searched.as_deref()?, summary.of(metric)?)),
         Metric::PeakRss => summary.figures.peak_rss_bytes.map(|peak| html! { (bytes(peak)) }),
-        // These two metrics follow from the metric in the neighbouring column, which shows the interval.
+        // These two metrics follow from the metric in the neighboring column, which shows the interval.
         Metric::CommandRate | Metric::Seconds => {
             summary.of(metric).map(|estimate| html! { (metric.text(estimate.median)) })
         }

@@ -104,7 +104,8 @@ fn interfaces(all: &[Interface]) -> Markup {
     }
 }
 
-/// If nothing but the name of an interface is known, and for a single reason: that reason.
+/// The reason why nothing but the name of an interface is known; `None` if anything else is known, or if there are
+/// several reasons.
 fn unseen(interface: &Interface) -> Option<&str> {
     let Interface { driver, speed_mbps, mtu, rx_queues, tx_queues, .. } = interface;
     let reasons = [reason(driver), reason(speed_mbps), reason(mtu), reason(rx_queues), reason(tx_queues)];

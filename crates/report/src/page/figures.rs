@@ -19,8 +19,8 @@ pub(crate) fn contents(figures: &[Shown<'_>]) -> Markup {
     }
 }
 
-/// One figure, with its own heading if there are several figures. The findings of the first figure are at the
-/// top of the page instead.
+/// One figure, with its own heading if `heading` is true. In the first figure, the first finding is left out, because
+/// it is at the top of the page.
 pub(crate) fn section(record: &Record, figure: &Shown<'_>, at: usize, heading: bool) -> Markup {
     let drawn = &figure.drawn;
     let said = usize::from(at == 0);
@@ -49,7 +49,7 @@ fn unbroken(words: &str) -> String {
     words.replace(" %", "\u{a0}%")
 }
 
-/// Links for downloading the figure's files. The button for a PNG is only visible if the page's script runs.
+/// Links for downloading the figure's files, and a button for a PNG, which is only visible if the page's script runs.
 fn files(record: &Record, figure: &Shown<'_>) -> Markup {
     let name = format!("{}-{}", file_stem(&record.study), figure.file_stem());
     let svg = export::valid_characters(&figure.stand_alone().into_string());

@@ -5,7 +5,8 @@ use maud::{Markup, html};
 
 use crate::number::{bits_per_second, bytes, count};
 
-/// The study, the order of its runs, the layer, the link, the data and the tools' versions, as a section.
+/// The study, the order of its runs, the meaning of throughput and CPU, the links, the data and the tools' versions, as
+/// a section.
 pub(crate) fn section(record: &Record) -> Markup {
     html! {
         section {

@@ -1,4 +1,4 @@
-//! The page: a finding, the figures, and all data from which they were made.
+//! The page: a finding, the figures, and all data from which the finding and the figures were made.
 
 mod bounds;
 mod cases;

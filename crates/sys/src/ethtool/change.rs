@@ -33,7 +33,8 @@ impl Ethtool {
         self.ask(interface)
     }
 
-    /// Requests that a feature is switched on or off. The kernel may not do so: see [`Ethtool::features`].
+    /// Requests that a feature is switched on or off. The kernel may not switch the feature even if this call succeeds;
+    /// [`Ethtool::features`] shows the result.
     ///
     /// # Errors
     /// `InvalidInput` if the interface has no such feature; the errors of [`Ethtool::numbers`].
@@ -43,8 +44,7 @@ impl Ethtool {
         let bit = bit.ok_or_else(|| io::Error::from(io::ErrorKind::InvalidInput))?;
         self.clear();
         self.put([SET_FEATURES, u32::try_from(names.len().div_ceil(32)).unwrap_or(0), 0]);
-        // Each word of features is represented by a mask of the bits to change and by the values of these
-        // bits.
+        // For each word of features, the request has a mask of the bits to change, and the new values of these bits.
         let (at, mask) = (8 + bit / 32 * 8, 1 << (bit % 32));
         self.set_word(at, mask);
         self.set_word(at + 4, if on { mask } else { 0 });

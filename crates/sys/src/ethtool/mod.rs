@@ -1,5 +1,5 @@
-//! Queries network drivers, and changes their settings (include/uapi/linux/ethtool.h). This file reads
-//! drivers' statistics, for each queue and in total, as `ethtool -S` shows them (`ETHTOOL_GSTATS`).
+//! Queries network drivers, and changes their settings (include/uapi/linux/ethtool.h). The functions in this file read
+//! the drivers' statistics, for each queue and in total, as `ethtool -S` shows them (`ETHTOOL_GSTATS`).
 
 mod change;
 mod module;
@@ -24,12 +24,12 @@ const SET: u32 = 1;
 const NAME: usize = 32;
 /// The most statistics that are read from a driver. The largest drivers have a few thousand.
 const MOST_STATISTICS: usize = 1 << 15;
-/// The number of values for which the buffer has room. The kernel writes all values of the driver, even if
-/// fewer were requested. So the buffer would overflow only if a driver gained more than `MOST_STATISTICS` values between
-/// two system calls.
+/// The number of values for which the buffer has room. The kernel writes all values of the driver, even if fewer values
+/// were requested. So the buffer would overflow only if a driver gained more than `MOST_STATISTICS` values between two
+/// system calls.
 const ROOM: usize = 2 * MOST_STATISTICS;
 
-/// A socket for queries of this network namespace's drivers.
+/// A socket for requests to the drivers of a network namespace.
 pub struct Ethtool {
     socket: OwnedFd,
     // Most pages of the buffer are never touched, so they take no memory.
@@ -116,12 +116,12 @@ impl Ethtool {
             *to = *from as libc::c_char;
         }
         request.ifr_ifru.ifru_data = self.buffer.as_mut_ptr().cast();
-        // SAFETY: `request` and the buffer that it points to outlive the call. The kernel writes one of these.
-        // A structure of at most 196 bytes. A header of at most 48 bytes with at most the number of words that the
-        // request states (65,536 at most), or with 3 x 127 words of link modes. A header of at most 16 bytes with the
-        // requested bytes of a module (2,048 at most), or with one name (32 bytes) or value (8) for each string of a
-        // set. `count` has just refused more than MOST_STATISTICS strings, and the buffer has room for twice that number of
-        // names. The kernel never reads more than that from a request that changes something.
+        // SAFETY: `request` and the buffer that it points to outlive the call. The kernel writes one of the following
+        // to the buffer: a structure of at most 196 bytes; a header of at most 48 bytes, with at most the number of
+        // words that the request states (65,536 at most) or with 3 x 127 words of link modes; or a header of at most 16
+        // bytes, with the requested bytes of a module (2,048 at most) or with one name (32 bytes) or value (8 bytes)
+        // for each string of a set. `count` has just refused more than MOST_STATISTICS strings, and the buffer has room
+        // for twice that number of names. If a request changes something, the kernel reads no more bytes than these.
         let result =
             unsafe { libc::ioctl(self.socket.as_raw_fd(), libc::SIOCETHTOOL as _, &raw mut request) };
         // A change of features returns flags, which are positive numbers.

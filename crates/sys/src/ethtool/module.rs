@@ -14,8 +14,8 @@ const HEADER: usize = 16;
 const MOST_MODULE_BYTES: usize = 2048;
 
 impl Ethtool {
-    /// The memory of the module in a port, in the kernel's order. For an SFP: the addresses A0h and A2h, 256
-    /// bytes each. For a QSFP: the lower half and then the upper pages, 128 bytes each.
+    /// The memory of the module in a port, in the kernel's order. For an SFP, these are the addresses A0h and A2h, 256
+    /// bytes each; for a QSFP, the lower half and then the upper pages, 128 bytes each.
     ///
     /// # Errors
     /// `EOPNOTSUPP` if the driver has no modules, `EPERM` without `CAP_NET_ADMIN`, and any error that the
@@ -26,7 +26,7 @@ impl Ethtool {
         self.ask(interface)?;
         let length = (self.word(8) as usize).min(MOST_MODULE_BYTES);
         self.clear();
-        // The words are the command, a number that only writers use, and the first byte.
+        // The words are the command, a number that is used only for writing, and the offset of the first byte.
         self.put([MEMORY, 0, 0]);
         self.buffer[12..HEADER].copy_from_slice(&u32::try_from(length).unwrap_or(0).to_ne_bytes());
         self.ask(interface)?;

@@ -1,7 +1,7 @@
 //! Further queries of a driver: its identity, queues, rings, features and interrupt coalescing.
 //!
-//! Every answer is a structure of 32-bit words that begins with the request's number. None of these requests
-//! needs a privilege.
+//! Every answer is a structure that begins with the number of the request; most answers consist of 32-bit words. None
+//! of these requests needs a privilege.
 
 use std::io;
 
@@ -14,7 +14,7 @@ const RX_RINGS: u32 = 0x2d;
 const INDIRECTION: u32 = 0x38;
 const LINK: u32 = 0x4c;
 const PERMANENT_ADDRESS: u32 = 0x20;
-/// MAX_ADDR_LEN: the most bytes of an address.
+/// MAX_ADDR_LEN: the most bytes of a hardware address.
 const MOST_ADDRESS: u32 = 32;
 /// ETH_SS_FEATURES: the set of strings that names features.
 pub(super) const FEATURE_NAMES: u32 = 4;
@@ -25,7 +25,8 @@ const MOST_MODES: usize = 32;
 /// The length of struct ethtool_link_settings before its link modes.
 const LINK_HEADER: usize = 48;
 
-/// A group of numbers that a driver returns in one answer: each number's name, and the index of its word.
+/// A request for a group of numbers that a driver returns in one answer. For each number, `fields` has its name and the
+/// index of its word in the answer.
 #[derive(Clone, Copy, Debug)]
 pub struct Question {
     pub(super) command: u32,
@@ -135,7 +136,8 @@ impl Ethtool {
         Ok(Driver { name: text(0), version: text(1), firmware: text(2), bus: text(3) })
     }
 
-    /// The bytes of an interface's permanent address; zeros if it has none, as virtual interfaces.
+    /// The bytes of an interface's permanent hardware address; zeros if the interface has no such address, like most
+    /// virtual interfaces.
     ///
     /// # Errors
     /// `ENODEV` if there is no such interface.
@@ -218,7 +220,7 @@ impl Ethtool {
         })
     }
 
-    /// The numbers of the bits that are set in `words` words of link modes, from the word `first` on.
+    /// The numbers of the bits that are set in the `words` words of link modes that begin with the word `first`.
     fn modes(&self, first: u32, words: u32) -> Vec<u32> {
         let is_set =
             |bit: &u32| self.word(LINK_HEADER + ((first + bit / 32) * 4) as usize) >> (bit % 32) & 1 == 1;
@@ -241,7 +243,7 @@ mod tests {
         let mut ethtool = Ethtool::open().unwrap();
         let features = ethtool.features("lo").unwrap();
         let find = |name: &str| features.iter().find(|feature| feature.name == name);
-        // The loopback interface of the kernel: its checksum features are fixed, and segmentation can be
+        // The checksum features of the kernel's loopback interface are fixed, and its segmentation features can be
         // switched.
         assert!(find("highdma").is_some_and(|feature| feature.on && feature.fixed), "{features:?}");
         assert!(find("tx-tcp-segmentation").is_some_and(|feature| !feature.fixed), "{features:?}");

@@ -5,33 +5,34 @@ use linerate_wire::path::{RelPath, printable};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 
-/// Added to every refusal, so that the user knows who can lift the restriction.
+/// The text at the end of every refusal, which tells the user who can lift the restriction.
 pub const BY_WHOM: &str = "the far end's account restricts this login to `linerate agent --below DIR` (usually by a rule in authorized_keys); only the administrator of that account can change this";
 
 /// Receives the events of one end; an agent's observer sends them to the client.
 pub trait Observer: Send + Sync {
-    /// Something is wrong with one entry; the other entries are still processed.
+    /// Called when something is wrong with one entry; the other entries are still processed.
     fn problem(&self, problem: Problem);
-    /// Something is wrong with one entry at the far end, which has reported it.
+    /// Called when the far end has reported that something is wrong with one of its entries.
     fn far_problem(&self, problem: Problem) {
         self.problem(problem);
     }
-    /// Changes that a receiver makes, or would make in a dry run.
+    /// Called with the changes that a receiver makes, or would make in a dry run.
     fn changes(&self, changes: Vec<Change>);
-    /// The contents of the file that was reported as a change at this path have been sent or, at a receiver, the
-    /// file is in place. Only called if changes are reported, and only by the client's own end.
+    /// Called at a sender when the contents of the file that was reported as a change at this path have been sent, and
+    /// at a receiver when the file is in place. It is called only if changes are reported, and only by the client's own
+    /// end.
     fn moved(&self, _path: &RelPath) {}
     /// Called when the far end gives up; the far end has sent the reason before.
     fn far_end_gave_up(&self) {}
-    /// A remark for the user, for example that the data doesn't take the direct way.
+    /// Called with a remark for the user, for example that the data doesn't take the direct way.
     fn note(&self, note: &str);
 }
 
 /// The reason why a whole transfer ended early.
 #[derive(Debug, thiserror::Error)]
 pub enum TransferError {
-    /// The arguments can't be used, for example because the destination doesn't exist, or several sources name a file
-    /// as destination.
+    /// The arguments can't be used, for example because the destination doesn't exist, or because several sources have
+    /// a file as their destination.
     #[error("{0}")]
     Arguments(String),
     /// None of the sources exists.
@@ -55,7 +56,7 @@ pub enum TransferError {
     /// A connection broke. The other end may still send the reason over another connection.
     #[error("{0}")]
     Cut(String),
-    /// Another run of the same command is running.
+    /// Another run of the same command is still at work.
     #[error("{0}")]
     Busy(String),
     /// The user interrupted the transfer.
@@ -77,8 +78,8 @@ impl TransferError {
         }
     }
 
-    /// True if the far end broke the protocol. Data that the far end sent then isn't used by a later run that
-    /// resumes.
+    /// True if the far end broke the protocol. A later run that resumes the transfer then doesn't use the data that the
+    /// far end sent.
     pub fn is_breach(&self) -> bool {
         matches!(self, Self::Breach(_) | Self::BadData(_))
     }
@@ -95,7 +96,7 @@ impl TransferError {
     }
 }
 
-/// Why an entry is refused. An honest far end never sends such an entry.
+/// The reason why an entry is refused. An honest far end never sends such an entry.
 #[derive(Debug, thiserror::Error)]
 #[error("{why}{}", if path.is_root() { String::new() } else { format!(": '{}'", printable(path.as_bytes())) })]
 pub struct Refused {

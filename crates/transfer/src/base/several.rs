@@ -18,12 +18,12 @@ const THREADS: usize = 16;
 /// Processes items one by one at first, and several at a time after it has seen that the operation waits.
 #[derive(Debug, Default)]
 pub struct Several {
-    /// The operations on the last items had to wait.
+    /// True if the operations on the last items had to wait.
     wait: bool,
 }
 
 impl Several {
-    /// True if the last items had to wait, so that the next ones are processed several at a time.
+    /// True if the operations on the last items had to wait, so that the next items are processed several at a time.
     pub fn wait(&self) -> bool {
         self.wait
     }

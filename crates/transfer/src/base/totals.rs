@@ -17,8 +17,7 @@ pub struct SharedTotals {
 }
 
 impl SharedTotals {
-    /// Adds an entry of this kind to the totals. Regular files and further hard links are counted by other
-    /// methods.
+    /// Adds an entry of this kind to the totals. A further hard link counts as a file without bytes.
     pub fn entry(&self, kind: &Kind) {
         match kind {
             Kind::File { size } => self.file(*size),

@@ -24,7 +24,7 @@ pub struct Course {
     carriage: Carriage,
     sources: Option<Vec<Source>>,
     within: Option<bool>,
-    /// Whether the receiver wants all entries to be offered first; `None` until it is ready.
+    /// Whether the receiver wants all entries to be offered first; `None` until the receiver is ready.
     offers: Option<bool>,
     sent: Option<(Totals, u32)>,
     /// The receiver has requested a second round.

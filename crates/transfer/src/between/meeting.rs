@@ -1,5 +1,5 @@
-//! How two agents get their data connections: the sender dials, else the receiver dials, else the client forwards the
-//! bytes.
+//! How two agents get their data connections. First the sender dials; if that fails, the receiver dials; if that fails
+//! too, the client forwards the bytes.
 
 use linerate_wire::control::{AskedSources, Listening, Options};
 use linerate_wire::path::printable;
@@ -68,7 +68,7 @@ pub fn meet(
         "warning: {to} can't connect to {from}: {back}; the data goes through this host on one stream, encrypted from end to end, which will be slow: open {} from one of the two hosts to the other",
         ports(options.ports)
     ));
-    // The sender is the first to send in a tunnel.
+    // The receiver must know about the tunnel before the sender, because the sender is the first to send in it.
     receiver.have_tunnel().map_err(of(FarRole::Receiver))?;
     sender.have_tunnel().map_err(of(FarRole::Sender))?;
     Ok(DataWay::Through)

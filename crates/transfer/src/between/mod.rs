@@ -1,5 +1,5 @@
-//! A transfer between two agents, which their client coordinates: no file data passes through the client,
-//! only the two agents' messages.
+//! A transfer between two agents, which their client coordinates. Only the agents' messages pass through the client,
+//! unless neither agent can connect to the other: then their encrypted data passes through the client too.
 
 pub mod addresses;
 mod course;
@@ -21,7 +21,7 @@ use course::{Course, Fate};
 pub use meeting::{DataWay, introduce, meet, meet_alone};
 
 /// How long to wait for the reason of a broken connection. An agent that knows the reason sends it at once; an agent
-/// that only sees the connection break waits itself before it reports that.
+/// that only sees the connection break waits itself before it reports the break.
 const LAST_WORDS: Duration = Duration::from_millis(500);
 /// The most bytes that may go from the receiver to the sender in a stream through the client: a few handshakes.
 const MAX_BACK: usize = 64 << 10;
@@ -56,13 +56,13 @@ pub struct FarError {
 pub struct CarriedSums {
     /// The sources, as the sender announced them.
     pub sources: Vec<Source>,
-    /// True if the destination takes each source under its own name; only known if digests are reported.
+    /// True if the destination takes each source under its own name; this is known only if digests are reported.
     pub within: bool,
-    /// Entries in place, as the receiver counts them.
+    /// The entries in place, as the receiver counts them.
     pub landed: Totals,
-    /// Entries that the sender has found.
+    /// The entries that the sender has found.
     pub sent: Totals,
-    /// Streams that carried data.
+    /// The number of streams that carried data.
     pub streams: u32,
     /// The sender's figures: its resource usage, and values that only the sender knows.
     pub sender: FarSums,
@@ -166,7 +166,8 @@ struct Shared<'a> {
     /// The failure to report, and the time at which the first failure was noticed.
     failed: Mutex<Option<(FarError, Instant)>>,
     over: AtomicBool,
-    /// The bytes of the digests that were reported so far. The sender's progress is stored beside it.
+    /// The bytes of the digests and paths that were reported so far. Their limit depends on the sender's progress,
+    /// `source`.
     reported: AtomicU64,
     source: Arc<Mutex<Progress>>,
     delivered: &'a (dyn Fn(Delivery) + Sync),
@@ -213,7 +214,7 @@ impl Shared<'_> {
         Ok(None)
     }
 
-    /// Forwards the bytes of the stream between the two agents, which is encrypted between them.
+    /// Forwards the bytes that the agent in `role` sends to the other agent; the agents have encrypted these bytes.
     fn pump(&self, from: &Receiver<Vec<u8>>, to: &Arc<Channel>, role: FarRole) {
         let mut back = 0;
         while !self.over.load(Ordering::Acquire) {

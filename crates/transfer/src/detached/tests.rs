@@ -1,5 +1,5 @@
-//! Tests of two agents that continue without their client, of which one is hostile: which actions the hostile
-//! agent can cause at the other.
+//! Tests of two agents that continue without their client. One of the two is hostile; the tests check which actions it
+//! can cause at the other.
 
 use super::*;
 use crate::base::problem::Observer;

@@ -10,8 +10,8 @@ use crate::tree::metadata::is_kept;
 /// Identifies a file by its device and inode numbers.
 type FileId = (u64, u64);
 
-/// The digest of an entry's extended attributes: of all of them if `is_root`, else of those in the namespace
-/// `user.`, since an ordinary user can't see the others.
+/// The digests of an entry's extended attributes: one of the attributes in the namespace `user.` and, if `is_root` is
+/// set, one of all others, which an ordinary user can't see.
 pub fn attributes(mut xattrs: Vec<(Vec<u8>, Vec<u8>)>, is_root: bool) -> Attributes {
     xattrs.sort_unstable();
     let (user, others): (Vec<_>, Vec<_>) = xattrs.into_iter().partition(|(name, _)| is_kept(name, false));
@@ -33,7 +33,8 @@ pub fn attributes_differ(one: &Attributes, other: &Attributes) -> bool {
     one.user != other.user || others
 }
 
-/// Whether two ends mean the same user or group: by name if both have a name, else by number.
+/// Whether two ends mean the same user or group: their numbers are equal or, unless `by_number` is set, their names are
+/// equal and not empty.
 fn same(by_number: bool, one: (u32, &str), other: (u32, &str)) -> bool {
     one.0 == other.0 || !by_number && !one.1.is_empty() && one.1 == other.1
 }
@@ -86,8 +87,8 @@ impl Links {
     }
 }
 
-/// Whether an earlier path paired `file` with a different file than `beside`. A file with only one name always counts
-/// as different.
+/// Whether an earlier path paired `file` with a different file than `beside`. `None` stands for a file with only one
+/// name; any two such files are different files.
 fn is_another(seen: &mut HashMap<FileId, Option<FileId>>, file: FileId, beside: Option<FileId>) -> bool {
     match seen.entry(file) {
         Entry::Occupied(of) => beside.is_none() || *of.get() != beside,

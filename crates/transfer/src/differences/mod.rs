@@ -74,7 +74,7 @@ pub struct Compared {
     pub missing: u64,
     /// Entries that only the destination has.
     pub extra: u64,
-    /// Extended attributes outside `user.` were requested but not compared, since an end may not see them.
+    /// Extended attributes outside `user.` were requested but not compared, because an end may not see them.
     pub user_only: bool,
 }
 
@@ -99,7 +99,7 @@ pub fn open(bounds: &Bounds, written: &[u8]) -> Result<SourceRoot, TransferError
     )
 }
 
-/// The agent: sends all entries in `source`, sorted, with digests.
+/// The agent's part: sends all entries in `source`, sorted, with digests.
 ///
 /// # Errors
 /// If the client is gone.
@@ -126,7 +126,7 @@ fn length(entry: &Entry) -> usize {
     entry.path.as_bytes().len() + acls * ACL_LINE
 }
 
-/// The client: compares this end's tree with the agent's. `each` receives every difference, sorted.
+/// The client's part: compares this end's tree with the agent's. `each` receives every difference, sorted.
 ///
 /// # Errors
 /// If the agent gives up, goes away or breaks the protocol.
@@ -149,10 +149,10 @@ pub fn compare(
     })
 }
 
-/// The client of two agents: compares the trees of both agents. `each` receives every difference, sorted.
+/// The part of the client of two agents: compares the trees of both agents. `each` receives every difference, sorted.
 ///
 /// # Errors
-/// If either agent gives up, goes away or breaks the protocol. The boolean is true if that agent is the source's.
+/// If either agent gives up, goes away or breaks the protocol. The boolean is true if it was the source's agent.
 pub fn compare_far(
     source: &mut Session,
     destination: &mut Session,

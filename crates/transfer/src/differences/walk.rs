@@ -1,7 +1,7 @@
 //! Walks a tree in the order of its names, and hashes its files at the same time, several in parallel.
 //!
-//! Two ends that walk in this order reach the same names at about the same time, and neither keeps more than a
-//! directory's names in memory.
+//! Two ends that walk in this order reach the same names at about the same time, and neither keeps more names in memory
+//! than those in the directories that lead to the current entry.
 
 use crossbeam_channel::{Receiver, Sender, bounded};
 use linerate_wire::control::{Attributes, Digest, Digested, Keep, Problem, ProblemKind};
@@ -34,11 +34,11 @@ const AT_ONCE: usize = 512 << 10;
 /// The size of a file in bytes, and its digest.
 type Contents = (u64, Digest);
 type WalkTask = (Entry, Sender<Option<Contents>>);
-/// An entry, and the digest of its contents if that is still being calculated.
+/// An entry and, if it is a file, the channel on which the digest of its contents will come.
 type Ordered = (Digested, Option<Receiver<Option<Contents>>>);
 
 /// Walks `source`, which may be a file, and passes each entry to `each`, sorted by the bytes of its path's components,
-/// until `each` refuses one. `keep` selects the properties (owner, attributes, ACLs and further names) that an entry
+/// until `each` returns false. `keep` selects the properties (owner, attributes, ACLs and further names) that an entry
 /// contains. Entries that can't be read are reported to `report`.
 pub fn walk(
     source: &SourceRoot,
@@ -265,8 +265,8 @@ impl Hasher<'_> {
         }
     }
 
-    /// Hashes a file; `None` if the file changed meanwhile. A wrong size alone isn't a change, since some
-    /// file systems always report a wrong size.
+    /// Hashes a file; `None` if the file changed meanwhile. A wrong size alone isn't a change, because some file
+    /// systems always report a wrong size.
     fn hash(&self, entry: &Entry, buffer: &mut [u8]) -> Result<Option<Contents>, Errno> {
         let Kind::File { size } = entry.kind else { return Ok(None) };
         let fd = self.source.root.open_at(&self.source.full_path(&entry.path), OFlags::RDONLY)?;

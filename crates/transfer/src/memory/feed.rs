@@ -9,8 +9,8 @@ use crate::base::problem::TransferError;
 use crate::net::clock::{Clock, Stage};
 use crate::net::stream::StreamError;
 
-/// A list of files to read in turn. All streams share the list, so each stream takes the next file that no
-/// stream has taken.
+/// A list of files to read in turn. All streams share the list: each stream takes the file after the one that any
+/// stream took last.
 #[derive(Debug)]
 pub struct Files {
     paths: Vec<PathBuf>,
@@ -83,7 +83,7 @@ impl<'a> Feed<'a> {
     /// Fills `buffer` from as many files as necessary.
     ///
     /// # Errors
-    /// If a file can't be read, or all files are have become empty.
+    /// If a file can't be read, or all files have become empty.
     pub(crate) fn fill(&mut self, buffer: &mut [u8], clock: &mut Clock) -> Result<(), StreamError> {
         let Some(files) = self.files else { return Ok(()) };
         let (mut filled, mut empty) = (0, 0);

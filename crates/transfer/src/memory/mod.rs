@@ -1,5 +1,6 @@
-//! Transfers from memory to memory through the same streams as for files. They show the throughput of the
-//! path and the cipher, without the influence of storage.
+//! Transfers into memory, from memory or from files that are read again and again, through the same streams as
+//! transfers of files. From memory, they show the throughput of the path and the cipher without the influence of
+//! storage.
 
 pub mod feed;
 
@@ -84,7 +85,7 @@ pub fn discard(session: &mut Session) -> Result<(), TransferError> {
     session.send(&Message::Committed(Totals { bytes, ..Totals::default() }))
 }
 
-/// Runs the crew while `on` returns true; returns early with the totals that [`Message::Sent`] announces.
+/// Runs the crew while `on` returns true; returns early with the number of streams that [`Message::Sent`] announces.
 fn drive<'scope, W: Fn(Stream) -> WorkerEnd + Send + Sync + 'scope>(
     session: &mut Session,
     crew: &mut Crew<'scope, '_, W>,

@@ -1,4 +1,5 @@
-//! Chooses the number of streams: more if this can raise the rate, fewer if some only use processor time.
+//! Chooses the number of streams: more if this can raise the rate, fewer if some streams use processor time without
+//! raising the rate.
 //!
 //! After a few tenths of a second, the workers' clocks at both ends show what a transfer waits for. More
 //! streams are tried if they can help: more threads if a thread is the limit and its host has idle
@@ -9,24 +10,24 @@
 use linerate_wire::stages::Stages;
 use std::time::{Duration, Instant};
 
-/// The number of streams at the beginning. Each stream keeps a thread busy at either end, so with two streams
-/// one can read or write files while the other waits.
+/// The number of streams at the beginning. Each stream keeps a thread busy at each end, so with two streams one thread
+/// can read or write files while the other waits.
 pub const FIRST: u32 = 2;
 /// The number of streams at the beginning on a long path, on which each stream takes long to reach its rate
 /// and to recover from a lost segment. Other tools commonly use this number on such paths.
 pub const FIRST_FAR: u32 = 8;
 /// A path counts as long if its round-trip time is at least this.
 pub const LONG_ROUND_TRIP: Duration = Duration::from_millis(5);
-/// The most streams.
+/// The largest number of streams that trials reach.
 const MOST_STREAMS: u32 = 16;
-/// A window lasts `ROUND_TRIPS` round trips, at least `WINDOW`, at most `LONGEST_WINDOW`. This is longer than
-/// the slow start of a new stream.
+/// A window is the time between two snapshots that are compared. It lasts `ROUND_TRIPS` round trips, at least `WINDOW`,
+/// at most `LONGEST_WINDOW`, and so longer than the slow start of a new stream.
 const WINDOW: Duration = Duration::from_millis(200);
 const ROUND_TRIPS: u32 = 8;
 const LONGEST_WINDOW: Duration = Duration::from_millis(1600);
 /// More streams are kept only if the rate grows by this factor.
 const GAIN: f64 = 1.08;
-/// Fewer streams are kept only if the rate stays above this factor.
+/// Fewer streams are kept only if the rate is at least this share of the rate before.
 const LOSS: f64 = 0.985;
 /// The first pause after a trial that failed; each further pause is twice as long, up to `MOST_TRIAL_INTERVAL`.
 const LEAST_TRIAL_INTERVAL: Duration = Duration::from_secs(2);
@@ -42,11 +43,10 @@ const MOST_OF_IT: f64 = 0.5;
 const BUSY: f64 = 0.8;
 /// Below this round-trip time, TCP recovers at once from a lost segment or a full window.
 const SHORT_ROUND_TRIP: Duration = Duration::from_millis(1);
-/// A queue is assumed if the current round-trip time exceeds the shortest one by this share, and by at least
-/// this time.
+/// A queue on the path is assumed if the current round-trip time exceeds the shortest one by this share, and by at
+/// least this time.
 const QUEUED: (f64, Duration) = (0.25, Duration::from_micros(500));
-/// Storage counts as the limit only after it has been slow for this long, since at first caches answer in its
-/// place.
+/// Storage counts as the limit only after it has been slow for this long, because at first caches answer in its place.
 const STORAGE_PATIENCE: Duration = Duration::from_secs(1);
 /// The number of consecutive windows with a full path before a stream is dropped.
 const SURELY_FULL: u32 = 2;
@@ -71,7 +71,7 @@ pub struct Glance {
     pub sender: Stages,
     /// The receiver's stages, from its last report.
     pub receiver: Stages,
-    /// The sender holds its rate slightly below the rate of the path.
+    /// True if the sender holds its rate slightly below the rate of the path.
     pub is_held: bool,
 }
 
@@ -98,8 +98,8 @@ pub struct Controller {
     least: u32,
     begun: Glance,
     wait: Duration,
-    /// The current limit, the time since which it has been the limit, and the number of windows in which it
-    /// has been.
+    /// The current limit, the time since which it has been the limit, and the number of windows in which it has been
+    /// the limit.
     limit: (Limit, Instant, u32),
     /// Payload bytes per second in the previous window.
     last: f64,
@@ -114,12 +114,12 @@ struct Trial {
     advice: Advice,
     /// Payload bytes per second before the trial.
     before: f64,
-    /// The first window after the change, in which new streams start, has ended.
+    /// True once the first window after the change, in which new streams start, has ended.
     is_settled: bool,
 }
 
 impl Controller {
-    /// Starts with `streams`.
+    /// A controller that starts with `streams` streams.
     pub fn new(streams: u32, at: Instant) -> Self {
         let (sender, receiver) = (Stages::default(), Stages::default());
         Self {
@@ -140,7 +140,7 @@ impl Controller {
         self.streams
     }
 
-    /// Sets the lowest number of streams, below which the controller never drops.
+    /// Sets the lowest number of streams to which the controller may reduce them.
     pub fn keep_at_least(&mut self, streams: u32) {
         self.least = streams;
     }
@@ -239,16 +239,16 @@ struct Window {
     is_held: bool,
 }
 
-/// The behaviour of one end in a window. All values are shares of the workers' time.
+/// The behaviour of one end in a window. All values except `host` are shares of the workers' time.
 struct EndWindow {
-    /// The share in which threads were on a processor or ready to run. If the kernel doesn't count this: the
-    /// share in which they waited neither for the socket nor for anything else.
+    /// The share in which threads were on a processor or ready to run. If the kernel doesn't count this time, the share
+    /// spent reading files, in the cipher, and writing files.
     threads: f64,
     /// The share spent waiting for the scan, or because of the user's rate limit.
     idle: f64,
     /// The share spent reading or writing files.
     files: f64,
-    /// The share of time in which the host's processors are busy; 1 if it is unknown.
+    /// The share of the host's processor time in which the processors are busy; 1 if it is unknown.
     host: f64,
 }
 
@@ -330,8 +330,8 @@ impl Window {
         }
     }
 
-    /// Whether fewer than `streams` streams would be enough. That is possible only on a short path, if the
-    /// threads of both ends are idle for much of their time.
+    /// Whether one stream less than `streams` would be enough. That is so only on a short path, and only if the
+    /// remaining threads of each end would work for at most [`SPARE_THREAD`] of their time.
     fn is_too_many(&self, streams: u32) -> bool {
         let work = f64::from(streams) * self.sender.threads.max(self.receiver.threads);
         self.shortest < LONG_ROUND_TRIP && work <= SPARE_THREAD * f64::from(streams - 1)

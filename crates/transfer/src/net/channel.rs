@@ -60,7 +60,7 @@ pub struct Control {
 /// transfer's data, or both ends send in the tunnel.
 #[derive(Debug, Default)]
 pub struct TunnelWay {
-    /// A tunnel exists in this channel.
+    /// Whether a tunnel exists in this channel.
     pub open: AtomicBool,
     /// Whether this end receives the transfer's data.
     pub receives: AtomicBool,
@@ -126,7 +126,7 @@ fn pump(
         let delivered = pulse.hold(|| match said {
             Ok(Message::Tunnel(bytes)) if way.is_open() => tunnel.send(bytes).is_ok(),
             Ok(Message::UseTunnel) => {
-                // Set here, since tunnel bytes may follow before the message is handled.
+                // The flag is set here, because tunnel bytes may follow before the message is handled.
                 way.open.store(true, Ordering::Release);
                 hand_on(Message::UseTunnel)
             }

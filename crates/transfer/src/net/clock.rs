@@ -17,7 +17,7 @@ use crate::net::spent::Spent;
 /// How often a worker asks the kernel for its thread's times and its connection's counters. Each query takes
 /// a few microseconds.
 const QUERY_INTERVAL: Duration = Duration::from_millis(100);
-/// If a stream's rate is held, the time between two frames counts as held only if it is at most this long.
+/// If a stream's rate is held, at most this much of the time between two frames counts as held.
 const PUNCTUAL: Duration = Duration::from_millis(10);
 /// How often an end reads the processor times of its host.
 const HOST: Duration = Duration::from_millis(200);
@@ -159,8 +159,8 @@ impl Clock {
         self.stages.entries += entries;
     }
 
-    /// Records whether the pace held the rate below the path's since the last call. Time in which the stream
-    /// itself was late doesn't count as held.
+    /// Records whether the pace held the rate below the path's since the last call. At most 10 ms since the last call
+    /// count as held: if the call comes later, the stream itself was late.
     pub fn hold(&mut self, is_held: bool) {
         if is_held {
             self.stages.held += nanoseconds((self.last - self.held).min(PUNCTUAL));
@@ -336,7 +336,7 @@ impl Counters {
         lock(&self.host).now(stages)
     }
 
-    /// The payload so far in bytes, and the time for which all workers had work.
+    /// The payload so far in bytes, and the time in which the workers had work, summed over the workers.
     pub fn worked(&self) -> (u64, Duration) {
         let stages = lock(&self.stages);
         (stages.bytes, Duration::from_nanos(stages.lifetime.saturating_sub(stages.queue)))
@@ -405,7 +405,8 @@ impl HostTimes {
     }
 }
 
-/// Processor time and memory that this process has used so far, including its children that have ended.
+/// The processor time that this process and its ended children have used so far, the largest memory of this process,
+/// and the number of processors that it may use.
 pub fn process_usage() -> Usage {
     let own = usage(UsageOf::Process);
     let children = usage(UsageOf::Children);

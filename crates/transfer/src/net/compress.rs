@@ -16,8 +16,8 @@ use zstd::zstd_safe::{
 
 use crate::net::stream::StreamError;
 
-/// A long window is used only on a host with at least this memory in bytes; the window and its tables are then a small
-/// part of it.
+/// A long window is used only on a host with at least this number of bytes of available memory; the window and its
+/// tables are then a small part of this memory.
 const ENOUGH_MEMORY: u64 = 2 << 30;
 /// Bytes that one thread compresses at a time, with a single level.
 const JOB: u32 = 2 << 20;
@@ -45,7 +45,7 @@ pub struct CompressorSetup {
     pub level: u8,
     /// The window, as a power of two in bytes.
     pub window: u8,
-    /// Search for repeats in the whole window, even if the level alone would search less far back.
+    /// True if repeats are searched for in the whole window, even if the level alone would search less far back.
     pub far: bool,
     /// The number of threads that compress, at least one.
     pub threads: u32,
@@ -209,7 +209,7 @@ pub fn longest_window() -> u8 {
     })
 }
 
-/// The only long window that a receiver provides; one stream of the transfer can borrow it.
+/// The only long window that a receiver provides; one stream of the transfer at a time can borrow it.
 #[derive(Clone, Debug)]
 pub struct LongWindow {
     log: u8,

@@ -31,7 +31,7 @@ pub struct Listener {
 }
 
 impl Listener {
-    /// Listens on a free port, or on the first free one of `ports`, on all addresses of both families.
+    /// Listens on a free port, or on the first free one of `ports`, on all IPv6 and IPv4 addresses.
     ///
     /// # Errors
     /// If no port is free, or this process may not open any of them.

@@ -55,8 +55,8 @@ impl LinkEnd {
     }
 }
 
-/// The addresses of the other agent, if two agents continue without their client. Data is sent only to these
-/// addresses.
+/// The addresses of the control channel between two agents that continue without their client. Their data connections
+/// use only these addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LinkedPeer {
     /// The other agent's address.
@@ -70,8 +70,8 @@ pub struct LinkedPeer {
 }
 
 impl LinkedPeer {
-    /// The only address in `candidates` that this end may dial; `None` if the other agent listens on a port
-    /// that isn't allowed.
+    /// The only address that this end may dial: the other agent's address, with the port of the first of `candidates`.
+    /// `None` if there is no candidate, or the port isn't allowed.
     pub fn fit(&self, candidates: &[SocketAddr]) -> Option<SocketAddr> {
         let (first, last) = self.ports.unwrap_or((FIRST_OWN, u16::MAX));
         let port = candidates.first().map(SocketAddr::port)?;

@@ -14,9 +14,9 @@ pub struct Crew<'scope, 'env, W> {
     scope: &'scope Scope<'scope, 'env>,
     work: Arc<W>,
     ends: (Sender<WorkerEnd>, Receiver<WorkerEnd>),
-    /// Workers that have not ended.
+    /// The number of workers that haven't ended.
     pub running: u32,
-    /// Streams that carried data and ended.
+    /// The number of streams that carried data and have ended.
     pub used: u32,
     /// The time since which no worker has been running although streams haven't arrived.
     missing: Option<Instant>,
@@ -40,15 +40,15 @@ impl<'scope, 'env, W: Fn(Stream) -> WorkerEnd + Send + Sync + 'scope> Crew<'scop
         self.running += 1;
         self.scope.spawn(move || {
             let end = work(stream);
-            // `work` is dropped before the result is sent, since other workers may be waiting for this
-            // worker's share.
+            // `work` has a share of data that the workers have in common. It is dropped before the result is sent,
+            // because another thread may be waiting for the last share to be dropped.
             drop(work);
             let _ = ends.send(end);
         });
     }
 
-    /// For a receiver: true while one of the streams that the sender has used hasn't ended; `None` while the
-    /// sender hasn't stated their number.
+    /// For a receiver: true while one of the streams that the sender has used hasn't ended; `sent` is the number of
+    /// these streams, `None` until the sender has stated it.
     ///
     /// # Errors
     /// If a stream hasn't arrived within the time that connecting takes: its connection broke before any data
@@ -71,11 +71,12 @@ impl<'scope, 'env, W: Fn(Stream) -> WorkerEnd + Send + Sync + 'scope> Crew<'scop
         )))
     }
 
-    /// Handles the end of a worker. A stream that carried no data isn't counted as used, unless it is the
-    /// `only` one.
+    /// Handles the end of a worker. A stream that broke before it carried any data is ignored, unless it is the `only`
+    /// one.
     ///
     /// # Errors
-    /// If its stream broke after it had carried data, or carried data that isn't allowed.
+    /// If the stream broke and was the only one or had carried data, if it carried data that isn't allowed, or if the
+    /// worker failed.
     pub fn ended(&mut self, end: WorkerEnd, only: bool) -> Result<(), TransferError> {
         self.running -= 1;
         match end {

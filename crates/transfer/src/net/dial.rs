@@ -30,7 +30,7 @@ pub fn dial(
 /// Connects to the other end as [`dial`] does, over one link.
 ///
 /// # Errors
-/// The errors of [`dial`], or the error that the link can't be selected.
+/// The errors of [`dial`], or the reason why the link can't be selected.
 pub fn dial_over(
     route: &DataRoute,
     cookie: &Cookie,
@@ -54,8 +54,8 @@ fn open(
     establish(socket, tls, link, deadline)
 }
 
-/// Dials one address after the other until the other end answers, within `patience` in total: each address gets an equal
-/// share of the time that is left. Ends early if `interrupted`.
+/// Dials one address after the other until the other end answers, within `patience` in total: each address gets an
+/// equal share of the time that is left. Stops early if `interrupted` is set.
 ///
 /// # Errors
 /// The last address that was tried, and its error; `None` if there was no address.
@@ -83,16 +83,16 @@ pub fn dial_any(
 
 /// Addresses of this host at which the other end may reach `port`, best first.
 ///
-/// If ssh connected the two ends, `known` is this host's address of that connection, and the only candidate: a
-/// different look-up might find another network card. Else all addresses are candidates, loopback last.
+/// If ssh connected the two ends, `known` is this host's address of that connection, and the only candidate, because
+/// any other address might belong to another network card. Otherwise all addresses are candidates, loopback last.
 pub fn candidates(known: Option<IpAddr>, port: u16) -> Vec<SocketAddr> {
     let addresses = known.map_or_else(own_addresses, |known| vec![known]);
     addresses.into_iter().map(|address| SocketAddr::new(address, port)).collect()
 }
 
-/// The same as [`candidates`], for an other end that has no ssh connection to this one. The address that ssh
-/// knows is only the best guess, so all other addresses follow. Loopback is included only if ssh used it, or
-/// no address is known.
+/// The same as [`candidates`], for another end that has no ssh connection to this one. The address that ssh knows is
+/// only the best guess, so all other addresses follow. Loopback is included only if ssh used it, or no address is
+/// known.
 pub fn all_candidates(known: Option<IpAddr>, port: u16) -> Vec<SocketAddr> {
     let is_other = |address: &IpAddr| Some(*address) != known && (known.is_none() || !address.is_loopback());
     let others = own_addresses().into_iter().filter(is_other);

@@ -14,7 +14,7 @@ use crate::net::transport::{Registry, Transport};
 const MAGIC: &[u8; 8] = b"linerate";
 /// The length of the preface in bytes.
 pub const PREFACE: usize = MAGIC.len() + size_of::<Cookie>();
-/// If a far end doesn't acknowledge sent data for this time, the connection is closed (TCP_USER_TIMEOUT).
+/// If the other end doesn't acknowledge sent data for this time, the connection is closed (TCP_USER_TIMEOUT).
 const USER_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// The most unsent bytes in a socket's buffer (TCP_NOTSENT_LOWAT). More bytes would leave the processor's
@@ -103,8 +103,9 @@ impl Write for Timed<'_> {
     }
 }
 
-/// Repeats a call that was interrupted: the calls of a socket with a timeout are, whenever this process was stopped and
-/// continues (signal(7)). Converts the error of the timeout, after which the call could be repeated too, into a permanent error.
+/// Repeats a call that was interrupted: when a stopped process continues, the kernel interrupts its calls on sockets
+/// with a timeout (signal(7)). If the timeout has passed, the kernel's error looks temporary, so it is converted into a
+/// permanent error.
 fn repeated(mut call: impl FnMut() -> io::Result<usize>) -> io::Result<usize> {
     loop {
         match call() {

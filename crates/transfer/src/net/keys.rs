@@ -1,6 +1,6 @@
 //! One fresh key pair for each end of each transfer, exchanged over ssh and pinned by the other end.
 //!
-//! TLS carries raw public keys (RFC 7250) instead of certificates. Certificates aren't needed, since ssh has
+//! TLS carries raw public keys (RFC 7250) instead of certificates. Certificates aren't needed, because ssh has
 //! authenticated both ends before the keys are exchanged.
 
 use ::aws_lc_rs::encoding::{AsDer, Pkcs8V1Der};
@@ -42,7 +42,7 @@ impl Keys {
     pub fn generate() -> Result<Self, Error> {
         let failed = |what: &str| Error::General(format!("making a key pair failed: {what}"));
         let pair = aws_lc_rs_pair().map_err(failed)?;
-        // The key is borrowed and not copied, since the library wipes its own buffer when that is dropped.
+        // The key is borrowed and not copied, because the library wipes its own buffer when the buffer is dropped.
         let key = aws_lc_rs::sign::any_eddsa_type(&PrivatePkcs8KeyDer::from(pair.as_ref()))?;
         let public = key.public_key().ok_or_else(|| failed("no public key"))?;
         let certificate = CertificateDer::from(public.to_vec());

@@ -22,29 +22,29 @@ const TOO_LONG: Duration = Duration::from_millis(500);
 /// The fewest bytes in an interval from which a rate is measured. With fewer bytes, the few acknowledgements
 /// give no reliable rate.
 const MEASURED: u64 = 4 << 20;
-/// Two rates are stable if they differ by at most this share.
+/// A rate is stable if it differs from the rate of the previous interval by at most this share.
 const STILL: f64 = 0.01;
-/// The held rate, as a share of the acknowledged rate: slightly less than 1, so that the path's queue stays
-/// empty. 0.2 % are for records and frames.
+/// The held rate, as a share of the acknowledged rate: slightly less than 1, so that the path's queue stays empty. Of
+/// the missing 0.4 %, 0.2 % are for records and frames.
 const BELOW: f64 = 0.996;
-/// If the queue doesn't drain, the rate was measured too high: it is multiplied by this factor.
+/// If the queue doesn't drain, the rate was measured too high: the held rate is multiplied by this factor.
 const LOWER: f64 = 0.996;
 /// If the rate is below this share of the held rate in two consecutive intervals, the held rate isn't the limit: the
 /// source or the path has become slower.
 const FALLEN: f64 = 0.97;
-/// A queue exists if the round trip exceeds the shortest one by this share, and by at least this time, since
-/// a busy host may delay a reply by less than that.
+/// A queue exists if the round trip exceeds the shortest one by this share, and by at least this time: a busy host
+/// alone may delay a reply by less than this time.
 const QUEUED: (f64, Duration) = (0.25, Duration::from_micros(500));
 /// The thresholds for a queue as in `QUEUED`, for the case that data also waits in the socket.
 const QUEUED_AND_WAITING: (f64, Duration) = (0.25, Duration::from_micros(150));
 /// The longest wait for a queue to drain. A queue that takes longer may consist of other hosts' data.
 const DRAINING: Duration = Duration::from_millis(20);
-/// The number of consecutive intervals with a queue despite a held rate after which that rate is too high.
+/// A held rate is too high if a queue exists in this number of consecutive intervals.
 const NOT_DRAINED: u32 = 2;
 /// How often a rate is lowered before the queue is assumed to consist of other hosts' data.
 const LOWERED: u32 = 4;
-/// How long a rate is held at first, before a higher rate is tried. Each time that the path can't carry a
-/// higher rate, the time is doubled, up to the longest.
+/// How long a rate is held at first, before a higher rate is tried. Each time that the path can't carry a higher rate,
+/// the time is doubled, up to `LONGEST_HOLD`.
 const HOLD: Duration = Duration::from_secs(2);
 const LONGEST_HOLD: Duration = Duration::from_secs(8);
 /// The share by which the first step raises the rate; after each success the next step is twice as large.
@@ -101,7 +101,7 @@ impl Pace {
         matches!(lock(&self.0).state, PaceState::Held(_))
     }
 
-    /// True while probing for more bandwidth.
+    /// True while the pace tries whether the path carries a higher rate.
     pub fn is_trying(&self) -> bool {
         matches!(lock(&self.0).state, PaceState::Held(held) if held.steps > 0)
     }
@@ -123,7 +123,7 @@ pub struct StreamReport {
 /// TCP's measurements of the path.
 #[derive(Clone, Copy)]
 struct Path {
-    /// The socket holds data that hasn't been sent yet.
+    /// True if the socket holds data that hasn't been sent yet.
     waits: bool,
     /// The current round-trip time.
     now: Duration,
@@ -141,7 +141,7 @@ impl Path {
         self.now.saturating_sub(self.shortest)
     }
 
-    /// Whether the path has a queue that is longer than `burst`, the time that our own bursts take.
+    /// Whether the path has a queue that is longer than `burst`, the time that the sender's own bursts take.
     fn is_queued(self, burst: Duration) -> bool {
         let (part, least) = if self.waits { QUEUED_AND_WAITING } else { QUEUED };
         !self.shortest.is_zero() && self.queue() >= least.max(self.shortest.mul_f64(part)).max(burst)
@@ -249,7 +249,7 @@ impl Pacer {
         }
     }
 
-    /// Adds a new stream. Since the stream may use a separate path, a higher rate is tried immediately.
+    /// Adds a new stream. Because the stream may use a separate path, a higher rate is tried immediately.
     fn welcome(&mut self, reported: &mut StreamReport) {
         self.streams += 1;
         reported.number = self.streams;

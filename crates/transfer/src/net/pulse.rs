@@ -1,4 +1,5 @@
-//! Records when the other end's last whole message arrived, so that all threads can ask whether it is still alive.
+//! Records when the other end's last whole message arrived, so that all threads can ask whether the other end is still
+//! alive.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,7 +17,7 @@ pub struct Pulse {
 }
 
 impl Pulse {
-    /// A pulse for an other end that may be silent for `longest` from now on; `None` means without limit.
+    /// A pulse that lets the other end be silent for `longest` from now on; `None` means without limit.
     pub fn new(longest: Option<Duration>) -> Self {
         Self {
             heard: Mutex::new(Instant::now()),
@@ -41,8 +42,8 @@ impl Pulse {
         *lock(&self.heard) = Instant::now();
     }
 
-    /// Runs `work`, which may take long. During this time the other end counts as heard, since its messages
-    /// can't be read.
+    /// Runs `work`, which may take long. During this time the other end counts as heard, because its messages can't be
+    /// read.
     pub fn hold<T>(&self, work: impl FnOnce() -> T) -> T {
         self.waits.store(true, Ordering::Release);
         let done = work();

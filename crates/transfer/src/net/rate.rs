@@ -61,7 +61,7 @@ impl Schedule {
         self.free_at <= now
     }
 
-    /// Moves the time of the next booking to `then`, unless it is later already.
+    /// Makes `then` the time at which the next booked bytes may be sent.
     pub fn begin_at(&mut self, then: Instant) {
         self.free_at = then;
     }

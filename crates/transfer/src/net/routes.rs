@@ -125,7 +125,8 @@ fn choose(
     addresses: &[SocketAddr],
     towards: impl Fn(SocketAddr) -> Option<String>,
 ) -> (Vec<DataRoute>, Vec<String>) {
-    // Addresses of container bridges are the same on many hosts, so this host would connect to itself.
+    // An address of the far end that is also one of this host's is left out. For example, container bridges have the
+    // same address on many hosts, so this host would connect to itself.
     let is_own = |address: &SocketAddr| own.iter().any(|(_, ip)| *ip == address.ip());
     let theirs: Vec<(String, SocketAddr)> = addresses
         .iter()

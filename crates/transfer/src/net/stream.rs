@@ -19,8 +19,8 @@ use crate::net::compress::LongWindow;
 use crate::net::tls::Tls;
 use crate::net::transport::{Registry, Transport};
 
-/// The payload bytes of the sender's data frames. The bytes that were read, their encrypted form and the
-/// kernel's copy of them fit into a second-level cache together.
+/// The payload bytes of a full data frame that is sent without compression. The bytes that were read, their encrypted
+/// form and the kernel's copy of them fit into a second-level cache together.
 pub const DATA_FRAME: usize = 64 << 10;
 
 /// A connected, authenticated stream on which no frame has been sent yet.
@@ -192,10 +192,10 @@ impl FrameWriter {
         Ok(())
     }
 
-    /// Sends a data frame of `length` bytes, at most [`DATA_FRAME`]. `read` writes them directly into the
-    /// buffer in which they are encrypted. If `read` fails, nothing is sent, and the inner error is that of
-    /// `read`. `sure` promises the receiver that at least this number of further bytes of the chunk follow, without compression, so
-    /// that the receiver need not wake up for fewer.
+    /// Sends a data frame of `length` bytes, at most [`DATA_FRAME`]. `read` writes them directly into the buffer in
+    /// which they are encrypted. If `read` fails, nothing is sent, and the inner error is that of `read`. `sure`
+    /// promises the receiver that at least this number of further bytes of the chunk follow, without compression, so
+    /// that the receiver need not wake up for fewer bytes.
     ///
     /// # Errors
     /// If the connection is broken.

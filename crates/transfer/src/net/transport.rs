@@ -133,7 +133,7 @@ pub struct Tunnel {
     registry: Registry,
     rest: Vec<u8>,
     at: usize,
-    /// The time at which reads fail.
+    /// The time from which on reads fail.
     deadline: Option<Instant>,
 }
 

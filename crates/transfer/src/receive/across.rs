@@ -1,5 +1,5 @@
-//! Copies entries for backups. A backup on another file system than the original must be a copy, since links
-//! and renames don't cross file systems. The backup of a file that is written into must also be a copy.
+//! Copies entries for backups. A backup on another file system than the original must be a copy, because links and
+//! renames don't cross file systems. The backup of a file that is changed in place must also be a copy.
 
 use rustix::fs::{
     AtFlags, FileType, Gid, Mode, OFlags, RawMode, Stat, Timespec, Timestamps, Uid, XattrFlags,
@@ -10,11 +10,11 @@ use std::os::fd::{AsFd, BorrowedFd};
 
 use crate::tree::copying::copy_range;
 
-/// Copies the entry `name` in `parent`, which isn't a directory, to `kept` in `holder`, where no entry may
-/// exist.
+/// Copies the entry `name` of the directory `parent` to the name `kept` in the directory `holder`. The entry must not
+/// be a directory, and the name `kept` must not exist yet.
 ///
 /// # Errors
-/// The error of the system call. No incomplete copy remains.
+/// The error of the system call that failed. No incomplete copy remains.
 pub fn copy(
     (parent, name): (BorrowedFd<'_>, &OsStr),
     (holder, kept): (BorrowedFd<'_>, &OsStr),
@@ -52,8 +52,8 @@ fn copy_file(
     copy_range(old.as_fd(), new.as_fd(), 0, u64::try_from(stat.st_size).unwrap_or(0))
         .map_err(|error| error.errno())?;
     copy_attributes(old.as_fd(), new.as_fd());
-    // The original may belong to another user, in which case the owner can't be set. The contents are more
-    // important.
+    // If the original belongs to another user, an ordinary user can't set the owner of the copy. The copy is kept
+    // nevertheless, because the contents are more important.
     let owner = (Some(Uid::from_raw(stat.st_uid)), Some(Gid::from_raw(stat.st_gid)));
     let given = rustix::fs::fchown(&new, owner.0, owner.1).is_ok();
     let bits = if given { 0o7777 } else { 0o777 };
@@ -74,7 +74,7 @@ pub fn copy_attributes(old: BorrowedFd<'_>, new: BorrowedFd<'_>) {
     }
 }
 
-/// Sets the permissions and times of an entry that isn't a regular file; and its owner, if this user may.
+/// Sets the times of a copied entry that isn't a regular file, and also its owner and group if this user may set them.
 fn give(holder: BorrowedFd<'_>, kept: &OsStr, stat: &Stat) -> Result<(), Errno> {
     let owner = (Some(Uid::from_raw(stat.st_uid)), Some(Gid::from_raw(stat.st_gid)));
     let _ = rustix::fs::chownat(holder, kept, owner.0, owner.1, AtFlags::SYMLINK_NOFOLLOW);

@@ -1,6 +1,6 @@
-//! Judges every entry that the other end offers or sends, in a push and in a pull: whether the entry was
-//! requested, whether its name is allowed, and whether its kind fits. Only [`Admitted`] entries are ever
-//! written, and only this module creates them.
+//! Judges every entry that the other end offers or sends, in a push and in a pull: whether the entry was requested,
+//! whether its name is allowed, and whether its kind fits. Only entries of the type [`Admitted`] are ever written, and
+//! only this module makes values of this type.
 
 use linerate_wire::control::{Keep, MUNGED, Options, Source};
 use linerate_wire::entry::{Entry, Kind};
@@ -22,14 +22,14 @@ use crate::tree::temporary::is_reserved;
 pub struct Request<'a> {
     /// The sources as the user wrote them.
     pub sources: &'a [Vec<u8>],
-    /// The other options of the request.
+    /// The options of the request.
     pub options: &'a Options,
-    /// A list of files. If there is one, only these files are sent.
+    /// The list of files, if the user gave one. If there is a list, only the files on it are sent.
     pub listed: Option<&'a FilesFrom>,
 }
 
-/// An entry that may be written, and its place. While entries of an unchanged tree are only compared, they
-/// are borrowed instead of owned.
+/// An entry that may be written, and its place. The entry is borrowed if it needn't be changed, so that comparing an
+/// unchanged tree copies no entries in memory.
 #[derive(Clone, Debug)]
 pub struct Admitted<'e> {
     entry: Cow<'e, Entry>,
@@ -46,7 +46,7 @@ pub struct Terms<'a> {
     arrived: Vec<AtomicBool>,
     /// True if a source directory's own entry may be missing.
     may_lack: bool,
-    /// A source may be a symbolic link.
+    /// True if a source may be a symbolic link.
     takes_links: bool,
     /// True if each link's text is changed so that the link leads nowhere.
     munges: bool,
@@ -58,7 +58,7 @@ struct Asked<'a> {
     listed: Option<&'a FilesFrom>,
     /// For each announced source, the number of the command-line argument that named it.
     arguments: Vec<u32>,
-    /// Listed directories include all their contents.
+    /// True if a listed directory stands for all its contents.
     listed_whole: bool,
     safe_links: bool,
     no_links: bool,
@@ -67,20 +67,22 @@ struct Asked<'a> {
 /// Judges the entries of a transfer, one after another.
 pub struct Judge<'a> {
     terms: &'a Terms<'a>,
-    /// The directory of the last entry. Stored beside it, for this directory and each directory above it:
-    /// whether the rules leave it out.
+    /// The directory that holds the last entry.
     parent: RelPath,
+    /// For each directory above `parent`, from the top, and then for `parent`: whether the rules leave it out.
     left_out: Vec<bool>,
-    /// The number of entries and parent directories for which the rules were evaluated so far.
+    /// The number of entries for which the rules were evaluated so far.
     asked_about: usize,
+    /// The number of parent directories for which the rules were evaluated so far.
     directories: usize,
 }
 
-/// The number of directories for which the rules are evaluated, in addition to a few for each entry. A walk
-/// names the entries of a directory one after the other, so few of an entry's parent directories are new.
+/// The most parent directories for which the rules are evaluated, in addition to `DIRECTORIES_EACH` for each entry. A
+/// walk names the entries of a directory one after the other, so few of an entry's parent directories are new.
 /// Without a limit, a far end could make this end evaluate rules without end by naming new directories again and
 /// again.
 const DIRECTORIES: usize = 16_384;
+/// For each entry, the rules may be evaluated for this many more parent directories.
 const DIRECTORIES_EACH: usize = 64;
 
 impl Request<'_> {
@@ -88,7 +90,7 @@ impl Request<'_> {
     /// their own names. If an argument ends in a slash, its source must be a directory.
     ///
     /// # Errors
-    /// If a source wasn't requested in this form.
+    /// If an announced source wasn't requested, or was requested under another name or as another kind of entry.
     pub fn admit(&self, announced: &[Source]) -> Result<(), TransferError> {
         match announced.iter().find(|source| !self.names(source)) {
             None => Ok(()),
@@ -129,14 +131,14 @@ fn must_be_directory(asked: &[u8]) -> bool {
     asked.ends_with(b"/") || pattern::name_of(asked, true).is_empty()
 }
 
-/// The entry, with [`MUNGED`] inserted before its link text.
+/// The entry. If it is a symbolic link, [`MUNGED`] is inserted before its target.
 fn munged(entry: Cow<'_, Entry>) -> Cow<'_, Entry> {
     let Kind::Symlink { target } = &entry.kind else { return entry };
     let target = [MUNGED, target].concat();
     Cow::Owned(Entry { kind: Kind::Symlink { target }, ..entry.into_owned() })
 }
 
-/// The entry, with its link text converted to the receiver's character set.
+/// The entry. If it is a symbolic link, its target is converted to the receiver's character set.
 fn with_converted_link(entry: Cow<'_, Entry>, conversion: NameConversion) -> Result<Cow<'_, Entry>, Refused> {
     let Kind::Symlink { target } = &entry.kind else { return Ok(entry) };
     let why = "a link whose target can't be written in the destination's character set";
@@ -159,7 +161,8 @@ impl Admitted<'_> {
 }
 
 impl<'a> Terms<'a> {
-    /// The terms for entries that land at `landing` with `options`; `request` is set if this end requested the entries.
+    /// The terms for a transfer with `options` whose entries land at `landing`; `request` is set if this end requested
+    /// the entries.
     pub fn new(landing: &'a Landing, options: &Options, request: Option<&Request<'a>>) -> Self {
         let asked = request.map(|request| Asked {
             rules: Certain::new(&options.filter),
@@ -176,7 +179,8 @@ impl<'a> Terms<'a> {
         Self { landing, keep: options.keep, asked, arrived, may_lack, takes_links, munges }
     }
 
-    /// These terms for the announced sources. Before this call, the terms treat no entry as listed.
+    /// These terms, completed by the sources that the other end announced. Before this call, the terms treat no entry
+    /// as listed.
     pub fn announced(mut self, sources: &[Source]) -> Self {
         if let Some(asked) = &mut self.asked {
             asked.arguments = sources.iter().map(|source| source.argument).collect();
@@ -194,15 +198,15 @@ impl<'a> Terms<'a> {
         self.asked.as_ref().is_some_and(|asked| asked.safe_links)
     }
 
-    /// The path that decides whether a link points outside its tree. The link is at `place`, and at `path` at
-    /// the sender. With rsync's names, the path is that below the destination.
+    /// The path of a link that decides whether the link points outside its tree: `place`, the path below the
+    /// destination, if a source may be a symbolic link; otherwise `path`, the path at the sender.
     pub fn seen<'p>(&self, place: &'p RelPath, path: &'p RelPath) -> &'p RelPath {
         if self.takes_links { place } else { path }
     }
 
-    /// The number of sources that were announced and haven't arrived. Not counted are directories whose own
-    /// entries may be missing (if there is a list of files, or empty directories are left out), and sources
-    /// that may be links, since links may be of a kind that isn't kept.
+    /// The number of announced sources whose own entries haven't arrived. The count leaves out directories whose own
+    /// entries may be missing, because there is a list of files or because empty directories aren't sent. It also
+    /// leaves out sources that may be symbolic links, because the command may leave out such links.
     pub fn missing(&self) -> usize {
         let may_be_left_out = |directory: bool| if directory { self.may_lack } else { self.takes_links };
         let each = self.landing.places.iter().zip(&self.arrived);
@@ -239,7 +243,8 @@ impl<'a> Judge<'a> {
     /// Admits an entry.
     ///
     /// # Errors
-    /// If no honest far end would send the entry.
+    /// If the entry wasn't requested or isn't allowed, or if the target of a link can't be converted to the receiver's
+    /// character set.
     pub fn admit<'e>(&mut self, entry: Cow<'e, Entry>) -> Result<Admitted<'e>, Refused> {
         let place = match self.place(&entry) {
             Ok(Cow::Owned(place)) => Some(place),
@@ -253,8 +258,8 @@ impl<'a> Judge<'a> {
         Ok(Admitted { entry: if self.terms.munges { munged(entry) } else { entry }, place })
     }
 
-    /// Whether entries in this directory may be deleted. If there is a list of files, they may be deleted
-    /// only if the directory's contents are on the list.
+    /// Whether entries in the directory `entry` may be deleted. If there is a list of files, they may be deleted only
+    /// if the directory's contents are on the list.
     pub fn may_clear(&self, entry: &Entry) -> bool {
         let asked = self.terms.asked.as_ref();
         asked.and_then(|asked| Some((asked, asked.list(entry.source)?))).is_none_or(|(asked, list)| {
@@ -264,10 +269,11 @@ impl<'a> Judge<'a> {
         })
     }
 
-    /// The place of the first name of the file of which `entry` is a further hard link.
+    /// The place of the file's first name, if `entry` is a further hard link of the file. The sender has the first name
+    /// at `path` of the source `source`.
     ///
     /// # Errors
-    /// If the first name isn't a place of this transfer.
+    /// If the first name doesn't belong to an announced source.
     pub fn first_place(&self, entry: &Entry, source: u32, path: &RelPath) -> Result<RelPath, Refused> {
         let first = Entry { source, path: path.clone(), kind: Kind::Fifo, extra: None, ..*entry };
         let why = "a hard link to a file that was not announced";
@@ -296,8 +302,8 @@ impl<'a> Judge<'a> {
         Ok(place)
     }
 
-    /// Checks a source's own entry, which must be of the announced kind. If the source's name is a link, the
-    /// sender has followed it when it found the source, unless links are sent as links.
+    /// Checks a source's own entry, which must be of the announced kind. If the source's name is a link, the sender
+    /// followed the link when it looked up the source, unless links are sent as links.
     fn own_entry(&self, entry: &Entry, seen: &RelPath) -> Result<(), &'static str> {
         let is_directory = self.terms.landing.is_directory(entry.source);
         match entry.kind {
@@ -329,7 +335,7 @@ impl<'a> Judge<'a> {
         Ok(())
     }
 
-    /// Checks an entry by the rules. For the rules, the entry has the path `seen`.
+    /// Checks an entry by the list of files and by the rules. The rules see the entry at the path `seen`.
     fn asked_for(&mut self, entry: &Entry, seen: &RelPath) -> Result<(), &'static str> {
         let Some(asked) = &self.terms.asked else { return Ok(()) };
         let is_directory = entry.kind == Kind::Directory;

@@ -27,8 +27,8 @@ pub fn ask(
     Ok(true)
 }
 
-/// Waits until the committer has processed all messages in its queue. If the committer fails, the error is
-/// reported when it ends.
+/// Waits until the committer has processed all messages in its queue. If the committer fails, its error is reported
+/// when the committer ends.
 fn settle(session: &mut Session, finished: &Sender<ToCommit>) -> Result<(), TransferError> {
     let (done, settled) = bounded(1);
     if finished.send(ToCommit::Settle(done)).is_err() {

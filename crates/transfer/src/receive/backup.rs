@@ -29,10 +29,11 @@ pub struct Backups {
     suffix: Vec<u8>,
     /// The mode of directories that are created for backups.
     mode: Mode,
-    /// Links that point outside the tree aren't kept.
+    /// True if no backups are made of links that point outside the tree.
     safe_links: bool,
-    /// Directories for backups get the owner and group of the originals' directories.
+    /// True if directories that are created for backups get the owner of the originals' directories.
     owner: bool,
+    /// True if directories that are created for backups get the group of the originals' directories.
     group: bool,
 }
 
@@ -60,10 +61,12 @@ impl AsFd for BackupHolder<'_> {
 }
 
 impl Backups {
-    /// The backups that `backup` requests. Their directory is relative to `destination`.
+    /// The settings for the backups that `backup` requests. If the directory for backups has a relative path, the path
+    /// starts at `destination`.
     ///
     /// # Errors
-    /// If the directory for backups isn't allowed, can't be reached, or isn't a directory.
+    /// If the suffix contains a slash, if there is neither a directory for backups nor a suffix, or if the directory
+    /// isn't allowed, isn't a directory, or is the destination itself although there is no suffix.
     pub fn new(
         destination: &Named,
         backup: &Backup,
@@ -91,9 +94,9 @@ impl Backups {
         Ok(Self { below, suffix: suffix.clone(), mode, safe_links, owner, group })
     }
 
-    /// Renames or links the entry `name` in `parent`, at `place`, to its backup name, before another entry
-    /// takes its name. Does nothing if no such entry exists, or if the entry is a directory. The backup is
-    /// reported to `report`.
+    /// Links, renames or copies the entry `name` of the directory `parent` to its backup name, before another entry
+    /// takes its name. The entry's place is `place`. Does nothing if the entry doesn't exist, is a directory, or is a
+    /// link of which no backups are made. The backup is reported to `report`.
     ///
     /// # Errors
     /// The errors of link(2), rename(2) and of copying to another file system.
@@ -123,7 +126,8 @@ impl Backups {
         Ok(())
     }
 
-    /// Makes a copy of a file before it is written into. Does nothing if no file exists.
+    /// Copies a file to its backup name before the file is changed in place. Does nothing if no regular file has this
+    /// name.
     ///
     /// # Errors
     /// The errors of the copy; the original stays unchanged.
@@ -143,11 +147,11 @@ impl Backups {
         Ok(())
     }
 
-    /// Moves an entry to the backups instead of deleting it; false for an entry that is itself a backup,
-    /// since no backups of backups are kept.
+    /// Moves an entry to the backups instead of deleting it. Returns false, and moves nothing, if the entry is itself a
+    /// backup, because no backups of backups are kept, or if the entry is a link of which no backups are made.
     ///
     /// # Errors
-    /// The errors of [`Backups::keep`].
+    /// The errors of [`Backups::keep`] and of unlink(2).
     pub fn take(
         &self,
         place: &RelPath,
@@ -206,7 +210,7 @@ impl Backups {
         self.own().is_some_and(is_own)
     }
 
-    /// True for the directory for backups itself, in which nothing is deleted.
+    /// True if `directory` is the directory for backups, in which nothing is deleted.
     pub fn are_in(&self, directory: BorrowedFd<'_>) -> bool {
         self.own().is_some_and(|own| identity_of(directory).is_ok_and(|identity| identity == own))
     }
@@ -238,7 +242,8 @@ impl Backups {
             Err(Errno::NOENT) => self.make_like(root, &above, parent)?,
             holder => holder?,
         };
-        // If this is the original entry itself, removing it would lose the entry.
+        // If the backup would have the place of the original entry itself, making room for the backup would delete the
+        // entry.
         if kept == name && identity_of(&holder)? == identity_of(parent)? {
             return Err(Errno::INVAL);
         }
@@ -246,8 +251,8 @@ impl Backups {
         Ok((BackupHolder::Other(holder), kept))
     }
 
-    /// Creates the directory `above` in the backup directory, with its missing parents. Each gets the
-    /// properties of the corresponding directory of the originals, which is found from `parent` upwards.
+    /// Creates the directory `above` in the backup directory, with its missing parents. Each new directory gets the
+    /// properties of the corresponding directory of the originals, which is `parent` or a directory above `parent`.
     fn make_like(
         &self,
         root: &Root,
@@ -270,8 +275,8 @@ impl Backups {
 }
 
 impl Backups {
-    /// Copies the properties of `model`. A property that can't be set is ignored, since the backup itself is what
-    /// matters.
+    /// Gives the directory `made` the mode of `model`, and the owner and group of `model` if these are kept. A property
+    /// that can't be set is ignored, because the backup itself is what matters.
     fn make_alike(&self, made: BorrowedFd<'_>, model: &Stat) {
         let user = self.owner.then(|| Uid::from_raw(model.st_uid));
         let group = self.group.then(|| Gid::from_raw(model.st_gid));
@@ -299,7 +304,7 @@ fn make_room(holder: BorrowedFd<'_>, kept: &OsStr) -> Result<(), Errno> {
     }
 }
 
-/// Fails, with rsync's message, if the path of the backup directory names another kind of entry.
+/// Fails, with rsync's message, if the path of the backup directory names an entry that isn't a directory.
 fn check_directory(named: &Named, written: &[u8]) -> Result<(), TransferError> {
     let there = named.destination().map(|at| at.there);
     if matches!(there, Ok(DestinationState::Directory { .. } | DestinationState::Nothing) | Err(_)) {
@@ -322,8 +327,8 @@ impl BackupDirectory {
         }
     }
 
-    /// Opens the directory for backups; creates it and its parents if they are missing. By then the process's
-    /// umask is cleared, and `mode` already takes the umask into account.
+    /// Opens the directory for backups; creates it and its parents if they are missing. Before this call, the process
+    /// has cleared its umask; `mode` already takes the umask into account.
     fn open(&self, mode: Mode) -> Result<Root, TransferError> {
         self.named.make_above(mode)?;
         let at = self.named.destination()?;

@@ -4,8 +4,9 @@ use linerate_wire::control::Change;
 
 use crate::net::session::Reporter;
 
-/// The most changes in one message, and the approximate limit of their bytes.
+/// The most changes in one message.
 const MOST_WAITING: usize = 512;
+/// The approximate limit of the bytes of one message.
 const REPORTED_BYTES: usize = 128 << 10;
 
 /// Collects reports of changes into messages.
@@ -17,7 +18,7 @@ pub struct ChangeReports {
 }
 
 impl ChangeReports {
-    /// Sends the messages to `reporter`'s observer; `far_away` is true if that observer is a client at the
+    /// Reports that are sent to the observer of `reporter`; `far_away` is true if that observer is a client at the
     /// other end.
     pub fn new(reporter: Reporter, far_away: bool) -> Self {
         Self { reporter, far_away, waiting: Vec::new(), bytes: 0 }

@@ -27,24 +27,24 @@ use crate::tree::landing::Landing;
 use crate::tree::root::Directory;
 use crate::tree::temporary::{Names, Temporary};
 
-/// A group of this many entries is committed, since each entry may hold a file open.
+/// A group of this many entries is committed at once, because each entry may hold a file open.
 const GROUP: usize = 256;
-/// A group whose files have this many bytes is committed.
+/// A group whose files have this many bytes is committed at once.
 const GROUP_BYTES: u64 = 256 << 20;
 /// A group whose files have this many bytes is committed if no more files are waiting.
 const WORTH_BYTES: u64 = 16 << 20;
 /// A group of this age is committed if no more files are waiting, so that little is lost if the process is
 /// killed. While slow storage commits a group, more files arrive, so the next group becomes larger.
 const WORTH_AGE: Duration = Duration::from_millis(50);
-/// The age that replaces `WORTH_AGE` if contents are read back. Several threads do that, and need more files
-/// to be busy.
+/// The age that replaces `WORTH_AGE` if contents are read back. Several threads read back, and they need more files at
+/// a time to be busy.
 const PROVEN_AGE: Duration = Duration::from_millis(500);
 /// Up to this number of files are synced one by one. For more files, the whole file system is synced.
 const FEW: usize = 8;
 
-/// A file or link that is complete, with its metadata set.
+/// A complete entry that isn't a directory or a hard link, with its metadata set.
 pub struct Finished {
-    /// The file with its temporary name.
+    /// The entry under its temporary name.
     pub temporary: Temporary,
     /// The entry's place below the landing's root.
     pub place: RelPath,
@@ -70,7 +70,8 @@ pub enum ToCommit {
     Settle(Sender<()>),
     /// All files have arrived.
     End,
-    /// The transfer has failed: remove the files that wait.
+    /// The transfer has failed: commit the complete files, and remove those with temporary names that wait because of
+    /// `--delay-updates`.
     Abandon,
 }
 
@@ -86,9 +87,10 @@ pub struct Committer<'a> {
     pub verifier: Option<&'a Verifier<'a>>,
     /// Called for each file that has got its name, if its digest is known.
     pub proven: &'a (dyn Fn(&Proof) + Sync),
-    /// Called for each file that has got its name, if changes are reported.
+    /// Called for each file that has got its name, or waits for its name because of `--delay-updates`, if changes are
+    /// reported.
     pub moved: Option<&'a (dyn Fn(&RelPath) + Sync)>,
-    /// Temporary names.
+    /// Makes temporary names.
     pub names: &'a Names<'a>,
     /// The landing at the destination.
     pub landing: &'a Landing,
@@ -103,12 +105,13 @@ struct Group {
     since: Option<Instant>,
 }
 
-/// Directories whose entries have changed, which must be synced. If there are many, only one directory for
-/// each device is kept.
+/// Directories that must be synced, because their entries have changed. After the first `FEW` directories, a directory
+/// is added only if the set has none on the same device.
 #[derive(Default)]
 pub struct Touched {
     directories: HashMap<usize, Arc<Directory>>,
-    /// The metadata of entries in these directories has changed, so their whole file systems must be synced.
+    /// True if the metadata of entries in these directories has changed, so that their whole file systems must be
+    /// synced.
     has_other_metadata: bool,
 }
 
@@ -144,7 +147,7 @@ impl Committer<'_> {
                     return Ok(touched);
                 }
                 Ok(ToCommit::Abandon) | Err(RecvTimeoutError::Disconnected) => {
-                    // Complete files are committed even then, so that they needn't be sent again. The reason
+                    // Complete files are committed even after a failure, so that they needn't be sent again. The reason
                     // why the transfer ended is already reported.
                     let _ = self.commit(&mut group, &mut touched, (&mut naming, &delayed));
                     return Ok(touched);
@@ -208,8 +211,8 @@ impl Committer<'_> {
         Ok(stored)
     }
 
-    /// Makes sure that the journal exists before a file replaces another. For a moment, such a file has a
-    /// temporary name, which the next run must know about.
+    /// Makes sure that the journal exists before a file replaces another. A file that replaces another has a temporary
+    /// name for a moment, and the next run must know about this name.
     fn announce(&self, entry: &Finished) {
         let has_no_name = entry.temporary.name().is_empty() && !entry.temporary.is_in_place();
         if has_no_name && !self.journal.takes_done() && entry.temporary.parent().stat(&entry.name).is_ok() {
@@ -249,8 +252,8 @@ impl Committer<'_> {
         self.moved.into_iter().for_each(|moved| reported.into_iter().for_each(moved));
     }
 
-    /// Keeps a backup of the entry that is replaced, if backups are requested; false, after reporting it, if that
-    /// fails.
+    /// Keeps a backup of the entry that is replaced, if backups are requested. If that fails, reports the problem and
+    /// returns false.
     pub(super) fn keep_backup(
         &self,
         place: &RelPath,
@@ -266,7 +269,8 @@ impl Committer<'_> {
         false
     }
 
-    /// Counts an entry that got its name, or reports the error if it didn't.
+    /// Counts an entry that got its name, and returns true. If the entry didn't get its name, reports the error and
+    /// returns false.
     pub(super) fn named(
         &self,
         renamed: Result<(), Errno>,
@@ -342,8 +346,8 @@ impl Touched {
         other.directories.values().for_each(|directory| self.add(directory));
     }
 
-    /// Writes all these directories to stable storage. `top` is the destination's top; failures in mounts
-    /// below it are passed to `report`.
+    /// Writes all these directories to stable storage. `top` is the top directory of the destination; failures of file
+    /// systems that are mounted below `top` are passed to `report`.
     ///
     /// # Errors
     /// A message if the destination's own storage reports that it lost data.
@@ -365,7 +369,7 @@ impl Touched {
     }
 }
 
-/// True if syncfs(2) reports that data was lost: false before Linux 5.8, where it succeeds in that case too.
+/// True if syncfs(2) fails when data was lost. Before Linux 5.8, syncfs(2) succeeds even then.
 fn syncfs_says_of_losses() -> bool {
     let release = rustix::system::uname().release().to_string_lossy().into_owned();
     let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map(|word| word.parse().unwrap_or(0));
@@ -385,8 +389,8 @@ fn sync_directory(directory: &Arc<Directory>) -> Result<(), Errno> {
     }
 }
 
-/// Syncs the file system that contains a directory. If the directory can't be opened for reading, which is
-/// possible for another user's directory, a file without a name is created in it and used instead.
+/// Syncs the file system that contains a directory. If the directory can't be opened for reading, for example because
+/// it belongs to another user, a file without a name is created in it, and the call uses this file instead.
 fn sync_device(directory: &Arc<Directory>) -> Result<(), Errno> {
     let flags = OFlags::WRONLY | OFlags::TMPFILE | OFlags::CLOEXEC;
     let file = |error| rustix::fs::openat(directory, ".", flags, Mode::RUSR | Mode::WUSR).map_err(|_| error);

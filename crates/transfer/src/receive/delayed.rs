@@ -23,7 +23,7 @@ use crate::tree::root::Directory;
 pub struct Delayed<'a> {
     committer: &'a Committer<'a>,
     partial: Option<&'a PartialDirectory>,
-    /// `None` after the files have got their names.
+    /// `None` as soon as the files are renamed to their final names.
     waiting: Mutex<Option<Spool<WaitingFile>>>,
 }
 
@@ -40,7 +40,7 @@ struct WaitingFile {
 enum Lies {
     /// In the partial directory, under the file's final name.
     InPartial,
-    /// In the file's own directory, under this temporary name, since the partial directory can't be used.
+    /// In the file's own directory, under this temporary name, because the partial directory can't be used.
     Beside(Vec<u8>),
     /// In the directory of temporary files (`--temp-dir`), under this temporary name.
     UnderWay(Vec<u8>),
@@ -61,8 +61,8 @@ impl<'a> Delayed<'a> {
         self.partial.is_some() && matches!(entry.kind, Kind::File { .. }) && !entry.temporary.is_in_place()
     }
 
-    /// Moves a complete file to the place where it waits. Always returns `None`, since the journal records
-    /// the file only when it has its name.
+    /// Moves a complete file to the place where it waits. Always returns `None`, because the journal doesn't record the
+    /// file before it has its name.
     pub fn add(&self, entry: Finished) -> Option<Done> {
         let partial = self.partial?;
         let (shown, place, reported) = (entry.shown.clone(), entry.place.clone(), entry.reported.clone());
@@ -75,7 +75,7 @@ impl<'a> Delayed<'a> {
         }
         if let Err(error) = noted {
             let message = format!(
-                "keeping the file until all others have arrived failed: {error}; the file needs a directory for the delay"
+                "keeping the file until all other files have arrived failed: {error}; a delayed file needs a directory in which it waits"
             );
             (self.committer.problem)(problem(shown, ProblemKind::Failed, message));
         }

@@ -8,8 +8,8 @@ use crate::base::lock::lock;
 use crate::net::channel::Channel;
 use crate::tree::digest::ledger::Reported;
 
-/// The number of digests in one message. Even if all paths have the greatest length, the message stays within
-/// its limit.
+/// The number of digests in one message. Even if all paths have the greatest length, the message stays within the limit
+/// of its size.
 const TOGETHER: usize = 50;
 const _: () = assert!(TOGETHER <= MAX_DELIVERED);
 
@@ -52,7 +52,7 @@ impl Deliveries {
     }
 
     fn send(&self, list: Vec<Delivery>) {
-        // If the client is gone, the wait for its next message reports it.
+        // If the client is gone, the code that waits for its next message reports the error.
         let _ = self.channel.send(&Message::Delivered(list));
     }
 }

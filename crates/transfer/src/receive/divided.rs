@@ -1,10 +1,10 @@
-//! Files that several transfers send together, each of them some pieces. Until the last piece has arrived,
-//! such a file is in its final directory under a temporary name that all these transfers know.
+//! Files that several transfers send together: each transfer sends some pieces of a file. Until the last piece has
+//! arrived, such a file is in its final directory under a temporary name that all these transfers know.
 //!
-//! After the file's last byte there is a mark for each piece that is on stable storage. Each mark is in a
-//! separate block, since several hosts write to the file. When every piece has its mark, the file is
-//! truncated to its final length, so a file with exactly its final length is complete. Each piece is written
-//! by only one transfer at a time, since the transfer holds the lock of its command's journal.
+//! After the file's last byte there is a mark for each piece that is on stable storage. Each mark is in a separate
+//! block, because several hosts write to the file. When every piece has its mark, the file is truncated to its final
+//! length, so a file with exactly its final length is complete. Each piece is written by only one transfer at a time,
+//! because a transfer holds the lock of its command's journal.
 
 use linerate_wire::control::DividedFile;
 use linerate_wire::entry::{Entry, Kind, Origin};
@@ -21,18 +21,20 @@ use crate::tree::identity::identity;
 use crate::tree::root::Directory;
 use crate::tree::temporary::{Name, Temporary};
 
-/// The mark of a piece that is complete. `SPACING` is the distance between two marks in bytes, so that no
-/// page that a host caches contains two marks.
+/// The mark of a piece that is complete.
 const MARK: [u8; 8] = *b"linerate";
+/// The distance between two marks in bytes. It is so large that no page that a host caches contains two marks.
 const MARK_BLOCK: u64 = 64 << 10;
-/// Bytes of a chunk. If there would be too many chunks, they are larger, up to `LARGEST_CHUNK`.
+/// The size of a chunk in bytes. In a file that would have more than `CHUNKS` chunks, chunks are larger.
 const CHUNK: u64 = 32 << 20;
+/// The largest size of a chunk in bytes.
 const LARGEST_CHUNK: u64 = 1 << 30;
+/// If a file would have more chunks than this, its chunks are larger, but not larger than `LARGEST_CHUNK`.
 const CHUNKS: u64 = 65_536;
 /// How often the file is looked up if another process keeps removing it.
 const TRIES: usize = 5;
 
-/// Bytes of a chunk of a divided file. A chunk is a piece or a part of one.
+/// The size in bytes of the chunks of a divided file. A chunk is a piece or a part of a piece.
 pub fn chunk_of(divided: &DividedFile) -> u64 {
     let least = divided.size.div_ceil(CHUNKS).next_power_of_two();
     least.clamp(CHUNK, LARGEST_CHUNK).min(divided.piece)
@@ -43,7 +45,7 @@ pub fn chunks_of(divided: &DividedFile) -> u64 {
     divided.size.div_ceil(chunk_of(divided))
 }
 
-/// True if the entry is the file that was divided, and it hasn't changed since.
+/// True if the entry is the file that was divided, and the file hasn't changed since it was divided.
 pub fn is_the_one(divided: &DividedFile, entry: &Entry, origin: Origin) -> bool {
     let DividedFile { size, mtime, ctime, inode, .. } = *divided;
     (entry.kind == Kind::File { size }) && entry.mtime == mtime && origin == Origin { inode, ctime }
@@ -64,10 +66,10 @@ pub struct DividedTarget {
     name: Name,
     file: OwnedFd,
     divided: DividedFile,
-    /// The number of bytes of each piece that have arrived.
+    /// For each piece of which bytes have arrived, the number of these bytes.
     came: Mutex<HashMap<u32, u64>>,
-    /// The storage has reported a loss of data, which may concern any piece, since storage reports a loss
-    /// only once.
+    /// True if the storage has reported a loss of data. Storage reports a loss only once, and the loss may concern any
+    /// piece.
     has_lost: Mutex<bool>,
 }
 
@@ -76,7 +78,7 @@ pub struct DividedTarget {
 pub enum DividedState {
     /// All pieces have arrived, and the marks were cut off.
     Whole,
-    /// The file isn't complete; the number is that of the missing pieces.
+    /// The file isn't complete: this number of pieces is missing.
     Lacks(u64),
     /// The file no longer has this temporary name: another transfer has renamed it to its real name, or it
     /// was removed.
@@ -132,7 +134,7 @@ impl DividedTarget {
         Ok(Temporary::joint(self.parent.clone(), self.name, file))
     }
 
-    /// The chunks that needn't be sent: all except those of this transfer's pieces that have no mark.
+    /// The chunks that needn't be sent: all chunks except those in this transfer's pieces that have no mark.
     ///
     /// # Errors
     /// The errors of read(2).

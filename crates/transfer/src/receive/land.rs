@@ -13,8 +13,8 @@ use crate::tree::bounds::Named;
 use crate::tree::charsets::NameConversion;
 use crate::tree::landing::Landing;
 
-/// Determines where the sources land. Also returns how many directories were created for the destination if that was
-/// requested, or would be created in a dry run.
+/// Determines where the sources land. Also returns the number of directories that were created for the destination, or
+/// that would be created in a dry run; it is 0 unless missing parents of the destination may be created.
 ///
 /// # Errors
 /// If the destination can't take the sources.

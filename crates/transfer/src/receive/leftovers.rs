@@ -15,8 +15,8 @@ use crate::tree::landing::Landing;
 use crate::tree::root::{Directory, Root};
 use crate::tree::temporary::{is_journal, is_reserved, nonce_of};
 
-/// An entry that can't be locked, such as a link, may still be in use for this time. Only older ones count as
-/// leftovers.
+/// An entry that can't be locked, such as a link, may still be in use for this time. Such an entry counts as a leftover
+/// only if it is older.
 const YOUNG: Duration = Duration::from_secs(60);
 
 /// Removes the leftovers of the runs in `past`, below the places of `landing` and in `aside`, the directory of
@@ -182,8 +182,8 @@ mod tests {
     use super::*;
     use crate::tree::temporary::{JOURNAL, JOURNAL_DIGITS};
 
-    /// Over NFS, an exclusive lock needs a descriptor that is open for writing; otherwise no leftover could
-    /// ever be removed.
+    /// Over NFS, an exclusive lock needs a descriptor that is open for writing. If the descriptor were open only for
+    /// reading, no leftover on NFS could ever be removed.
     #[test]
     fn a_leftover_is_locked_for_writing() {
         let top = tempfile::tempdir().unwrap();

@@ -12,7 +12,7 @@ use crate::receive::partial_directory::PartialDirectory;
 use crate::tree::bounds::{DestinationState, Named};
 use crate::tree::root::{Directory, Root};
 
-/// The beginning of the error message that the directory of temporary files doesn't exist.
+/// The beginning of the error message that the directory of temporary files doesn't exist or isn't a directory.
 pub const NO_TEMP_DIR: &str = "The temp-dir";
 
 /// The directories near the destination that the receiver uses.
@@ -33,7 +33,7 @@ impl Near {
     /// for backups get the mode `mode`. Another tree that doesn't exist counts as empty, and is reported.
     ///
     /// # Errors
-    /// If a path isn't allowed, or may not be reached.
+    /// If a path isn't allowed or can't be reached, or if the options can't be combined.
     pub fn find(
         destination: &Named,
         options: &Options,
@@ -52,7 +52,7 @@ impl Near {
             || options.digests && (placing.delayed || appends)
             || appends && !in_place
         {
-            let message = "partial files can't be kept of files that are updated in place; appending needs updates in place; delayed updates and appending can't be combined with digests";
+            let message = "files that are updated in place can't be kept as partial files; appending needs updates in place; delayed updates and appending can't be combined with digests";
             return Err(TransferError::Arguments(message.into()));
         }
         let temporary = placing.temporary.as_deref().map(|written| temporary(destination, written));
@@ -65,8 +65,8 @@ impl Near {
     }
 }
 
-/// Opens the directory of temporary files. If the directory doesn't exist, the error message is that of
-/// rsync.
+/// Opens the directory of temporary files. If the directory doesn't exist, or isn't a directory, the error message is
+/// that of rsync.
 fn temporary(destination: &Named, written: &[u8]) -> Result<Arc<Directory>, TransferError> {
     let named = destination.beside(written)?;
     match named.destination()?.there {
@@ -113,7 +113,8 @@ fn others(
         report(problem(named.shown(), ProblemKind::Noted, message));
         Ok(None)
     };
-    // With rsync's names, a tree whose path contains another user's link is treated as missing.
+    // If the sources land under their own names, as with rsync, another tree is left out if its path contains another
+    // user's link.
     let named = named.filter(|named| !named.as_ref().is_ok_and(is_passed_over));
     named.filter_map(|named| named.and_then(there).transpose()).collect()
 }

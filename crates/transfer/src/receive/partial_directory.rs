@@ -18,13 +18,13 @@ use crate::tree::identity::identity_of;
 use crate::tree::root::{Directory, Root};
 use crate::tree::temporary::Temporary;
 
-/// The mode of such a directory: only its owner has access, since its files aren't complete.
+/// The mode of such a directory: only its owner has access, because its files aren't complete.
 const MODE: Mode = Mode::RWXU;
 
-/// A directory for files that aren't in place yet. In this directory they already have their final names.
+/// A directory for files that aren't in place yet. In this directory, the files already have their final names.
 pub struct PartialDirectory {
     place: PartialPlace,
-    /// Complete files wait in this directory for their names (`--delay-updates`).
+    /// True if complete files wait in this directory for their names (`--delay-updates`).
     pub delays: bool,
     /// Locked while a file is put into the directory: an empty directory is removed only if no thread is about to fill
     /// it.
@@ -41,10 +41,10 @@ enum PartialPlace {
 struct FixedDirectory {
     named: Named,
     held: Mutex<Option<Root>>,
-    /// Files of this transfer have their final place in this directory, so files in it may be final files and
-    /// not partial ones.
+    /// True if files of this transfer have their final place in this directory, so that files in it may be final files
+    /// and not partial ones.
     is_place: Mutex<bool>,
-    /// The directory is below the destination, so files may get their final place in it later.
+    /// True if the directory is below the destination, so that files may get their final place in it later.
     is_below: OnceLock<bool>,
 }
 
@@ -52,7 +52,8 @@ impl PartialDirectory {
     /// The directory that `placing` requests, relative to `destination`; `None` if no partial files are kept.
     ///
     /// # Errors
-    /// If the path contains `..`, or may not be reached.
+    /// If the path isn't allowed, for example because it contains `..`, or if files are delayed but there is no
+    /// directory for partial files.
     pub fn find(destination: &Named, placing: &Placing) -> Result<Option<Self>, TransferError> {
         let Some(written) = placing.partial.as_deref().filter(|written| !written.is_empty()) else {
             return match placing.delayed {
@@ -108,8 +109,8 @@ impl PartialDirectory {
         self.hold_place().is_some_and(|is_place| *is_place)
     }
 
-    /// Returns a guard whose value is true if files have their final place in the partial directory. While
-    /// the guard exists, no such file is recorded.
+    /// Returns a guard whose value is true if files have their final place in the common directory of all partial
+    /// files. While the guard exists, its value doesn't change. `None` if there is no common directory.
     fn hold_place(&self) -> Option<MutexGuard<'_, bool>> {
         match &self.place {
             PartialPlace::Fixed(fixed) => Some(lock(&fixed.is_place)),
@@ -117,8 +118,8 @@ impl PartialDirectory {
         }
     }
 
-    /// Looks for the partial file of the file `name` in `parent`. Returns the directory that holds it, and
-    /// its stat; `None` if there is no such regular file.
+    /// Looks for the partial file of the file `name` in `parent`. Returns the directory that holds the partial file,
+    /// and the partial file's stat; `None` if there is no such regular file.
     pub fn look(&self, parent: BorrowedFd<'_>, name: &OsStr) -> Option<(OwnedFd, Stat)> {
         self.note_place(parent);
         if self.is_place() { None } else { self.find_part(parent, name) }
@@ -159,7 +160,7 @@ impl PartialDirectory {
             return Err(Errno::EXIST);
         }
         let device = |fd: BorrowedFd<'_>| rustix::fs::fstat(fd).map(|stat| stat.st_dev);
-        // The temporary file may be on a third file system.
+        // The temporary file may be on another file system than the partial directory.
         if device(file.fd()?)? != device(holder.as_fd())? {
             return bring(file.fd()?, holder.as_fd(), name);
         }
@@ -170,8 +171,8 @@ impl PartialDirectory {
     /// `name` in `parent`.
     ///
     /// # Errors
-    /// The errors of open(2) and rename(2): `EISDIR` if a directory has that name; `ESTALE` if another file
-    /// waits there.
+    /// The errors of open(2) and rename(2): `EISDIR` if a directory has that name; `ESTALE` if another file waits
+    /// there, or if other users may write to the partial directory.
     pub fn release(&self, parent: BorrowedFd<'_>, name: &OsStr, inode: u64) -> Result<(), Errno> {
         let holder = self.open(parent)?;
         if !is_own(holder.as_fd()) {
@@ -182,7 +183,7 @@ impl PartialDirectory {
         Ok(())
     }
 
-    /// Removes the partial file of the file `name` in `parent`, since that file is now complete and has its
+    /// Removes the partial file of the file `name` in `parent`, because the file `name` is now complete and has its
     /// name.
     pub fn clear(&self, parent: BorrowedFd<'_>, name: &OsStr) {
         self.note_place(parent);
@@ -226,7 +227,7 @@ impl PartialDirectory {
                 let first = rustix::io::fcntl_dupfd_cloexec(parent, 0)?;
                 let above = above.iter().try_fold(first, |holder, name| enter(holder.as_fd(), name))?;
                 match rustix::fs::mkdirat(&above, last, MODE) {
-                    // Another thread has created it.
+                    // If the directory exists, another thread has created it.
                     Ok(()) | Err(Errno::EXIST) => enter(above.as_fd(), last),
                     Err(error) => Err(error),
                 }
@@ -265,7 +266,8 @@ fn is_own(holder: BorrowedFd<'_>) -> bool {
     })
 }
 
-/// Renames the entry `name` in `holder`, if it is the file with the inode number `inode`.
+/// Renames the entry `waits_as` in `holder` to `name` in `parent`, if the entry is the file with the inode number
+/// `inode`.
 ///
 /// # Errors
 /// The errors of rename(2); `ESTALE` if the entry is another file.
@@ -283,7 +285,7 @@ pub fn rename_it(
     rustix::fs::renameat(holder, waits_as, parent, name)
 }
 
-/// True if `top` is one of the parents of `holder`.
+/// True if `holder` is `top` or a directory below `top`.
 fn is_below(mut holder: OwnedFd, top: BorrowedFd<'_>) -> bool {
     let top = identity_of(top).ok();
     loop {

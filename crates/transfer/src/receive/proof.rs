@@ -60,15 +60,16 @@ impl<'a> Verifier<'a> {
         Self { problem, differing: Mutex::default(), last_round: AtomicBool::new(false) }
     }
 
-    /// Compares the entries with their digests. Returns the entries that are equal, and removes the others.
+    /// Compares the contents of the entries with the sender's digests. Returns the entries that agree or have no
+    /// digest, and removes the others.
     pub fn check(&self, group: Vec<Finished>) -> Vec<Finished> {
         let results = ReadBack::of(&group).run();
         let pairs = group.into_iter().zip(results);
         pairs.filter_map(|(entry, result)| self.judge(entry, result)).collect()
     }
 
-    /// Returns the names of the files that differ, to be sent again. If one of them differs after that too, a
-    /// problem is reported.
+    /// Returns the names of the files that differ, so that they are sent again. If a file differs after this call, it
+    /// isn't sent again, but a problem is reported.
     pub fn take_differing(&self) -> Vec<(u32, RelPath)> {
         self.last_round.store(true, Ordering::Relaxed);
         std::mem::take(&mut *lock(&self.differing)).names

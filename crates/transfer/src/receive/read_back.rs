@@ -1,7 +1,7 @@
 //! Reads finished files back, several at a time, and hashes them.
 //!
-//! At that time the contents are on stable storage. To bypass the page cache, the file's cached pages are
-//! dropped first, and the file is read directly (`O_DIRECT`) if its file system supports that. A file system
+//! When a file is read back, its contents are already on stable storage. To bypass the page cache, the file's cached
+//! pages are dropped first, and the file is read directly (`O_DIRECT`) if its file system supports that. A file system
 //! in memory (tmpfs) returns the data in memory.
 
 use linerate_wire::control::Digest;
@@ -18,10 +18,10 @@ use crate::receive::commit::Finished;
 use crate::tree::digest::{DigestPart, Hashing, join};
 use crate::tree::temporary::Temporary;
 
-/// Bytes that one thread reads from a file before another thread may take the file's next share; a power of
-/// two.
+/// The number of bytes in a share of a file, a power of two. One thread reads a share; other threads may read other
+/// shares of the file at the same time.
 const SHARE: u64 = 8 << 20;
-/// Bytes per read: they fit into a second-level cache while they are hashed.
+/// The number of bytes that are read at a time. They fit into a second-level cache while they are hashed.
 const AT_ONCE: usize = 512 << 10;
 /// The alignment of direct reads, in the file and in memory.
 const ALIGNED: usize = 4096;
@@ -152,7 +152,7 @@ impl<'a> File<'a> {
         Ok(Some(hashing.finish()))
     }
 
-    /// The digest of the file. For a file that is too short, a digest that no sender could have sent.
+    /// The digest of the file. If the file is too short, the digest is all zeros, which no sender could have sent.
     fn outcome(self) -> Result<Digest, Errno> {
         let parts = self.parts.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner())?;
         Ok(join(parts, self.size).unwrap_or_default())
@@ -168,8 +168,8 @@ impl AsFd for Readable<'_> {
     }
 }
 
-/// Makes the following reads come from storage. Cached pages are dropped even with `O_DIRECT`, since some
-/// file systems then still read through their pages.
+/// Makes the following reads come from storage. Cached pages are dropped before `O_DIRECT` is set, because some file
+/// systems read from cached pages even with `O_DIRECT`.
 fn bypass_cache(fd: BorrowedFd<'_>) {
     let _ = rustix::fs::fadvise(fd, 0, None, Advice::DontNeed);
     if let Ok(flags) = rustix::fs::fcntl_getfl(fd) {
@@ -181,8 +181,8 @@ fn read_some(fd: BorrowedFd<'_>, buffer: &mut [u8], offset: u64) -> Result<usize
     loop {
         match rustix::io::pread(fd, &mut *buffer, offset) {
             Err(Errno::INTR) => {}
-            // A file system that accepts `O_DIRECT`, or storage with larger blocks, may still refuse the
-            // read.
+            // The read may be refused although the file system has accepted `O_DIRECT`, for example because the storage
+            // has larger blocks.
             Err(Errno::INVAL) => {
                 let flags = rustix::fs::fcntl_getfl(fd)?;
                 if !flags.contains(OFlags::DIRECT) {
@@ -280,7 +280,7 @@ mod tests {
         assert_ne!(outcome, [Some(Ok(crate::tree::digest::of_bytes(b"abc")))]);
     }
 
-    /// A file system in an image file, so that the test can change the data on its storage behind its back.
+    /// A file system in an image file, so that the test can change the stored data without the file system's knowledge.
     struct Disk {
         image: PathBuf,
         mount: PathBuf,

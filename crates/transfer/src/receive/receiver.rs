@@ -38,16 +38,16 @@ use crate::tree::metadata::write::MetadataWriter;
 use crate::tree::temporary::Names;
 use crate::tree::ways::ImpliedWays;
 
-/// Messages that may wait for the committer, with up to 64 files each; each file may be open.
+/// The most messages that may wait for the committer. Each message has up to 64 files, which may all be open.
 const WAITING: usize = 16;
 
 /// The result of the receiving end.
 pub struct Received {
-    /// Entries that are in place.
+    /// The totals of the entries that are in place.
     pub landed: Totals,
     /// The totals of the entries that the sender has found, as it announced them.
     pub announced: Totals,
-    /// Streams that carried data.
+    /// The number of streams that carried data.
     pub streams: u32,
     /// True if the destination takes each source under its own name.
     pub within: bool,
@@ -55,8 +55,8 @@ pub struct Received {
     pub sources: Vec<RelPath>,
 }
 
-/// Receives into `destination`. If `request` is set, this end has requested entries from the sender, and
-/// accepts only these. If digests are requested, `known` receives the digest of each file that is in place.
+/// Receives into `destination`. If `request` is set, this end has requested entries from the sender, and accepts only
+/// the requested entries. If digests are requested, `known` receives the digest of each file that is in place.
 ///
 /// # Errors
 /// If the transfer as a whole fails; problems of single entries are reported and counted.
@@ -72,8 +72,8 @@ pub fn run(
     admission::refuse_reserved(&sources)?;
     let umask = umask();
     let (landing, made) = land(destination, &sources, options)?;
-    // As with rsync, the creation of a destination that was written without a slash is reported only if it takes
-    // several entries.
+    // As with rsync, the creation of a destination that was written without a slash is reported only if the destination
+    // takes several entries.
     let reports_made = options.sync.as_ref().is_some_and(|sync| reports_made(&landing, sync));
     if reports_made && landing.has_slash {
         session.reporter().changes(vec![made_top()]);
@@ -101,7 +101,7 @@ pub fn run(
     let received =
         joined.and_then(|()| receive(session, (&terms, &near), sources, options, &resume, umask, known));
     rustix::process::umask(umask);
-    // If the client is gone now, it will run the command again. The journal must then still exist, since it
+    // If the client is gone now, it will run the command again. The journal must still exist for that run, because it
     // shows that everything is in place.
     let received = received.and_then(|received| session.check().map(|()| received));
     let received = received.inspect_err(|error| resume.abandon(&landing, &near, error))?;
@@ -113,9 +113,9 @@ pub fn run(
     Ok(received)
 }
 
-/// Which links at the destination may stand for directories above the entries that are sent: only links at
-/// places for which no directory entries are sent (`--no-implied-dirs`). If the far end has a list of files,
-/// it can't have created such a link itself, since it may send only directories at these places.
+/// Determines which links at the destination may stand for directories above the entries that are sent: only links at
+/// places for which no directory entries are sent (`--no-implied-dirs`). If this end requested the files on a list, the
+/// far end can't have created such a link itself, because it may send only directories at these places.
 fn ways(options: &Options, request: Option<&Request<'_>>) -> ImpliedWays {
     let is_like_rsync = options.sync.as_ref().is_some_and(|sync| sync.into);
     match request {
@@ -140,7 +140,7 @@ fn receive(
     let reporter = session.reporter();
     let report = |problem: Problem| reporter.problem(problem);
     let channel = session.channel();
-    // If the sender is gone, the wait for its next message reports it.
+    // If the sender is gone, the code that waits for its next message reports the error.
     let skip = |file: u64| drop(channel.send(&Message::Skip { file }));
     let counters = session.meters.local.clone();
     let journal = &resume.journal;
@@ -170,7 +170,7 @@ fn receive(
     Ok(Received { landed, announced, streams, within: landing.within, sources })
 }
 
-/// The writer of entries' metadata; `report` receives the users and groups that are unknown here.
+/// The writer of entries' metadata; `report` receives problems about users and groups that are unknown on this host.
 fn writer(options: &Options, report: &dyn Fn(Problem)) -> MetadataWriter {
     let rules = AttributeRules::new(&options.filter, Side::Receiver);
     MetadataWriter::new(options.keep).with_rules(rules).with(&options.details, |option, name| {
@@ -185,7 +185,7 @@ struct Taken<'a> {
     touched: Touched,
     streams: u32,
     announced: Announced,
-    /// The offered names, if entries were offered.
+    /// The offered names and the remover, if entries were offered.
     compared: Option<OfferComparison<'a>>,
 }
 
@@ -253,10 +253,9 @@ fn take<'a>(
         session.cut();
         drop(settling);
         let compared = desk.map(Desk::close).transpose();
-        // The committer is running, so it receives this message.
+        // If the committer is still running, it receives this message.
         let _ = finished.send(if received.is_ok() { ToCommit::End } else { ToCommit::Abandon });
-        // If an end breaks the protocol, that error is reported, and not the later error that the end has
-        // gone.
+        // If an end breaks the protocol, that error is reported, and not the later error that the end is gone.
         let compared = compared?;
         let (streams, announced) = received?;
         session.stand_by_until(&committed)?;
@@ -343,8 +342,8 @@ fn drive<'scope, W: Fn(Stream) -> WorkerEnd + Send + Sync + 'scope>(
                 let source = lock(&session.meters.remote).stages;
                 supply.look(&source, announced.is_some(), looked).map_err(TransferError::Cut)?;
             }
-            // These threads end early only if the storage failed or the sender's offers were invalid. Joining
-            // them returns the reason.
+            // The committer and the thread that answers offers end early only if the storage failed or the sender's
+            // offers were invalid. Joining the threads returns the reason.
             if committing.is_finished() || desk.is_some_and(Desk::has_ended) {
                 break;
             }
@@ -360,7 +359,7 @@ struct Announced {
     complete: bool,
 }
 
-/// Passes offers to the thread that answers them, and that thread's handle.
+/// Passes offers to the thread that answers them, and holds that thread's handle.
 struct Desk<'scope, 'a> {
     offers: CrossbeamSender<Offer>,
     thread: ScopedJoinHandle<'scope, Result<OfferComparison<'a>, TransferError>>,
@@ -383,7 +382,7 @@ impl<'scope, 'a: 'scope> Desk<'scope, 'a> {
         Self { offers, thread }
     }
 
-    /// Passes on an offer. This never waits, since the queue has room for as many offers as may be open.
+    /// Passes on an offer. This never waits, because the queue has room for as many offers as may be open.
     fn hand_on(&self, offered: Offer) -> Result<(), TransferError> {
         match self.offers.try_send(offered) {
             Err(TrySendError::Full(_)) => Err(TransferError::Breach(

@@ -49,48 +49,50 @@ pub struct Reception<'a> {
 
 /// The user's options.
 pub struct Settings {
-    /// Entries on other file systems than the destination's aren't deleted.
+    /// True if entries on other file systems than the destination's aren't deleted.
     pub one_file_system: bool,
-    /// Whether the sender removes each of its files after the file has arrived.
+    /// True if the sender removes each of its files after the file has arrived.
     pub removes_sources: bool,
-    /// The options by which existing entries may stay unchanged, if there are any.
+    /// The command's rules, if existing entries may stay unchanged because of `--ignore-existing` or `--update`;
+    /// otherwise `None`.
     pub leaves: Option<Sync>,
-    /// Nothing is written (dry run).
+    /// True if nothing is written (dry run).
     pub dry_run: bool,
     /// Set if the data may be compressed; one stream may use this long window.
     pub unpacks: Option<LongWindow>,
-    /// Changed files are sent whole, without a comparison with the existing files.
+    /// True if changed files are sent whole, without a comparison with the existing files.
     pub whole: bool,
-    /// Existing files are written into instead of being replaced.
+    /// True if existing files are changed in place instead of being replaced.
     pub inplace: bool,
     /// The properties of entries that are kept, such as times and owners.
     pub keep: Keep,
-    /// Access times are kept and compared.
+    /// True if access times are kept and compared.
     pub atimes: bool,
-    /// The level of `--fuzzy`: 0 means off; from 1 on, a new file is compared with a file of a similar name in its directory; from 2
-    /// on, also with files of the other trees.
+    /// The level of `--fuzzy`: 0 means off; from 1 on, a new file is compared with a file of a similar name in its
+    /// directory; from 2 on, also with files of other trees.
     pub fuzzy: u8,
-    /// Files that are shorter than the sender's get the missing bytes appended.
+    /// Whether files that are shorter than the sender's get the missing bytes appended.
     pub append: Appending,
-    /// All space of a file is allocated before anything is written into it.
+    /// True if all space of a file is allocated before anything is written into it.
     pub preallocate: bool,
-    /// Blocks of zeros become holes.
+    /// True if blocks of zeros become holes.
     pub dig_holes: bool,
-    /// Without permissions from the sender, a new file gets the mode of the file that it replaces.
+    /// True if a new file gets the mode of the file that it replaces. This is so if the sender's permissions aren't
+    /// kept, and the sources land under their own names, as with rsync.
     pub leaves_modes: bool,
-    /// As with `leaves_modes`, a new file gets the mode of the replaced file, but the execute bits follow the
-    /// sender's file (`--executability`).
+    /// True if a new file gets the mode of the file that it replaces, except that the execute bits follow the sender's
+    /// file (`--executability`).
     pub executability: bool,
-    /// Only entries on a list of files are sent. Commands with such a list can't delete.
+    /// True if only entries on a list of files are sent.
     pub listed: bool,
-    /// As with rsync, all sources land under their own names, and a directory that several sources have gets
-    /// the first source's metadata.
+    /// True if all sources land under their own names, as with rsync. A directory that several sources contain then
+    /// gets the first source's metadata.
     pub into: bool,
-    /// Symbolic links aren't kept.
+    /// True if symbolic links aren't kept.
     pub no_links: bool,
-    /// Links that point outside the tree aren't kept.
+    /// True if links that point outside the tree aren't kept.
     pub safe_links: bool,
-    /// The sender reports the digests of files.
+    /// True if the sender reports the digests of files.
     pub digests: bool,
     /// Files of which this transfer sends only some pieces, by their paths at the sender.
     pub divided: HashMap<RelPath, DividedFile>,
@@ -109,7 +111,7 @@ pub struct Ground<'a> {
     pub sources: &'a [Source],
     /// The terms by which entries are admitted.
     pub terms: &'a Terms<'a>,
-    /// Temporary names.
+    /// Makes temporary names.
     pub names: &'a Names<'a>,
     /// Sets the metadata of entries.
     pub writer: &'a MetadataWriter,
@@ -137,7 +139,7 @@ pub struct Notes {
     pub directories: Mutex<Spool<Kept>>,
     /// Directories that were changed by other code than the committer.
     pub changed: Mutex<Touched>,
-    /// The room of the destination, which the files that are being received share.
+    /// The files and batches that are being received, which share the free space at the destination.
     pub room: Arc<SharedRoom>,
     /// The device and inode numbers of each file that landed under a first name, by its place.
     pub first_names: Places<(u64, u64)>,
@@ -156,7 +158,7 @@ pub struct Reports<'a> {
     pub problem: &'a (dyn Fn(Problem) + std::marker::Sync),
     /// Called for the reported path of each file that is in place, if changes are reported.
     pub moved: Option<&'a (dyn Fn(&RelPath) + std::marker::Sync)>,
-    /// Requests that the sender sends no more of a file; the argument is the file's number.
+    /// Requests that the sender send no more data of a file; the argument is the file's number.
     pub skip: &'a (dyn Fn(u64) + std::marker::Sync),
 }
 
@@ -188,7 +190,7 @@ impl Reception<'_> {
         backups.keep(place, parent.as_fd(), name, self.reports.problem)
     }
 
-    /// Keeps a copy of a file that will be written into, if backups are requested.
+    /// Keeps a copy of a file that will be changed in place, if backups are requested.
     pub fn copy_backup(&self, place: &RelPath, parent: &Directory, name: &OsStr) -> Result<(), Errno> {
         let Some(backups) = &self.ground.near.backups else { return Ok(()) };
         backups.copy(place, parent.as_fd(), name, self.reports.problem)
@@ -238,8 +240,8 @@ impl Settings {
         (times || accessed).then_some(kept)
     }
 
-    /// Allocates all space of `file` in advance, if that is requested. A failure is ignored, since the file
-    /// is complete without it too.
+    /// Allocates all space of `file` in advance, if that is requested. A failure is ignored, because the file becomes
+    /// complete even without the allocation.
     pub fn take_room(&self, file: BorrowedFd<'_>, entry: &Entry) {
         let Kind::File { size: size @ 1.. } = entry.kind else { return };
         if self.preallocate {
@@ -248,16 +250,16 @@ impl Settings {
         }
     }
 
-    /// Turns the zeros of a complete file into holes, if that is requested. A failure is ignored, since the
-    /// contents are the same without holes.
+    /// Turns the zeros of a complete file into holes, if that is requested. A failure is ignored, because the contents
+    /// are the same without holes.
     pub fn dig(&self, file: BorrowedFd<'_>, entry: &Entry) {
         if let (true, Kind::File { size: size @ 1.. }) = (self.dig_holes, &entry.kind) {
             let _ = holes::dig(file, *size, self.preallocate);
         }
     }
 
-    /// The mode of an entry. Setuid, setgid and sticky bits are removed unless they were requested, since they refer to
-    /// another host's users.
+    /// The mode of an entry. Setuid, setgid and sticky bits are removed unless they were requested, because they refer
+    /// to another host's users.
     pub fn mode(&self, entry: &Entry) -> Mode {
         self.mode_within(entry, !self.umask)
     }
@@ -277,9 +279,10 @@ impl Settings {
         if self.keep.perms { mode } else { mode & most }
     }
 
-    /// The mode of a file that replaces a file with the mode `there`, or is written into it, if permissions aren't
-    /// kept. If the sender's file is executable by somebody and the existing one by nobody, everybody who may read it
-    /// may execute it.
+    /// The mode of a file that replaces, or changes in place, a file with the mode `there`, if permissions aren't kept.
+    /// Without `--executability`, the mode is `there`. With it, nobody may execute the file if nobody may execute the
+    /// sender's file. If somebody may execute the sender's file but nobody the existing one, everybody who may read the
+    /// file may execute it.
     pub fn mode_over(&self, entry: &Entry, there: Mode) -> Mode {
         let anybody = Mode::XUSR | Mode::XGRP | Mode::XOTH;
         match entry.mode & anybody.as_raw_mode() != 0 {
@@ -296,15 +299,16 @@ impl Settings {
         Mode::RWXU | (Mode::from_raw_mode(0o777) & !self.umask)
     }
 
-    /// The initial mode of a directory as in [`Self::created`], if the directory has inherited a default ACL
-    /// from its parent.
+    /// The mode with which the directory `made` begins: that of [`Self::created`], except that a default ACL, which
+    /// `made` may have inherited from its parent, replaces the umask.
     pub fn created_as(&self, made: &Directory) -> Mode {
         made.default_permissions().map_or_else(|| self.created(), |most| Mode::RWXU | most)
     }
 }
 
-/// The divided files. A file isn't divided but received whole if it is verified by digests, is written into,
-/// or stands for another kind of entry.
+/// The divided files. In these cases no file is divided, and all files are received whole: files are verified by
+/// digests, existing files are changed in place, files may stand for other kinds of entries (`--fake-super`), or
+/// nothing is written (dry run).
 fn divided(options: &Options) -> HashMap<RelPath, DividedFile> {
     let may_be = options.sync.as_ref().is_some_and(|sync| !sync.inplace && !sync.dry_run)
         && !options.digests

@@ -45,11 +45,11 @@ pub struct Remover<'a> {
     removed: u64,
     /// The number of entries that stayed because the user's limit was reached.
     left: u64,
-    /// The place at which the source lands whose extra entries are being deleted.
+    /// The place of the source directory whose extra entries are being deleted.
     shown_below: RelPath,
-    /// The device of that place, if nothing on other file systems is deleted.
+    /// The device of the directory at `shown_below`, if nothing on other file systems is deleted.
     device: Option<u64>,
-    /// The directories in which nothing is deleted, since they are sources.
+    /// The directories in which nothing is deleted, because they are sources.
     pub sources: Sources,
 }
 
@@ -64,7 +64,7 @@ impl OpenedDirectory {
     /// Restores the mode of a directory that isn't deleted.
     fn close_again(&self) {
         if let Some(had) = self.had {
-            // This process could change the mode before, so restoring it succeeds too.
+            // This process was able to change the mode, so restoring the mode succeeds too.
             let _ = rustix::fs::fchmod(&self.fd, had);
         }
     }
@@ -77,7 +77,7 @@ struct Child {
 }
 
 impl<'a> Remover<'a> {
-    /// Deletes what `sync` allows, except entries that `rules` protect.
+    /// A remover that deletes what `sync` allows, except entries that `rules` protect.
     pub fn new(
         shared: &'a Reception<'a>,
         sync: Option<&Sync>,
@@ -98,7 +98,7 @@ impl<'a> Remover<'a> {
         }
     }
 
-    /// Deletes all entries below each source's place that `offered` doesn't contain.
+    /// Below the place of each source, deletes all entries that `offered` doesn't contain.
     pub fn run(mut self, places: &[(RelPath, bool)], offered: &OfferedNames, touched: &mut Touched) {
         let is_whole = |place| offered.has(place, true) && !offered.is_on_the_way(place);
         for (place, _) in places.iter().filter(|(place, directory)| *directory && is_whole(place)) {
@@ -126,8 +126,8 @@ impl<'a> Remover<'a> {
         }
     }
 
-    /// The filter for the source that lands at `top`. With rsync's names, the rules see the paths with this
-    /// source's own name.
+    /// The filter for the source that lands at `top`. If the sources land under their own names, as with rsync, the
+    /// rules see paths that begin with the source's name.
     fn filter_of(&self, top: &RelPath) -> Filter {
         if self.sync.into { self.filter.below(top) } else { self.filter.clone() }
     }
@@ -247,8 +247,8 @@ impl<'a> Remover<'a> {
     }
 
     fn remove_at(&mut self, path: &RelPath, parent: BorrowedFd<'_>, found: Child, scope: &Scope) -> bool {
-        // Not deleted: temporary files, since another transfer may be writing them and 'linerate clean'
-        // removes those that no transfer will finish; and this command's own files, such as its log.
+        // Temporary files aren't deleted, because another transfer may be writing them; 'linerate clean' removes those
+        // that no transfer will finish. This command's own files, such as its log, aren't deleted either.
         if is_reserved(&found.name) || own_files::option_of(&found.name, || Some(parent)).is_some() {
             return false;
         }
@@ -314,8 +314,7 @@ impl<'a> Remover<'a> {
         self.shared.ground.near.backups.as_ref()
     }
 
-    /// Deletes the contents of a directory that is being deleted; returns the open directory if it is empty
-    /// then.
+    /// Deletes the contents of a directory that is being deleted; returns the open directory if it is empty afterwards.
     fn empty(
         &mut self,
         path: &RelPath,
@@ -389,9 +388,10 @@ impl<'a> Remover<'a> {
         Ok((opened, found))
     }
 
-    /// True for a directory in which nothing is deleted: a source (which is also reported), a directory on
-    /// another file system, or the directory for backups. The source side may have a directory for backups
-    /// too, but with other contents, so deletion would move backups into ever deeper backups.
+    /// True for a directory in which nothing is deleted: a source (which is also reported), a directory on another file
+    /// system, or the directory for backups. The source may contain a directory for backups too, but with other
+    /// contents. If entries in the directory for backups were deleted, they would become backups in an ever deeper
+    /// directory for backups.
     fn leaves(&self, place: &RelPath, held: &Directory) -> bool {
         let is_source = rustix::fs::fstat(held).is_ok_and(|stat| self.sources.are_found(&stat));
         let is_source = is_source && !place.is_root();

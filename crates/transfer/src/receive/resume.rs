@@ -21,22 +21,22 @@ use crate::tree::bounds::Named;
 use crate::tree::landing::Landing;
 use crate::tree::stamp::ctime;
 
-/// How long to wait until an earlier run of the command ends, since that run may not yet have noticed that
-/// its other end is gone.
+/// How long this run waits for an earlier run of the command to end. The earlier run may not yet have noticed that its
+/// other end is gone.
 const EARLIER_RUN_TIMEOUT: Duration = Duration::from_secs(60);
 /// How often the written data of large files is synced to stable storage, so that little is lost if the host
 /// fails.
 const SETTLE: Duration = Duration::from_secs(5);
 /// The range of chunk sizes that this end requests from a sender, in bytes.
 const CHUNKS: std::ops::RangeInclusive<u64> = 64 << 10..=1 << 30;
-/// The most large files of earlier runs that are opened before any data for them arrives, since each needs a
+/// The most large files of earlier runs that are opened before any data for them arrives. Each of these files needs a
 /// descriptor.
 const MAX_OPEN: usize = 1024;
 
-/// If an earlier run of the command had to create the destination directory under a new name: the landing of
-/// that run. By the usual rules, the next run would put its source inside the directory, since it now exists.
+/// The landing of an unfinished earlier run of the command, if that run created the destination directory. By the usual
+/// rules, this run would put its source inside the directory, because the directory now exists.
 pub fn landing(destination: &Named, sources: &[Source], options: &Options) -> Option<Landing> {
-    // Into an existing directory, sources land in the same way whether or not the directory existed before.
+    // Sources that land under their own names do so whether or not the directory existed before.
     let mirror = options.sync.as_ref().map(|sync| !sync.into);
     let landing =
         Landing::as_new(destination, sources, mirror.unwrap_or(false)).filter(|_| mirror != Some(false))?;
@@ -87,7 +87,7 @@ impl Resume {
         if error.is_breach() {
             self.remove_leftovers(landing, near);
         }
-        // The journal of this run is the only record that this run created a directory, so it is kept for the
+        // The journal of this run is the only record that this run created a directory, so the journal is kept for the
         // next run.
         if (error.is_breach() || self.journal.is_bare()) && !landing.has_new_directory() {
             self.journal.remove();
@@ -115,7 +115,7 @@ fn busy(landing: &Landing) -> TransferError {
     ))
 }
 
-/// The answer to an offered entry, if the records of earlier runs know the entry; otherwise `None`.
+/// The answer to an offered entry, if the records of earlier runs contain the entry; otherwise `None`.
 pub fn want(shared: &Reception<'_>, past: &Past, admitted: &Admitted<'_>, origin: Origin) -> Option<Want> {
     let (entry, place) = (admitted.entry(), admitted.place());
     let Kind::File { size } = entry.kind else { return None };

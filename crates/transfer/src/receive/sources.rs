@@ -1,5 +1,5 @@
-//! Recognises directories that are sources. A source may be below the destination, if both ends are the same
-//! host or see the same file system.
+//! Recognizes directories that are sources. A source may be below the destination, if both ends are the same host or
+//! see the same file system.
 
 use linerate_wire::entry::Origin;
 use rustix::fs::Stat;
@@ -7,11 +7,11 @@ use rustix::time::{ClockId, clock_gettime};
 
 use crate::tree::stamp::ctime;
 
-/// Recognises sources by their inode numbers and change times, which the file system assigns.
+/// Recognizes sources by their inode numbers and change times, which the file system assigns.
 pub struct Sources {
     /// The identities of the sources, as the sender has found them.
     offered: Vec<Origin>,
-    /// The device and inode numbers of sources that this end has recognised before any entry landed in them.
+    /// The device and inode numbers of sources that this end recognized before any entry landed in them.
     found: Vec<(u64, u64)>,
     /// The time when this transfer began, in seconds since 1970. A directory that has changed since then may
     /// be a source although its change time differs.
@@ -38,7 +38,7 @@ impl Sources {
         }
     }
 
-    /// True for a directory that was recognised as a source, even if entries have landed in it since.
+    /// True for a directory that was recognized as a source, even if entries have landed in it since then.
     pub fn are_found(&self, stat: &Stat) -> bool {
         self.found.contains(&(stat.st_dev, stat.st_ino)) || self.are_offered(stat)
     }

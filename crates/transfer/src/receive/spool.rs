@@ -16,7 +16,7 @@ use std::sync::Arc;
 use crate::tree::root::Directory;
 use crate::tree::temporary::Names;
 
-/// The most bytes in memory, approximately.
+/// The most bytes of notes in memory, approximately.
 const BUDGET: usize = 32 << 20;
 /// The approximate memory of a note, in addition to the bytes of its path and of its value.
 const NOTE_OVERHEAD: usize = 96;
@@ -54,7 +54,7 @@ impl<V: Serialize + DeserializeOwned> Spool<V> {
     /// a second note for this place is added.
     ///
     /// # Errors
-    /// If the file can't be written, and the notes take more than four times the budget of memory.
+    /// If the file can't be written, and the notes take more memory than four times the budget.
     pub fn update(
         &mut self,
         place: &RelPath,
@@ -197,7 +197,7 @@ fn read_one(from: &mut impl Read) -> io::Result<Option<Vec<u8>>> {
     Ok(Some(bytes))
 }
 
-/// A section of the file. Several sections can be read alternately, since each has its own position.
+/// A section of the file. Several sections can be read alternately, because each has its own position.
 struct Section {
     file: Arc<File>,
     at: u64,

@@ -13,7 +13,7 @@ use crate::send::transmission::Transmission;
 use crate::tree::scan::{Scanner, Seen, Stopped, Taker};
 use crate::tree::selection::Selection;
 
-/// Added to the numbers of large files in the second round, so that they differ from those of the first
+/// This number is added to the numbers of large files in the second round, so that they differ from those of the first
 /// round.
 const SECOND: u64 = 1 << 62;
 
@@ -84,7 +84,7 @@ pub fn rescan(
     // The first name of a file may differ in this walk, so hard links are ignored.
     let keep = Keep { hard_links: false, ..keep };
     let (sources, stop) = (shared.sources, shared.stop);
-    // Problems aren't reported, since the first round has reported them.
+    // Problems aren't reported, because the first round has reported them.
     let scanner = Scanner { sources, found, problem: &|_| {}, keep, stop, selection };
     scanner.run(Only { wanted: &mut wanted, planner: planner.numbered_from(SECOND), linked });
     for (source, path) in &wanted.names {

@@ -18,8 +18,8 @@ use crate::tree::source_root::SourceRoot;
 const ENTRIES: usize = 256;
 const CONTENTS: u64 = 4 << 20;
 const ATTRIBUTES: u64 = 256 << 10;
-/// The number of groups that may wait before the scan waits too. A scan finds about this many during a login
-/// of a few tenths of a second; they take about twenty megabytes of memory.
+/// The number of groups that may wait before the scan waits too. A scan finds about this number of groups during a
+/// login of a few tenths of a second; the groups take about twenty megabytes of memory.
 pub(super) const WAITING: usize = 256;
 
 /// A group of entries that the scan passes on together.
@@ -71,14 +71,14 @@ pub fn scan_ahead<T>(
     })
 }
 
-/// A function that reports problems, and records that the scan hasn't found everything.
+/// A function that reports a problem, and records that the scan may not have found everything.
 pub(super) fn reported<'a>(
     whole: &'a AtomicBool,
     selection: &'a Selection,
     problem: &'a (dyn Fn(Problem) + Sync),
 ) -> impl Fn(Problem) + Sync + 'a {
     |reported: Problem| {
-        // Skipped entries don't count: with sync, the receiver gets their names too.
+        // Skipped entries don't count if the receiver gets their names too, as with sync.
         if !matches!(reported.kind, ProblemKind::Skipped | ProblemKind::Remark) || !selection.names_skipped {
             whole.store(false, Ordering::Release);
         }
@@ -107,7 +107,7 @@ pub(super) struct Gathering<F> {
 }
 
 impl<F: FnMut(Gathered) -> Result<(), Stopped>> Gathering<F> {
-    /// Starts without entries.
+    /// A gathering without entries, which passes groups to `hand_on`.
     pub(super) fn new(hand_on: F) -> Self {
         Self { hand_on, found: Vec::new(), contents: 0, attributes: 0 }
     }

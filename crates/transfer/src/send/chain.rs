@@ -124,8 +124,8 @@ pub fn follow(
     }
 }
 
-/// Handles the host's messages. A message that no more bytes of a file are needed is ignored, since other
-/// hosts may need them.
+/// Handles the host's messages. A message which says that the host needs no more bytes of a file is ignored, because
+/// other hosts may need them.
 fn hear(session: &mut Session, lead: &ChainLead, place: usize) -> Result<Option<Message>, TransferError> {
     let heard = session.hear()?;
     if let Some(why) = lead.broken(place) {

@@ -3,14 +3,14 @@
 //!
 //! The pieces that were read last are kept, up to a limit. A transfer that is ahead waits for the others, so that they
 //! find these pieces, but only while the wait costs little. A transfer that is slower is *left behind*: no other
-//! transfer waits for it any more, and it reads pieces that are no longer kept itself. So the slowest transfer
-//! increases neither the time of the others nor the memory.
+//! transfer waits for it any more, and it must itself read again the pieces that are no longer kept. So the slowest
+//! transfer increases neither the time of the others nor the memory.
 //!
 //! The cost of a wait is measured for all transfers together. If they share a link or the processors, a transfer that
 //! waits leaves its share to the others: all together advance as fast as without the wait, which then costs nothing,
-//! however long it is. If they advance less, the rest of the time is lost. If a transfer that was left behind is near
-//! the others again, by chance or because it only started late, the others wait for it again as soon as the time that
-//! has passed permits it.
+//! however long it is. If all together advance less, the wait costs the rest of the time. If a transfer that was left
+//! behind is near the others again, by chance or because it only started late, the others wait for it again as soon as
+//! its cost is within the limit, which grows with time.
 
 mod pieces;
 mod scan;
@@ -33,11 +33,11 @@ use pieces::KeptPieces;
 pub use pieces::{FanPiece, PIECE, PieceKey};
 use scan::ScanLog;
 
-/// How many bytes one transfer may be ahead of another. This is less than the kept bytes, since several
-/// streams read at different offsets.
+/// How many bytes one transfer may be ahead of another. This is less than the kept bytes, because several streams read
+/// at different offsets.
 const AHEAD: u64 = 24 << 20;
-/// How much time the others may lose by waiting for one transfer: at least this time and the time in which
-/// all together send half of `AHEAD`, plus a share (`SHARE`) of the time since the beginning.
+/// How much time the others may lose by waiting for one transfer: this time or the time in which all together send half
+/// of `AHEAD`, whichever is longer, plus a share (`SHARE`) of the time since the beginning.
 const LEAST_WAIT: Duration = Duration::from_millis(300);
 const SHARE: f64 = 0.03;
 /// A wait that loses no time gives a credit for later waits, of at most this time.
@@ -96,7 +96,7 @@ struct FanMoment {
     sent: u64,
 }
 
-/// Which transfers are ready to begin.
+/// How many transfers are ready to begin, and when the first one was ready.
 #[derive(Default)]
 struct FanGathering {
     /// The number of transfers that are ready or have ended.
@@ -111,7 +111,7 @@ pub struct FanMember {
     beginning: FanBeginning,
 }
 
-/// In which way a transfer begins.
+/// The way in which a transfer begins.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum FanBeginning {
     /// Together with the other transfers, with the common scan.
@@ -123,7 +123,7 @@ enum FanBeginning {
 }
 
 impl FanReading {
-    /// For `members` transfers that together send at most `bytes_per_second`, if that is set.
+    /// The shared data of `members` transfers, which together send at most `bytes_per_second`, if that is set.
     pub fn new(members: usize, bytes_per_second: Option<u64>) -> Arc<Self> {
         let alone = || FanPlace { is_alone: AtomicBool::new(true), ..FanPlace::default() };
         Arc::new(Self {
@@ -138,7 +138,7 @@ impl FanReading {
         })
     }
 
-    /// The transfer of this number.
+    /// The transfer with this number.
     pub fn member(self: &Arc<Self>, number: usize) -> FanMember {
         self.beginning(number, FanBeginning::Together)
     }
@@ -276,7 +276,7 @@ impl FanMember {
     pub fn meet(&self, counters: &Arc<Counters>) {
         let shared = &*self.shared;
         let place = self.place();
-        // The counters can be set already, since a second attempt uses another member.
+        // The counters can be set already, because a second attempt uses another member.
         let _ = place.counters.set(counters.clone());
         if self.beginning == FanBeginning::Alone {
             return;
@@ -308,8 +308,8 @@ impl FanMember {
         lock(&place.waits).free_since = Some(shared.now());
     }
 
-    /// Runs `work` while the common scan finds entries; `None` if this transfer doesn't take part in that
-    /// scan.
+    /// Runs `work` while the common scan finds entries. If this transfer doesn't take part in that scan, `work` isn't
+    /// run, and is returned as the error.
     pub fn scan_ahead<T, W: FnOnce(Ahead<'_>) -> T>(
         &self,
         selection: &Selection,

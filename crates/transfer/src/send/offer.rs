@@ -21,8 +21,8 @@ use crate::send::search::BlockTable;
 use crate::tree::blocks::{BLOCK_LEAST, BLOCK_MOST};
 use crate::tree::scan::{Seen, Stopped, Taker};
 
-/// An offer is sent when it has about this many bytes. Even with the largest entry added, it is far below the
-/// longest message.
+/// An offer is sent when it has about this many bytes. Even with the largest entry added, the offer is far shorter than
+/// the longest message.
 const OFFER_BYTES: usize = 256 << 10;
 /// The most bytes of an offered entry in addition to its names and attributes.
 const ENTRY_BYTES: usize = 128;
@@ -45,7 +45,7 @@ pub type Hash<'a> = &'a (dyn Fn(&Entry) -> Option<Digest> + Sync);
 pub struct OfferState {
     /// The receiver's violation of the protocol, which ends the transfer; `None` if there was none.
     pub breach: Mutex<Option<String>>,
-    /// All offers are made and answered, so another answer would violate the protocol.
+    /// True once all offers are made and answered: another answer would violate the protocol.
     pub is_over: AtomicBool,
 }
 
@@ -73,18 +73,18 @@ pub struct Offers<'a> {
     pub state: &'a OfferState,
     /// Records the entries that the receiver has or gets, if sources are removed after the transfer.
     removable: Option<&'a Removable>,
-    /// A dry run: requested entries aren't sent.
+    /// True in a dry run, in which requested entries aren't sent.
     dry_run: bool,
-    /// The receiver's older versions may be used with pieces at any offset.
+    /// True if the receiver's older versions may be used with pieces at any offset.
     moves: bool,
-    /// A file that is shorter at the receiver gets the missing bytes appended.
+    /// True if a file that is shorter at the receiver gets the missing bytes appended.
     appends: bool,
     /// Set to end the transfer early.
     stop: &'a AtomicBool,
-    /// Digests are sent for all files, including those that the receiver already has.
+    /// True if digests are sent for all files, including those that the receiver already has.
     digests: bool,
     pending: Vec<Offered>,
-    /// Further properties of the entries that wait for an answer.
+    /// Further properties of the entries in `pending`, in the same order.
     seen: Vec<Seen>,
     pending_bytes: usize,
     open: VecDeque<(Vec<Offered>, Vec<Seen>)>,
@@ -242,8 +242,8 @@ impl<'a> Offers<'a> {
         }
     }
 
-    /// Queues a file of which the receiver's older version has blocks. If the existing tables have too many
-    /// blocks, this waits.
+    /// Queues a file of which the receiver's older version has blocks. Waits as long as the existing tables have too
+    /// many blocks.
     fn blocks(&mut self, entry: Entry, seen: Seen, block: u64, count: u32) -> Result<(), Stopped> {
         let Kind::File { size } = entry.kind else {
             return Err(self.breach("it offers blocks of an entry that isn't a file"));

@@ -1,5 +1,5 @@
-//! Files of whose names the receiver skips the first. The first further name that the receiver requests is
-//! then sent as the file itself.
+//! Files with several hard links, if the receiver skips the first name of a file. The first other name that the
+//! receiver requests is then sent as the file itself.
 
 use linerate_wire::entry::{Entry, Kind};
 use linerate_wire::path::RelPath;

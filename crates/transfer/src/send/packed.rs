@@ -12,11 +12,12 @@ use crate::send::transmission::Transmission;
 use crate::send::work::{InHand, Work};
 use crate::send::worker::SendWorker;
 
-/// How long compressed bytes may wait for more bytes, if nothing else is sent.
+/// How long bytes may wait in the compressor for more bytes, if nothing else is sent.
 const FLUSH_TIMEOUT: Duration = Duration::from_millis(20);
 
 impl<'a> SendWorker<'a> {
-    /// The next unit of work. While the worker waits for it, no bytes wait in the compressor.
+    /// The next unit of work. If no unit comes within [`FLUSH_TIMEOUT`], all bytes in the compressor are sent before
+    /// the worker waits on.
     pub(super) fn next(&mut self, work: &'a Work) -> Result<Option<InHand<'a>>, StreamError> {
         if !self.is_packing() {
             return Ok(work.take());
@@ -53,7 +54,7 @@ impl<'a> SendWorker<'a> {
         Ok(next)
     }
 
-    /// Whether `plain` is compressed.
+    /// Decides whether `plain` is compressed.
     pub(super) fn packs(&mut self, plain: &[u8]) -> Result<bool, StreamError> {
         let Some(mut packing) = self.packing.take() else { return Ok(false) };
         let (shared, stream) = (self.shared, &self.stream);

@@ -16,7 +16,7 @@ pub(super) struct PartReading<'a> {
     opened: &'a OpenedSource,
     size: u64,
     member: Option<&'a FanMember>,
-    /// The digest of the part is computed from the digests of its pieces.
+    /// True if the digest of the part is computed from the digests of its pieces.
     by_pieces: bool,
     piece: Option<Arc<FanPiece>>,
 }
@@ -77,8 +77,8 @@ impl<'a> PartReading<'a> {
         Ok((at - offset) as usize)
     }
 
-    /// Adds the digest of a piece when the piece's first byte is read, since the part contains the whole
-    /// piece.
+    /// Hashes `bytes`, which are a piece's bytes from the offset `at` on. If the part's digest is computed from those
+    /// of its pieces, the digest of the whole piece is added when the piece's first byte is read.
     fn hash(&self, hashing: &mut Hashing, piece: &FanPiece, at: u64, bytes: &[u8]) {
         if !self.by_pieces {
             return hashing.update(bytes);

@@ -16,8 +16,8 @@ pub const SMALL: u64 = 64 << 10;
 /// The most bytes of contents of a batch. `BATCH_ENTRIES` is the most entries.
 pub const BATCH_BYTES: u64 = 256 << 10;
 const BATCH_ENTRIES: usize = 256;
-/// A file of at most this many bytes is a single chunk, since several threads that write one file would wait
-/// for each other.
+/// A file of at most this many bytes is a single chunk, because several threads that write one file would wait for each
+/// other.
 const WHOLE: u64 = 16 << 20;
 /// The smallest chunk of a larger file in bytes; `CHUNK_MAX` is the largest. A chunk's size is a power of
 /// two.
@@ -47,7 +47,7 @@ pub struct LargeFile {
     pub number: u64,
     /// The number of parts into which the file is cut so far.
     pub parts: AtomicU32,
-    /// The file's holes are sent as holes.
+    /// True if the file's holes are sent as holes.
     pub sparse: bool,
     /// The number of the file's parts that no worker has finished.
     pub left: AtomicU32,
@@ -133,7 +133,7 @@ impl Planner {
         Self { batch_entries: (BATCH_ENTRIES / self.streams.max(1) as usize).max(1), ..self }
     }
 
-    /// Makes parts small, for several transfers that go through the sources at the same time, so that these
+    /// Makes parts small, for several transfers that go through the sources at the same time, so that the transfers
     /// stay close to each other.
     pub fn in_step(self) -> Self {
         Self { streams: u32::MAX, ..self }
@@ -191,7 +191,7 @@ impl Planner {
         Ok(())
     }
 
-    /// Queues a file of whose contents pieces may be in the receiver's older version.
+    /// Queues a file, pieces of which may be in the receiver's older version.
     ///
     /// # Errors
     /// If the workers are gone.
@@ -258,7 +258,7 @@ impl Planner {
     }
 }
 
-/// A planner as a taker queues all entries that the scan finds.
+/// As a taker, a planner queues all entries that the scan finds.
 impl Taker for Planner {
     fn take(&mut self, entry: Entry, seen: Seen) -> Result<(), Stopped> {
         self.add(entry, seen)
@@ -275,7 +275,8 @@ pub fn extra_size(extra: &Extra) -> u64 {
     (xattrs + 32 * (extra.acl.len() + extra.default_acl.len())) as u64
 }
 
-/// The chunk size in bytes: a quarter of each stream's share of the file, as a power of two from 4 to 64 MiB.
+/// The chunk size in bytes: a quarter of each stream's share of the file, as a power of two from 4 to 64 MiB. A file of
+/// at most 16 MiB is a single chunk.
 fn chunk_size(size: u64, streams: u32) -> u64 {
     if size <= WHOLE {
         return size;

@@ -40,9 +40,9 @@ impl From<Errno> for NotRead {
     }
 }
 
-/// Appends the contents of a small file to `out`, at most as many bytes as were scanned; true if the file has
-/// changed since the scan. A file whose stated size is 0 is read to its end, since files of /proc state that
-/// size but have contents.
+/// Appends the contents of a small file to `out`, at most as many bytes as were scanned; true if the file has changed
+/// since the scan. A file whose stated size is 0 is read to its end, because files in /proc state that size but have
+/// contents; if the contents are too long for a batch, the error is [`NotRead::Large`].
 pub(super) fn read_small(opened: Option<OwnedFd>, entry: &Entry, out: &mut Vec<u8>) -> Result<bool, NotRead> {
     let Some(fd) = opened else { return Ok(false) };
     let (mut opened, before) = (OpenedSource::new(fd)?, out.len());
@@ -58,8 +58,8 @@ pub(super) fn read_small(opened: Option<OwnedFd>, entry: &Entry, out: &mut Vec<u
     Ok(opened.has_changed(entry)?)
 }
 
-/// Reads a small file as [`read_small`] does, if the file's stated size isn't 0 and several transfers send
-/// it; also returns the file's digest.
+/// Reads a small file as [`read_small`] does, for a file whose stated size isn't 0 and that several transfers send;
+/// also returns the piece that was read, which has the file's digest.
 pub(super) fn share_small(
     fd: OwnedFd,
     entry: &Entry,
@@ -86,7 +86,7 @@ pub struct OpenedSource {
     /// The change time of the file's inode when the file was opened. No process can set this time, so it also
     /// reveals a writer that resets the modification time.
     ctime: Timestamp,
-    /// The file's stated size is 0, but it has contents.
+    /// True if the file's stated size is 0, but its contents are too long for a batch.
     says_nothing: bool,
 }
 
@@ -154,8 +154,8 @@ fn append(fd: BorrowedFd<'_>, size: usize, out: &mut Vec<u8>) -> Result<(), Errn
     append_from(fd, 0, size, out)
 }
 
-/// Reads until all `places` are full, in their order, or the file ends; returns the number of bytes. The
-/// slices themselves aren't changed.
+/// Reads until all `places` are full, in their order, or the file ends; returns the number of bytes. The slices in
+/// `places` keep their lengths.
 pub(super) fn read_full(
     fd: BorrowedFd<'_>,
     places: &mut [IoSliceMut<'_>],

@@ -40,8 +40,8 @@ impl Removable {
         lock(&self.0).push(RemovableEntry { source, path, inode: seen.origin.inode, modified, size });
     }
 
-    /// Removes all recorded entries that are unchanged since the scan; removes none unless `all`, that is,
-    /// unless all entries that were found have arrived.
+    /// Removes all recorded entries that are unchanged since the scan; removes none unless `all` is set, which states
+    /// that all entries that were found have arrived.
     pub fn remove(&self, sources: &[SourceRoot], all: bool, report: &(dyn Fn(Problem) + Sync)) {
         let sent = std::mem::take(&mut *lock(&self.0));
         if !all {
@@ -68,7 +68,7 @@ impl Removable {
 }
 
 impl RemovableEntry {
-    /// If this command itself writes the entry's file (such as its log): the option that names the file.
+    /// The option that names the entry's file, if this command itself writes the file (for example, as its log).
     fn own_file(&self, root: &Root, path: &RelPath) -> Option<&'static str> {
         own_files::option_of(path.name()?, || root.directory(&path.parent()?).ok())
     }

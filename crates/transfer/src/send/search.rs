@@ -23,8 +23,8 @@ pub struct BlockTable {
     sums: Vec<BlockSum>,
     by_digest: HashMap<[u8; 16], u32>,
     rolling: HashSet<u32>,
-    /// A filter with a bit for each value of a sum's upper bits. For most windows it shows that no block is
-    /// equal.
+    /// A filter with a bit for each value of a sum's upper bits. For most windows, which are the stretches of the new
+    /// version that are compared with the blocks, the filter shows that no block is equal.
     filter: Vec<u64>,
     shift: u32,
     /// The number of blocks in all tables.
@@ -141,7 +141,8 @@ impl Drop for BlockTable {
 pub enum Piece {
     /// Bytes that were not found in the older version.
     New(Range<usize>),
-    /// A block that the older version has at this offset, with its place in the new version and its hash.
+    /// A block of the older version: its range in the bytes of the new version, its offset in the older version, and
+    /// its hash.
     Old(Range<usize>, u64, BlockHash),
     /// Undecided until more bytes are available; the first N bytes are done and can be dropped.
     More(usize),
@@ -160,7 +161,7 @@ pub struct Search<'t> {
     sum: Option<Rolling>,
     found: Option<(u32, BlockHash)>,
     next: Option<u32>,
-    /// The window begins at the end of a block that was found, and hasn't been compared yet.
+    /// True if the window begins at the end of a block that was found, and hasn't been compared yet.
     follows: bool,
     /// The number of bytes whose digests were computed without a match. `looked` is the number of all bytes
     /// that were searched.
@@ -248,8 +249,7 @@ impl<'t> Search<'t> {
             WindowMatch::OnlyAlike => self.wasted += block as u64,
             WindowMatch::Nothing => {}
         }
-        // A limit for wasted digests is needed, since a hostile receiver can send sums that match in many
-        // windows.
+        // A limit for wasted digests is needed, because a hostile receiver can send sums that match in many windows.
         if !everywhere || self.wasted > 2 * self.looked + 64 * block as u64 {
             self.at += block;
             self.looked += block as u64;

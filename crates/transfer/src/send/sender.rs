@@ -56,19 +56,19 @@ pub const NONE_IS_THERE: &str = "none of the sources exists";
 
 /// The result of the sending end.
 pub struct Sent {
-    /// Entries that the receiver has put in place.
+    /// The entries that the receiver has put in place.
     pub landed: Totals,
-    /// Streams that carried data.
+    /// The number of streams that carried data.
     pub streams: u32,
-    /// True if the destination takes each source under its own name; only known if digests are sent.
+    /// True if the destination takes each source under its own name; this is known only if digests are sent.
     pub within: bool,
 }
 
-/// Finds the sources that the user named, according to `finding`, and reports those that don't exist. At the
-/// far end, patterns are expanded here, since no shell has expanded them.
+/// Finds the sources that the user named, according to `finding`, and reports those that don't exist. At the far end,
+/// this function also expands patterns, because no shell has expanded them.
 ///
 /// # Errors
-/// If none exists, or there are more than one transfer can announce.
+/// If no source exists, or there are more sources than one transfer can announce.
 pub fn find_sources(
     bounds: &Bounds,
     written: &[Vec<u8>],
@@ -107,7 +107,8 @@ pub fn find_sources(
     Ok(sources)
 }
 
-/// With rsync's names, the sources that the filter rules of `options` don't leave out; otherwise all sources.
+/// If the sources get their own names below the destination, as with rsync (`sync.into`), the sources that the filter
+/// rules of `options` don't leave out; otherwise all sources.
 ///
 /// # Errors
 /// If the rules leave out all sources.
@@ -162,7 +163,7 @@ pub struct Sharing<'a> {
 /// The receiver's answer to the sources that were announced to it.
 #[derive(Clone, Copy)]
 pub struct Welcome {
-    /// True if the destination takes each source under its own name; only known if digests are sent.
+    /// True if the destination takes each source under its own name; this is known only if digests are sent.
     within: bool,
     /// True if the receiver may already have some of the entries.
     pub offers: bool,
@@ -184,7 +185,7 @@ pub fn announce(
     Ok(Welcome { within, offers, window })
 }
 
-/// As [`run`], for sources that were already announced.
+/// Does the same as [`run`], for sources that were already announced.
 ///
 /// # Errors
 /// The errors of [`run`].
@@ -305,8 +306,8 @@ impl<'a> Rounds<'a> {
     fn plan(self, ahead: Ahead<'_>, planner: Planner, offers: Option<(&Channel, Receiver<Answer>)>) {
         let Self { shared, options, state, .. } = self;
         let Some((channel, answers)) = offers else { return ahead.hand_on(planner) };
-        // For its digest, each transfer that sends pieces of a divided file would have to read the whole
-        // file. Without a digest, its pieces are simply sent.
+        // To compute the digest of a divided file, each transfer that sends pieces of it would have to read the whole
+        // file. Without a digest, the pieces are simply sent.
         let brought = options.details.divided.iter().filter(|file| file.brings());
         let divided: HashSet<&RelPath> = brought.map(|file| &file.path).collect();
         let is_divided = |entry: &Entry| entry.source == 0 && divided.contains(&entry.path);
@@ -333,7 +334,8 @@ impl<'a> Rounds<'a> {
     {
         let names = match again::verdict(session, self.shared)? {
             ResendVerdict::Committed(landed) => return Ok((landed, used)),
-            // The other hosts of the chain or tree have undamaged copies of these files.
+            // The other hosts of the chain or tree have these files undamaged, so the files aren't sent through it
+            // again.
             ResendVerdict::Again(_) if self.chain.is_some() => {
                 return Err(TransferError::Failed(DAMAGED.into()));
             }
@@ -424,7 +426,7 @@ impl Answers<'_> {
         Ok(())
     }
 
-    /// Passes an answer on. This never waits, since the queue has room for as many answers as may be open.
+    /// Passes an answer on. This method never waits, because the queue has room for an answer to each open offer.
     fn hand_on(&mut self, wants: Vec<Want>) -> Result<(), TransferError> {
         let blocks = std::mem::take(&mut self.blocks);
         let answered = self.answered.as_ref().ok_or_else(out_of_turn)?;
@@ -434,7 +436,8 @@ impl Answers<'_> {
             Err(TrySendError::Disconnected(_)) if self.state.is_over.load(Ordering::Acquire) => {
                 Err(out_of_turn())
             }
-            // The reason why the offering thread has ended is reported by another function.
+            // The offering thread has ended. If the receiver broke the protocol, `check` reports that; any other reason
+            // is reported elsewhere.
             Err(TrySendError::Disconnected(_)) => self.check(),
         }
     }

@@ -1,17 +1,17 @@
-//! Detects streams that are much slower than the others, so that the others would finish their work sooner,
-//! and work that idle streams should share.
+//! Detects streams that are so slow that the other streams would finish their work sooner, and work that idle streams
+//! should share.
 
 use std::time::{Duration, Instant};
 
 /// The shortest time over which a stream's rate is judged.
 const WINDOW: Duration = Duration::from_millis(200);
-/// If a stream's rest of work would take more than this many times as long as on the other streams, it is
-/// given to them. A smaller factor isn't worthwhile: the bytes in the stream's socket must be sent by this
-/// stream anyway, and over a short time a rate may by chance be half of the others' rate.
+/// If the rest of a stream's work would take more than this many times as long on this stream as on the other streams,
+/// the rest is given to the others. A smaller factor isn't worthwhile: the bytes in the stream's socket must be sent by
+/// this stream anyway, and over a short time a rate may by chance be half of the others' rate.
 const SLOWER: f64 = 2.0;
 
-/// If the rest of a stream's work takes longer than this, idle streams share it. The time is several windows,
-/// since a rate is measured over one window, and the idle streams need some round trips to reach their rate.
+/// If the rest of a stream's work takes longer than this, idle streams share it. The time is two windows, because a
+/// rate is measured over one window, and the idle streams need some round trips to reach their rate.
 const SHARED: Duration = WINDOW.saturating_mul(2);
 
 /// The rate of one stream, measured by its worker.

@@ -40,7 +40,7 @@ impl Streams {
         if is_little {
             return Self::fixed(1);
         }
-        // If everything is compressed, a single stream compresses best, since it sees all data.
+        // If everything is compressed, a single stream compresses best, because it sees all data.
         let first = if options.compression.level.is_always() { 1 } else { FIRST };
         Self { first, auto: Some(Controller::new(first, Instant::now())), is_alone: false }
     }
@@ -66,7 +66,7 @@ impl Streams {
         self.widen(session, if is_first && is_far { FIRST_FAR } else { 0 })
     }
 
-    /// Requests streams until there are `least`, and one for each link.
+    /// Requests streams until there are at least `least` streams, and at least one for each link.
     fn widen(&mut self, session: &Session, least: u32) -> Result<(), TransferError> {
         let widens = !self.is_alone && !session.is_tunnelled();
         let Some(controller) = self.auto.as_mut().filter(|_| widens) else { return Ok(()) };
@@ -103,7 +103,7 @@ impl Streams {
             is_held: shared.pace.as_ref().is_some_and(Pace::is_holding),
         };
         if shared.pace.as_ref().is_some_and(Pace::is_trying) {
-            // While a rate is held, the gain of a new stream can't be measured.
+            // While the pace tries a higher rate, the gain of a new stream can't be measured.
             controller.put_off(glance);
             return Ok(());
         }

@@ -1,6 +1,6 @@
-//! Decides whether a sender searches for an older version's blocks at every offset, or only at their old
-//! offsets. The decision depends on the cost of both: if sending new bytes takes less time than searching
-//! them, they are sent. This module has no clock.
+//! Decides whether a sender searches for an older version's blocks at every offset, or only at their old offsets. The
+//! decision depends on the cost of both: if sending new bytes takes less time than searching them at every offset, they
+//! are sent without this search. This module has no clock of its own, so it can be tested in simulated time.
 
 use linerate_wire::control::BlockSearch;
 use std::time::Duration;

@@ -35,7 +35,8 @@ pub struct Transmission<'a> {
     pub rate: Option<&'a RateLimit>,
     /// The settings for compression, unless data is never compressed.
     pub compressing: Option<Compressing>,
-    /// Holds the rate slightly below the path's rate; `None` if the user switched that off.
+    /// Holds the rate slightly below the path's rate; `None` if the user switched that off or limits the rate, or if
+    /// both ends are in one process.
     pub pace: Option<Pace>,
     /// The digests of files, if digests are requested.
     pub digests: Option<Ledger<'a>>,
@@ -43,11 +44,11 @@ pub struct Transmission<'a> {
     pub under_way: UnderWay,
     /// True if a part may end early, so that other streams send the rest.
     pub splits: bool,
-    /// At which offsets blocks of older versions are searched.
+    /// The offsets at which blocks of older versions are searched.
     pub search: BlockSearch,
     /// Set to end the transfer, and the scan with it, early.
     pub stop: &'a AtomicBool,
-    /// The number of workers that should end their streams, since fewer streams are better.
+    /// The number of workers that should end their streams, because fewer streams are better.
     pub leave: AtomicU32,
     /// The number of workers that have not left.
     pub working: AtomicU32,
@@ -70,8 +71,8 @@ impl Transmission<'_> {
         self.compressing.iter().for_each(Compressing::begin_round);
     }
 
-    /// Handles the receiver's request to send no more of a file. If the data is for several hosts, the
-    /// request is ignored, since the other hosts may still need the file.
+    /// Handles the receiver's request to send no more of a file. If the data is for several hosts, the request is
+    /// ignored, because the other hosts may still need the file.
     ///
     /// # Errors
     /// If no part of such a file was ever sent.

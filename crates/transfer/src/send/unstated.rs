@@ -12,13 +12,13 @@ use crate::send::reading::{OpenedSource, file_size};
 use crate::send::worker::{SendWorker, read_problem};
 use crate::tree::reading::append_from;
 
-/// Added to the numbers of such files if they are large. All other files have smaller numbers, or numbers
-/// above twice this value.
+/// This number is added to the numbers of large files whose stated size is 0. All other files have smaller numbers, or
+/// numbers from twice this value on.
 const UNSTATED: u64 = 1 << 61;
 
 impl SendWorker<'_> {
-    /// Sends a file whose stated size is 0 and whose contents are too long for a batch. The file is read once
-    /// to count its bytes, since a chunk's length is sent before its bytes.
+    /// Sends a file whose stated size is 0 and whose contents are too long for a batch. The file is read once to count
+    /// its bytes, because a chunk's length is sent before its bytes.
     pub(super) fn unstated(&mut self, entry: Entry, opened: OpenedSource) -> Result<(), StreamError> {
         self.send_batch()?;
         let go_on = || !self.shared.stop.load(Ordering::Relaxed);

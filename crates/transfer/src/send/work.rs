@@ -9,8 +9,8 @@ use crate::send::plan::Unit;
 
 /// The queue of units, and the units that workers have returned to the others.
 ///
-/// A worker that finds no unit waits as long as another worker has one, since the other worker may return a
-/// part of it.
+/// A worker that finds no unit waits as long as another worker has one, because the other worker may return a part of
+/// its unit.
 pub struct Work {
     queue: Receiver<Unit>,
     hands: Mutex<Hands>,
@@ -33,7 +33,7 @@ pub struct InHand<'a> {
 }
 
 impl Work {
-    /// Work from `queue`.
+    /// The work whose units come from `queue`.
     pub fn new(queue: Receiver<Unit>) -> Self {
         Self { queue, hands: Mutex::default(), changed: Condvar::new() }
     }

@@ -42,7 +42,7 @@ pub struct SendWorker<'a> {
     work: &'a Work,
     pub(super) clock: Clock,
     speed: Speed,
-    /// The other workers are so much faster that this worker leaves its remaining work to them.
+    /// True if the other workers are so much faster that this worker leaves its remaining work to them.
     leaves: bool,
     /// The stream's last report to the pace.
     reported: StreamReport,
@@ -52,7 +52,7 @@ pub struct SendWorker<'a> {
     /// The next bytes of the part that are also in an older version and that haven't been reported yet.
     pub(super) copied: Copied,
     pub(super) packing: Option<Box<Packing<'a>>>,
-    /// Files in the current batch, if they are reported when they were sent.
+    /// The files in the current batch, if each file is reported after it was sent.
     pub(super) batched: Vec<Entry>,
     /// Bytes in the current batch that belong to files whose names show that their contents are already
     /// compressed.

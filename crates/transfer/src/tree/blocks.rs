@@ -5,7 +5,7 @@ use blake3::Hasher;
 use linerate_wire::control::{BlockSum, Digest};
 use multiversion::multiversion;
 
-/// The multiplier of the rolling sum. Its digits are those of the golden ratio. It is 5 modulo 8, so that its
+/// The multiplier of the rolling sum. Its upper digits are those of the golden ratio. It is 5 modulo 8, so that its
 /// powers repeat as late as possible.
 const BASE: u32 = 0x9e37_79b5;
 /// The smallest block in bytes; a block's size is a power of two.
@@ -35,7 +35,7 @@ impl Rolling {
         Self(self.0.wrapping_mul(BASE).wrapping_add(change))
     }
 
-    /// The factor in the sum of the byte that leaves a window of `length` bytes.
+    /// The factor with which the sum contains the byte that leaves a window of `length` bytes.
     pub fn power(length: usize) -> u32 {
         BASE.wrapping_pow(u32::try_from(length).unwrap_or(u32::MAX))
     }

@@ -58,7 +58,7 @@ pub fn copy_to(
         match rustix::fs::copy_file_range(file, Some(&mut from), new, Some(&mut to), left) {
             Ok(1..) | Err(Errno::INTR) => {}
             // Some file systems can't copy, or copy nothing from files whose size they don't know. An error doesn't
-            // show which of the two files caused it.
+            // show which of the two files caused the error.
             Ok(0) | Err(_) => return copy_by_hand(file, from..end, new, to, &mut |_| {}),
         }
     }

@@ -1,4 +1,4 @@
-//! Whether a scan of a source enters a directory, according to the options.
+//! Determines whether a scan of a source enters a directory, according to the options.
 
 use linerate_wire::path::RelPath;
 use rustix::fs::{CWD, Mode, OFlags};

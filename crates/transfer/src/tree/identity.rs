@@ -15,7 +15,7 @@ pub fn identity(stat: &Stat) -> Identity {
 /// The identity of an open file.
 ///
 /// # Errors
-/// Those of fstat(2).
+/// The errors of fstat(2).
 pub fn identity_of(file: impl AsFd) -> Result<Identity, Errno> {
     rustix::fs::fstat(file).map(|stat| identity(&stat))
 }

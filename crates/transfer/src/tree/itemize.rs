@@ -46,7 +46,7 @@ pub enum Kind {
     Special,
 }
 
-/// Which properties of the destination's entry differ from the source's. Only kept properties count.
+/// The properties of the destination's entry that differ from the source's. Only kept properties count.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Changes {
     /// The value differs: a file's contents (if contents are compared by `--checksum`), a link's text, or a
@@ -54,7 +54,7 @@ pub struct Changes {
     pub value: bool,
     /// The file's size differs.
     pub size: bool,
-    /// Set if the modification time differs: what happens to it.
+    /// What happens to the modification time, if it differs.
     pub modified: Option<Time>,
     /// The permission bits differ.
     pub permissions: bool,
@@ -77,7 +77,7 @@ pub struct Changes {
 pub enum Time {
     /// The time is set to the source's; printed as `t`.
     Kept,
-    /// The time becomes the time of the transfer, since times aren't kept or can't be set; printed as `T`.
+    /// The time becomes the time of the transfer, because times aren't kept or can't be set; printed as `T`.
     OfTransfer,
 }
 
@@ -98,7 +98,7 @@ impl Item {
     }
 
     /// A whole line: the eleven characters, the path as text that is safe on a terminal (with a slash after a
-    /// directory's path; the root's is `./`), and ` -> target` or ` => other`.
+    /// directory's path; the root is printed as `./`), and ` -> target` or ` => other`.
     pub fn line(&self, path: &RelPath, is_directory: bool, link: Option<Link>) -> String {
         let path = if path.is_root() { ".".into() } else { printable_path(path.as_bytes()) };
         let slash = if is_directory { "/" } else { "" };
@@ -180,7 +180,7 @@ impl Kind {
     }
 }
 
-/// True if properties that don't differ are printed as spaces. If contents are transferred, they are printed
+/// True if properties that don't differ are printed as spaces. If contents are transferred, such properties are printed
 /// as dots instead.
 fn has_spaces(update: Update, changes: &Changes) -> bool {
     changes.is_empty() && !matches!(update, Update::Received | Update::Sent)

@@ -28,7 +28,7 @@ pub struct Landing {
     pub is_new: bool,
     /// True if the destination directory was created for the sources, or would be created without a dry run.
     pub is_made: bool,
-    /// The destination was written with a slash at its end.
+    /// True if the destination was written with a slash at its end.
     pub has_slash: bool,
     /// The conversion of the sender's names to names at this end.
     pub conversion: Option<NameConversion>,
@@ -62,11 +62,11 @@ impl Landing {
 
     /// Decides where `sources` land for a destination as the user wrote it.
     ///
-    /// - An existing directory takes every source under its own name; a link to one is followed if no other user can
-    ///   change it.
+    /// - An existing directory takes every source under its own name. A link to a directory is followed if no other
+    ///   user can change the link.
     /// - A name that ends in a slash is a directory too, and is created if it is missing.
-    /// - Else a single source gets the destination's name; its parent must exist. A link of that name is replaced and
-    ///   never followed, since a sender may have created it in an earlier run.
+    /// - Otherwise a single source gets the destination's name; the destination's parent must exist. A link of that
+    ///   name is replaced and never followed, because a sender may have created the link in an earlier run.
     ///
     /// # Errors
     /// If the destination can't take the sources.
@@ -152,8 +152,8 @@ impl Landing {
         }
     }
 
-    /// The landing of [`Self::into`] for a dry run in which missing directories above the destination would
-    /// be created too. Creates nothing, and also returns the number of these directories.
+    /// The landing of [`Self::into`] for a dry run in which missing directories above the destination would be created
+    /// too. Creates nothing. Also returns the number of the missing directories above the destination.
     ///
     /// # Errors
     /// If an existing entry is of the wrong kind for the sources.
@@ -216,8 +216,9 @@ impl Landing {
     }
 
     /// The landing as it was before the existing destination directory was created: the only source gets the
-    /// directory's name. `None` if the directory can't have been created in this way. For example, a copy to
-    /// a name with a slash at its end lands inside it, whereas with `mirror` the source becomes it.
+    /// directory's name. `None` if the directory can't have been created in this way. For example, a copy to a name
+    /// with a slash at its end lands inside the directory. If `mirror` is set, the source becomes the directory in this
+    /// case too.
     pub fn as_new(named: &Named, sources: &[Source], mirror: bool) -> Option<Self> {
         let at = named.destination().ok()?;
         // A link at the destination isn't a directory that an earlier run created.
@@ -242,8 +243,8 @@ impl Landing {
         self.is_new && self.places.iter().any(|(place, _)| self.root.directory(place).is_ok())
     }
 
-    /// The place of an entry below [`Landing::root`]; `None` for an entry of a source that wasn't announced, or wasn't
-    /// announced as a directory.
+    /// The place of an entry below [`Landing::root`]; `None` if the entry's source wasn't announced, or if only a
+    /// directory can have such an entry and the source wasn't announced as one.
     pub fn place<'e>(&self, entry: &'e Entry) -> Option<Cow<'e, RelPath>> {
         let (place, directory) = self.places.get(entry.source as usize)?;
         let path = &entry.path;
@@ -263,7 +264,7 @@ impl Landing {
         RelPath::new([place.as_bytes(), b"/", path.as_bytes()].concat()).ok().map(Cow::Owned)
     }
 
-    /// True for the own directory of a source if an earlier source lands at the same place.
+    /// True if `entry` is a source's own entry, and an earlier source lands at the same place.
     pub fn has_earlier(&self, entry: &Entry) -> bool {
         let (source, is_top) = (entry.source as usize, entry.path.is_root());
         self.places.get(source).is_some_and(|place| is_top && self.places[..source].contains(place))
@@ -350,7 +351,7 @@ fn takes_name(there: &DestinationState, sources: &[Source]) -> Result<bool, Stri
     Err(refusal.into())
 }
 
-/// The error that a directory can't be made: for rsync, the arguments aren't wrong then.
+/// Changes the kind of the error that a directory can't be created: for rsync, this isn't an error of the arguments.
 fn not_made(error: TransferError) -> TransferError {
     match error {
         TransferError::Arguments(why) => TransferError::Failed(why),

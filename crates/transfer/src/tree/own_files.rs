@@ -62,7 +62,7 @@ pub fn option_of<D: AsFd>(name: &OsStr, directory: impl FnOnce() -> Option<D>) -
     named.iter().find(|own| own.directory == directory).map(|own| own.option)
 }
 
-/// True for a directory that contains such a file, or will contain it.
+/// True for a directory that contains, or will contain, a file that this process itself writes.
 pub fn belong_in(directory: impl AsFd) -> bool {
     let files = OWN_FILES.read().unwrap_or_else(PoisonError::into_inner);
     let is_one = |directory| files.directories.contains(&directory);

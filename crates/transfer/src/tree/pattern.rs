@@ -15,8 +15,8 @@ use crate::tree::source_root::own_name;
 /// The most patterns to which a pattern with braces may expand.
 const MOST_ALTERNATIVES: usize = 256;
 
-/// The name that the source `written` gets below a destination directory. `far` states that it is a path at
-/// the far end.
+/// The name that the source `written` gets below a destination directory. `far` is true if `written` is a path at the
+/// far end.
 pub fn name_of(written: &[u8], far: bool) -> Vec<u8> {
     match user_of(written).filter(|(_, rest)| far && rest.iter().all(|&byte| byte == b'/')) {
         Some((b"", _)) => Vec::new(),
@@ -65,7 +65,7 @@ pub fn expand(named: Named) -> Result<Vec<Named>, Problem> {
     Err(problem(OsStr::from_bytes(&named.written), ProblemKind::Failed, why))
 }
 
-/// The destination that `named` means at the far end if it is read as by a shell: the first match if it is a
+/// The destination that `named` means at the far end if it is read as a shell would read it: the first match if it is a
 /// pattern that matches anything, else `named` without the backslashes that make characters literal.
 pub fn expand_destination(named: Named) -> Named {
     if !is_pattern(named.path()) {

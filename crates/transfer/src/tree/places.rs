@@ -1,6 +1,6 @@
-//! Stores values for places while a transfer runs, by the places' hashes and with limits, since a far end may
-//! name any number of places of any length. The hash has a random key for each process, so nobody can choose
-//! two places with the same hash.
+//! Stores values for places while a transfer runs, by the places' hashes and with limits, because a far end may name
+//! any number of places of any length. The hash has a random key for each process, so nobody can choose two places with
+//! the same hash.
 
 use linerate_wire::path::RelPath;
 use std::collections::{HashMap, HashSet};
@@ -66,7 +66,7 @@ impl Recent {
     }
 }
 
-/// A hasher that returns keys unchanged, since the keys are already hashes.
+/// A hasher that returns keys unchanged, because the keys are already hashes.
 type AsItIs = BuildHasherDefault<Given>;
 
 #[derive(Default)]

@@ -7,8 +7,7 @@ use std::os::fd::BorrowedFd;
 /// Bytes that are read and hashed at a time.
 const HASHED: usize = 1 << 20;
 
-/// BLAKE3 of `length` bytes of a file, from offset `from` on; `None` if the file is too short. `buffer` is
-/// overwritten.
+/// BLAKE3 of `length` bytes of a file, from `offset` on; `None` if the file is too short. `buffer` is overwritten.
 pub fn hash(
     fd: BorrowedFd<'_>,
     offset: u64,
@@ -74,8 +73,8 @@ pub fn append_from(fd: BorrowedFd<'_>, from: u64, size: usize, out: &mut Vec<u8>
     Ok(())
 }
 
-/// True for a file of /proc or /sys (statfs(2)). The kernel generates the contents of such a file at each
-/// read. It generates the file's times when the file is first looked up, which may happen repeatedly.
+/// True for a file of /proc or /sys (statfs(2)). The kernel generates the contents of such a file at each read. It
+/// generates the file's times when the file is looked up, so the times may differ after another look-up.
 pub fn is_made_up(fd: BorrowedFd<'_>) -> bool {
     const SYSFS: rustix::fs::FsWord = 0x6265_6572;
     rustix::fs::fstatfs(fd).is_ok_and(|stat| [rustix::fs::PROC_SUPER_MAGIC, SYSFS].contains(&stat.f_type))

@@ -63,7 +63,7 @@ impl AsFd for Directory {
 /// How files are opened for reading.
 #[derive(Clone, Copy, Debug, Default)]
 struct Manner {
-    /// Links are followed, wherever they lead. This is used only to read the user's own files.
+    /// True if links are followed, wherever they lead. This is used only to read the user's own files.
     follows: bool,
     /// True if access times stay unchanged. Only the owner of a file and root may request that.
     noatime: bool,
@@ -76,7 +76,7 @@ pub struct Root {
     place: Place,
     /// How files below the top are opened.
     manner: Manner,
-    /// A link to a directory below the top counts as that directory.
+    /// True if a link to a directory below the top counts as that directory.
     pub(crate) keeps_links: bool,
     /// Other links that count as directories: links at the places of directories that have no entry of their own.
     pub(crate) implied: ImpliedWays,
@@ -94,8 +94,8 @@ pub struct Root {
 }
 
 impl Root {
-    /// A root for the directory `reached`, which the user named `shown`. The path isn't used again, since
-    /// somebody may have changed it meanwhile.
+    /// A root for the directory `reached`, which the user named `shown`. The path isn't used again, because somebody
+    /// may have changed it meanwhile.
     ///
     /// # Errors
     /// If the directory can't be opened.
@@ -120,7 +120,7 @@ impl Root {
         })
     }
 
-    /// Makes this root follow links below it. It must then not be used for writing.
+    /// Makes this root follow links below it. Such a root must not be used for writing.
     pub(crate) fn following_links(self) -> Result<Self, Errno> {
         let manner = Manner { follows: true, ..self.manner };
         self.opening(manner)
@@ -171,8 +171,8 @@ impl Root {
     /// # Errors
     /// The errors of open(2).
     pub fn open_at(&self, path: &RelPath, flags: OFlags) -> Result<OwnedFd, Errno> {
-        // If a fifo has replaced a file, opening it must not block. With `O_PATH`, openat2 refuses this flag,
-        // which isn't needed then, since opening never blocks.
+        // If a fifo has replaced a file, opening it must not block. With `O_PATH`, opening never blocks, and openat2
+        // refuses `O_NONBLOCK`.
         let patience = if flags.contains(OFlags::PATH) { OFlags::empty() } else { OFlags::NONBLOCK };
         let flags = flags | OFlags::CLOEXEC | patience;
         self.manner.open(flags, |flags| match self.manner.follows {
@@ -336,7 +336,7 @@ impl Directory {
     }
 
     /// Opens the file `name` in this directory to lock it; a link isn't followed. The file is opened for writing if
-    /// this process may do so, since NFS requires that for an exclusive lock (flock(2)).
+    /// this process may do so, because NFS requires that for an exclusive lock (flock(2)).
     ///
     /// # Errors
     /// The errors of open(2).
@@ -363,8 +363,8 @@ impl Directory {
         Ok(())
     }
 
-    /// The access and modification times of this directory. Both must be given when times are restored, since
-    /// some file systems in user space would change an omitted one too.
+    /// The access and modification times of this directory. Both times must be given when times are restored, because
+    /// some file systems in user space would change an omitted time too.
     ///
     /// # Errors
     /// The errors of stat(2).
@@ -380,8 +380,8 @@ impl Directory {
         let _ = rustix::fs::utimensat(self, ".", before, AtFlags::empty());
     }
 
-    /// Waits until files that were removed while open, and closed since, have disappeared. FUSE and NFS
-    /// rename such a file and remove it later, which changes the directory once more.
+    /// Waits until files that were removed while they were open, and then closed, have disappeared. FUSE and NFS rename
+    /// such a file and remove it later, which changes the directory once more.
     pub fn wait_for_hidden(&self) {
         let hides = rustix::fs::fstatfs(self).is_ok_and(|stat| [FUSE, NFS].contains(&stat.f_type));
         let begun = Instant::now();
@@ -396,7 +396,7 @@ impl Directory {
         names.into_iter().any(|entry| is_hidden(entry.file_name().to_bytes()))
     }
 
-    /// Opens the directory to sync it to stable storage, since a descriptor with `O_PATH` can't be synced. If
+    /// Opens the directory again to sync it to stable storage, because a descriptor with `O_PATH` can't be synced. If
     /// the directory's mode doesn't let its owner read, the mode is changed for a moment.
     ///
     /// # Errors

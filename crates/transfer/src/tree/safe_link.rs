@@ -2,9 +2,9 @@
 
 use linerate_wire::path::RelPath;
 
-/// True if a link at `path`, relative to its source, with the text `target` may point outside the source.
-/// That is the case if the text is absolute or empty, if it begins with more `..` than there are directories
-/// above the link, or if it contains a `..` after a name, since the name may be a link.
+/// True if a link at `path`, relative to its source, with the text `target` may point outside the source. That is the
+/// case if the text is absolute or empty, if it begins with more `..` than there are directories above the link, or if
+/// it contains a `..` after a name, because the name may be a link.
 pub fn leads_out(path: &RelPath, target: &[u8]) -> bool {
     if target.is_empty() || target.starts_with(b"/") {
         return true;

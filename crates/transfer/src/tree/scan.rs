@@ -37,9 +37,9 @@ use faked::{look, stands_for_nothing};
 use listing::Listing;
 use lookup::Looked;
 
-/// Why an entry isn't sent to a receiver with another character set, if that set can't express its name or a
-/// name in its link text.
+/// The reason why an entry isn't sent, if its name can't be converted to the receiver's character set.
 const NO_FORM: &str = "cannot be converted: its name isn't valid in the source's character set, or can't be written in the destination's; not copied";
+/// The reason why a symbolic link isn't sent, if its target can't be converted to the receiver's character set.
 const LINK_NO_FORM: &str =
     "cannot be converted: the link's target can't be written in the destination's character set; not copied";
 
@@ -70,20 +70,20 @@ pub struct Scanner<'a> {
     pub keep: Keep,
     /// Set to end the scan early.
     pub stop: &'a AtomicBool,
-    /// The entries that are sent.
+    /// Decides which entries are sent.
     pub selection: &'a Selection,
 }
 
 /// Properties of a scanned entry that the entry itself doesn't hold.
 #[derive(Clone, Copy, Debug)]
 pub struct Seen {
-    /// The entry is a file with holes.
+    /// True if the entry is a file with holes.
     pub sparse: bool,
-    /// The entry has several names.
+    /// True if the entry has several names.
     pub linked: bool,
-    /// The identity of the file.
+    /// The identity of the entry.
     pub origin: Origin,
-    /// Its size in bytes as its file system reports it, also for a directory.
+    /// The entry's size in bytes as its file system reports it, also for a directory.
     pub size: u64,
     /// False for a directory that is only a parent of listed paths.
     pub whole: bool,
@@ -98,7 +98,7 @@ impl Seen {
     }
 }
 
-/// The error that the scan can't continue, since the receiver of its entries is gone.
+/// The error that the scan can't continue, because no more entries are taken or because the scan was stopped.
 pub struct Stopped;
 
 /// A directory that is being walked.
@@ -189,7 +189,8 @@ impl<T: Taker> ScanWalk<'_, '_, T> {
         let name = self.scanner.sources[source].source.name.as_bytes();
         let Some(landed) = &mut self.landed else { return true };
         if path.is_root() && self.scanner.sources[source].source.directory {
-            // Sources keep their own names, so their places differ.
+            // Each source directory's own entry is sent. If several of these entries have the same place, the receiver
+            // handles that.
             return true;
         }
         let place = [name, path.as_bytes()];
@@ -247,7 +248,7 @@ impl<T: Taker> ScanWalk<'_, '_, T> {
         }
     }
 
-    /// The list of files for a source; `None` if all of it is sent.
+    /// The list of files for a source; `None` if there is no list, so that everything in the source is sent.
     fn list(&self, source: usize) -> Option<&ListedSource> {
         self.scanner.selection.list(self.scanner.sources[source].source.argument)
     }
@@ -358,8 +359,7 @@ impl<T: Taker> ScanWalk<'_, '_, T> {
         (!self.has_form(name)).then_some((ProblemKind::Failed, NO_FORM))
     }
 
-    /// The path and stat of `name`. `None`, after reporting it, if the entry can't be sent or no longer
-    /// exists.
+    /// The path and stat of `name`. If the entry can't be sent or no longer exists, reports that and returns `None`.
     fn path_of(
         &self,
         source: usize,
@@ -440,7 +440,7 @@ impl<T: Taker> ScanWalk<'_, '_, T> {
             self.report(source, &entry.path, ProblemKind::NotKept, message);
         }
         let seen = Seen { whole, ..Seen::of(&entry.kind, stat) };
-        // Only with rsync's names, such entries are counted.
+        // Such an entry is counted only if the selection works as rsync's does.
         let is_counted = !is_mere_name || self.scanner.selection.like_rsync;
         let Some(held) = &mut self.held else { return self.take(entry, seen, is_counted) };
         let is_kept = entry.path.is_root() && self.scanner.sources[source].source.name.is_root();

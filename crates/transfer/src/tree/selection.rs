@@ -1,4 +1,4 @@
-//! Which entries of the sources are sent, and how they are changed.
+//! Decides which entries of the sources are sent, and how they are changed.
 
 use linerate_wire::control::{ModeRule, Options};
 use linerate_wire::path::RelPath;
@@ -12,7 +12,7 @@ use crate::tree::filter::files_from::Selected;
 use crate::tree::filter::{FilesFrom, ListedSource, Rules, Scope};
 use crate::tree::safe_link::leads_out;
 
-/// Which source entries are sent.
+/// The settings that decide which entries of the sources are sent.
 #[derive(Default)]
 pub struct Selection {
     /// The filter rules, which leave entries out.
@@ -23,35 +23,35 @@ pub struct Selection {
     pub listed_whole: bool,
     /// How a listed path that doesn't exist is handled.
     pub missing: MissingPath,
-    /// The parent directories of listed paths aren't sent, unless they are listed too.
+    /// True if the parent directories of listed paths aren't sent, unless they are listed too.
     pub no_implied: bool,
-    /// Directories that contain no other entries than directories are left out.
+    /// True if directories that contain no other entries than directories are left out.
     pub prune_empty: bool,
-    /// All symbolic links are followed.
+    /// True if all symbolic links are followed.
     pub copy_links: bool,
-    /// Symbolic links to directories are followed.
+    /// True if symbolic links to directories are followed.
     pub copy_dirlinks: bool,
-    /// Symbolic links that point outside their source are followed.
+    /// True if symbolic links that point outside their source are followed.
     pub copy_unsafe_links: bool,
     /// The rules by which modes are changed.
     pub modes: Vec<ModeRule>,
-    /// Symbolic links that point outside their source are left out.
+    /// True if symbolic links that point outside their source are left out.
     pub safe_links: bool,
-    /// All symbolic links are left out.
+    /// True if all symbolic links are left out.
     pub no_links: bool,
-    /// The prefix [`MUNGED`](linerate_wire::control::MUNGED) is removed from links' texts.
+    /// True if the prefix [`MUNGED`](linerate_wire::control::MUNGED) is removed from links' texts.
     pub unmunge: bool,
     /// The conversion of names. Entries are left out if their name or link text contains a character that the
     /// receiver's character set lacks.
     pub conversion: Option<NameConversion>,
-    /// Files are sent as the entries that they stand for by rsync's attributes (`--fake-super`).
+    /// True if files are sent as the entries that they stand for by rsync's attributes (`--fake-super`).
     pub fakes: bool,
-    /// Entries on another file system than their source are left out.
+    /// True if entries on another file system than their source are left out.
     pub one_file_system: bool,
-    /// As with rsync: if entries of several sources have the same place, the first source's is sent, and
-    /// names are sorted in rsync's order.
+    /// True if the selection works as rsync's does: if entries of several sources have the same place, only the first
+    /// source's entry is sent, and names are sorted in rsync's order.
     pub like_rsync: bool,
-    /// For entries that aren't sent because of their kind, the names are offered all the same, so that the
+    /// True if the names of entries that aren't sent because of their kind are offered nevertheless, so that the
     /// receiver doesn't delete entries with these names.
     pub names_skipped: bool,
 }
@@ -62,8 +62,7 @@ pub enum MissingPath {
     /// The missing path is reported as an error.
     #[default]
     Failed,
-    /// The missing path counts as vanished: it existed when the list was made, so the source has changed
-    /// since.
+    /// The missing path counts as vanished: it existed when the list was made, so the source has changed since then.
     Vanished,
     /// The missing path is ignored.
     Ignored,
@@ -83,7 +82,7 @@ impl Selection {
             copy_dirlinks: options.copy_dirlinks,
             copy_unsafe_links: options.copy_unsafe_links,
             unmunge: options.details.unmunge,
-            // Unknown character sets aren't an error here, since the receiver reports them.
+            // Unknown character sets aren't an error here, because the receiver reports them.
             conversion: options
                 .details
                 .charsets
@@ -99,13 +98,13 @@ impl Selection {
         }
     }
 
-    /// The list for the source with that number on the command line; `None` if all of it is sent.
+    /// The list of files for the source with that number on the command line; `None` if there is no list.
     pub fn list(&self, argument: u32) -> Option<&ListedSource> {
         self.listed.as_ref().map(|listed| listed.of(argument))
     }
 
-    /// Whether `path` is sent, and whether a walk has to enter it. `scope` are the rules for its directory,
-    /// `list` is the list of files for its source, and `whole` states whether its directory is sent with all
+    /// Whether `path` is sent, and whether a walk has to enter it. `scope` has the rules for the path's directory,
+    /// `list` is the list of files for the path's source, and `whole` is true if the path's directory is sent with all
     /// contents.
     pub fn wanted(
         &self,
@@ -169,14 +168,14 @@ impl Selection {
         wanted.sent || wanted.entered
     }
 
-    /// True if a link at `path` is followed as a directory, since an entry behind the link is listed.
+    /// True if a link at `path` is followed as a directory, because an entry behind the link is listed.
     pub fn leads_through(&self, list: Option<&ListedSource>, path: &RelPath) -> bool {
         self.like_rsync && list.is_some_and(|list| list.leads_through(path))
     }
 
-    /// Whether the contents of the directory at `path` are sent, all of them or only the entries directly in
-    /// it. `is_in_whole` states the same about its parent. For a directory behind a link, this also requires
-    /// a slash after its name in the list.
+    /// Whether the contents of the directory at `path` are sent, all of them or only the entries directly in it.
+    /// `is_in_whole` is the answer for the parent directory. For a directory behind a link (`by_link`), its name must
+    /// have a slash at its end in the list.
     pub fn is_whole(
         &self,
         list: Option<&ListedSource>,

@@ -18,7 +18,7 @@ pub struct SourceRoot {
     pub root: Root,
     /// The name of the file in that directory; empty if the source is a directory.
     file: RelPath,
-    /// The source itself is a symbolic link.
+    /// True if the source itself is a symbolic link.
     is_link: bool,
     /// The path as the user wrote it, for messages.
     shown: PathBuf,
@@ -29,15 +29,15 @@ pub struct SourceRoot {
 /// How sources are found.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Finding {
-    /// Directories are allowed as sources.
+    /// True if directories are allowed as sources.
     pub recursive: bool,
-    /// Links below sources are followed.
+    /// True if links below sources are followed.
     pub follows: bool,
     /// How a source is handled if its name is a link.
     pub named: NamedLink,
-    /// Reading doesn't change access times.
+    /// True if reading doesn't change access times.
     pub noatime: bool,
-    /// Names that don't exist are ignored instead of being reported.
+    /// True if names that don't exist are ignored instead of being reported.
     pub ignores_missing: bool,
 }
 
@@ -127,8 +127,8 @@ impl SourceRoot {
         Ok(Self { root, file, is_link, shown, source })
     }
 
-    /// The source's location, for filter rules. If `named`, the rules see paths that begin with the source's
-    /// own name.
+    /// The source's location, for filter rules. If `named` is set, the rules see paths that begin with the source's own
+    /// name.
     pub fn place(&self, named: bool) -> Place {
         let place = self.root.place();
         let prefix = self.source.name.clone();

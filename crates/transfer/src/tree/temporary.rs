@@ -1,5 +1,5 @@
-//! A file without a name or with a temporary name, usually in the directory of its target. It gets its real
-//! name only when it is complete.
+//! A file without a name or with a temporary name, usually in the directory in which it will get its real name. It gets
+//! its real name only when it is complete.
 
 mod name;
 mod names;
@@ -26,21 +26,21 @@ pub const RESERVED: &str = "has a name reserved for linerate's temporary files; 
 pub struct Temporary {
     /// The directory in which the file gets its real name.
     parent: Arc<Directory>,
-    /// The directory in which the file is until then, if that isn't `parent`.
+    /// The directory in which the file is until it gets its real name, if that isn't `parent`.
     made_in: Option<Arc<Directory>>,
     /// The file's current name; empty if it has none.
     name: OsString,
-    /// A name that the file may need for a moment. It is generated only when needed, since most files never
-    /// need it.
+    /// The temporary name that a file without a name gets if another entry has its real name, or if the file is closed
+    /// before it gets its real name.
     spare: Option<Name>,
     file: Option<OwnedFd>,
-    /// The file stays when this value is dropped, since a journal lists it.
+    /// True if the file stays when this value is dropped, for example because a journal lists it.
     kept: bool,
     /// The entry's type, if it isn't a regular file.
     special: Option<FileType>,
-    /// The file has had its real name from the start, and keeps it.
+    /// True if the file has had its real name from the start, and keeps it.
     in_place: bool,
-    /// Other transfers write into the file too, so it isn't removed if this transfer fails.
+    /// True if other transfers write into the file too, so that it isn't removed if this transfer fails.
     joint: bool,
 }
 
@@ -96,8 +96,8 @@ impl Temporary {
         }
     }
 
-    /// Opens the existing regular file for writing into it, and sets its mode to `mode`. If `names` are for
-    /// reading files back, the file is opened for reading too. It never has a temporary name.
+    /// Opens the existing regular file `name` to change it in place, and sets its mode to `mode`. If `names` are for
+    /// reading files back, the file is opened for reading too. The file never has a temporary name.
     ///
     /// # Errors
     /// The errors of open(2) and chmod(2); `EINVAL` if the entry isn't a regular file.
@@ -213,7 +213,7 @@ impl Temporary {
         &self.name
     }
 
-    /// Its inode number.
+    /// The file's inode number.
     ///
     /// # Errors
     /// The errors of stat(2).
@@ -403,14 +403,13 @@ fn make(holder: &Directory, names: &Names<'_>, mode: Mode) -> Result<(OsString, 
     let name = names.given()?.write();
     let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let file = rustix::fs::openat(holder, &name, flags, mode)?;
-    // The lock shows the code that removes leftovers that the file is in use. That code removes no file whose
-    // lock fails.
+    // The lock shows that the file is in use. The code that removes leftovers removes no file that it can't lock.
     let _ = rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive);
     Ok((name, file))
 }
 
-/// Gives a name to an open file. The file is named by a path in /proc, which needs no privilege (open(2), at
-/// `O_TMPFILE`).
+/// Gives a name to an open file. If this process lacks the privilege for that, the file is linked by its path in /proc,
+/// which needs no privilege (open(2), at `O_TMPFILE`).
 ///
 /// # Errors
 /// The errors of link(2).

@@ -1,5 +1,5 @@
-//! Links in the paths of a list of files. Entries behind them that the user lists are sent as if the links
-//! were directories.
+//! Links in the paths of a list of files. If the user lists entries behind such links, the entries are sent as if the
+//! links were directories.
 
 use linerate_wire::path::RelPath;
 use std::collections::BTreeSet;
@@ -13,7 +13,7 @@ pub enum ImpliedWays {
     /// No links are followed.
     #[default]
     None,
-    /// All links may be followed, since the other end has the list of files and so decides.
+    /// All links may be followed, because the other end has the list of files and so decides.
     Any,
     /// The links at these paths are followed. The set also contains every parent of each of these paths.
     At(BTreeSet<RelPath>),

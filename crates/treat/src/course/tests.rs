@@ -89,7 +89,7 @@ fn what_a_host_refuses_or_rounds_is_reported_as_it_is() {
     let (_, fates) = applied(&shelf, &mut host);
     assert_eq!(fates[0], StepFate::Holds("4096 131072 8388608".into()));
     assert_eq!(fates[1], StepFate::Refused("Invalid argument".into()));
-    // A host may set less than it held before: then the step is undone.
+    // A host may set a lower value than the former one; the step is then undone.
     let mut host = Pretended::of(&steps());
     host.rounded = Some((sysctl("net.ipv4.tcp_rmem"), "4096 131072 65536".into()));
     let before = host.values.clone();
@@ -106,7 +106,7 @@ fn what_was_refused_is_not_counted_when_the_rest_is_undone() {
     let (mut journal, _) = applied(&shelf, &mut host);
     let ends = undo(&mut journal, &mut host, UndoneBy::User).unwrap();
     assert_eq!(ends.iter().map(|(step, _)| *step).collect::<Vec<_>>(), [3, 2, 0]);
-    // A host that set less, and doesn't take the former value again: that one is still to be restored.
+    // This host sets a lower value, and then refuses the former value, which is therefore still to be restored.
     let mut host = Pretended::of(&steps());
     host.rounded = Some((sysctl("net.ipv4.tcp_ecn"), "-1".into()));
     host.refused_value = Some((sysctl("net.ipv4.tcp_ecn"), "0".into()));
@@ -158,7 +158,7 @@ fn after_a_restart_only_what_was_kept_is_restored() {
 
 type Damage = dyn Fn(&str) -> Vec<u8>;
 
-/// The file of a treatment's journal, changed by `damage`.
+/// Changes the file of a treatment's journal by `damage`, and reads the journal again.
 fn damaged(shelf: &Shelf, id: &str, damage: impl Fn(&str) -> Vec<u8>) -> TreatmentJournal {
     let path = shelf.path().join(id).join("journal.jsonl");
     let text = std::fs::read_to_string(&path).unwrap();
@@ -207,7 +207,7 @@ fn a_damaged_journal_never_hides_what_it_lost() {
     let mut host = Pretended::of(&steps());
     let before = host.values.clone();
     let (journal, _) = applied(&shelf, &mut host);
-    // An end that nothing was restored for.
+    // The journal says that the treatment was undone, but nothing was restored.
     let mut journal = damaged(&shelf, &journal.id, cut_after_the_first_line);
     journal.note(TreatmentEvent::Undone { by: "undo timer".into() }).unwrap();
     host.values.insert(sysctl("net.ipv4.tcp_ecn"), "1".into());
@@ -341,7 +341,7 @@ fn rps(port: &str) -> Setting {
     Setting::Rps { port: port.into(), queue: 0 }
 }
 
-/// The steps' port has another name now, and another port has its name.
+/// The steps' port has another name now, and another port has its former name.
 #[test]
 fn a_port_with_another_name_is_restored_and_its_namesake_is_left() {
     let (_directory, shelf) = shelf();

@@ -28,7 +28,7 @@ const NEW: &str = ".new-";
 /// Letters of an identifier: no two look alike, and they form no words.
 const LETTERS: &[u8] = b"23456789bcdfghjkmnpqrstvwxz";
 const LENGTH: usize = 6;
-/// Seconds after which the journal of an undone treatment is removed: 90 days.
+/// The journal of an undone treatment is removed this number of seconds after the treatment began: 90 days.
 const OLD: u64 = 90 * 86_400;
 
 /// A directory of journals.
@@ -44,21 +44,23 @@ pub struct ShelfLock(#[expect(dead_code, reason = "held for its drop")] File);
 pub struct UnreadJournal {
     /// The treatment's identifier.
     pub id: String,
-    /// The reason why it can't be read: a sentence.
+    /// The reason why the journal can't be read: a sentence.
     pub why: String,
-    /// Its directory.
+    /// The journal's directory.
     pub place: PathBuf,
-    /// When it was made, in seconds since 1970.
+    /// The time at which this directory last changed, in seconds since 1970: about the time at which the treatment
+    /// began.
     pub begun: u64,
-    /// True if its other lines say that the treatment was undone completely. The undo timer can undo it from memory.
+    /// True if the journal's other lines say that the treatment was undone completely. The undo timer has read the
+    /// journal before, so it can undo such a treatment.
     pub is_undone: bool,
 }
 
 impl Shelf {
-    /// The directory, which is created if it is missing.
+    /// Opens the directory, which is created if it is missing.
     ///
     /// # Errors
-    /// A sentence if it can't be created or used, or others may write to it.
+    /// The reason, as a sentence, if it can't be created or used, isn't this user's, or others may write to it.
     pub fn open(path: &Path) -> Result<Self, String> {
         let failed =
             |error: io::Error| format!("opening the journals' directory {}: {error}", path.display());
@@ -74,7 +76,7 @@ impl Shelf {
         Ok(Self(path.to_owned()))
     }
 
-    /// The directory, if it exists and this user may read it.
+    /// The directory, if it exists and this user may use it.
     pub fn existing(path: &Path) -> Option<Self> {
         path.is_dir().then(|| Self::open(path).ok()).flatten()
     }
@@ -82,7 +84,7 @@ impl Shelf {
     /// The directory, if it has the journal of this treatment; nothing is created otherwise.
     ///
     /// # Errors
-    /// A sentence if the directory doesn't have this journal, or can't be used.
+    /// The reason, as a sentence, if the directory doesn't have this journal, or can't be used.
     pub fn having(path: &Path, id: &str) -> Result<Self, String> {
         Self(path.to_owned()).file_of(id)?;
         Self::open(path)
@@ -93,10 +95,10 @@ impl Shelf {
         &self.0
     }
 
-    /// Waits until no other run changes settings.
+    /// Waits until no other run changes settings, and locks the directory.
     ///
     /// # Errors
-    /// A sentence if another run still changes settings at the end of this time.
+    /// The reason, as a sentence, if another run still changes settings after the time `patience`.
     pub fn lock(&self, patience: Duration) -> Result<ShelfLock, String> {
         let path = self.0.join(LOCK);
         let failed = |error: io::Error| format!("locking {}: {error}", path.display());
@@ -116,10 +118,10 @@ impl Shelf {
         }
     }
 
-    /// Begins a journal. When this returns, it is on stable storage.
+    /// Begins a journal. When this method returns, the journal is on stable storage.
     ///
     /// # Errors
-    /// A sentence; then nothing may be changed.
+    /// The reason, as a sentence; then nothing may be changed.
     pub fn begin(
         &self,
         steps: Vec<PlannedStep>,
@@ -147,8 +149,8 @@ impl Shelf {
         self.journal(&id)
     }
 
-    /// Removes the journals of treatments that were undone completely long ago, and those whose making was cut off. The
-    /// directory is locked.
+    /// Removes the journals of completely undone treatments that began more than 90 days ago, and the remains of
+    /// journals that were never completed. The caller holds the directory's lock.
     pub fn tidy(&self) {
         self.remove_unfinished();
         let is_old = |journal: &TreatmentJournal| today().saturating_sub(journal.head.begun) > OLD;
@@ -164,7 +166,7 @@ impl Shelf {
     fn remove_unfinished(&self) {
         let entries = fs::read_dir(&self.0).into_iter().flatten().flatten();
         for entry in entries.filter(|entry| entry.file_name().to_string_lossy().starts_with(NEW)) {
-            // The directory is empty, and does no harm if it stays.
+            // No treatment uses the directory, so it does no harm if it stays.
             let _ = fs::remove_dir_all(entry.path());
         }
     }
@@ -194,7 +196,7 @@ impl Shelf {
     /// A treatment's journal.
     ///
     /// # Errors
-    /// A sentence if there is none, or it can't be read.
+    /// The reason, as a sentence, if there is none, or it can't be read.
     pub fn journal(&self, id: &str) -> Result<TreatmentJournal, String> {
         let path = self.file_of(id)?;
         let failed = |error: io::Error| format!("reading {}: {error}", path.display());
@@ -202,8 +204,8 @@ impl Shelf {
         TreatmentJournal::read(id, &self.0.join(id), file).map_err(failed)
     }
 
-    /// Lets a treatment restore the values from before earlier treatments of the same settings that have ended since it
-    /// began: the values that it found had been set by those treatments.
+    /// Lets a treatment restore the values from before earlier treatments of the same settings, if those treatments
+    /// have ended since this one began: the values that this treatment found had been set by those.
     pub fn reach_back(&self, journal: &mut TreatmentJournal) {
         let all = self.all().0;
         let earlier =
@@ -232,7 +234,7 @@ impl Shelf {
         }
     }
 
-    /// A treatment's journal that can't be read; `None` if it can, or there is none.
+    /// A treatment's journal that can't be read; `None` if it can be read, or there is none.
     pub fn unread(&self, id: &str) -> Option<UnreadJournal> {
         let place = self.0.join(id);
         let why = self.journal(id).err().filter(|_| is_id(id) && place.is_dir())?;
@@ -241,7 +243,7 @@ impl Shelf {
         Some(UnreadJournal { id: id.into(), why, place, begun, is_undone })
     }
 
-    /// All treatments, the oldest first, and those that can't be read.
+    /// The journals of all treatments, the oldest first, and the journals that can't be read.
     pub fn all(&self) -> (Vec<TreatmentJournal>, Vec<UnreadJournal>) {
         let names = fs::read_dir(&self.0).into_iter().flatten().flatten();
         let names = names

@@ -14,7 +14,8 @@ use crate::surroundings::is_apart;
 pub const CPUS: &str = "/sys/devices/system/cpu";
 const AVAILABLE: &str = "/proc/sys/net/ipv4/tcp_available_congestion_control";
 
-/// The processors that the kernel keeps its own work away from. Without any, a file is empty or holds `(null)`.
+/// The processors that the kernel keeps its own work away from. If there are none, the kernel's file is empty or holds
+/// `(null)`.
 pub fn isolated() -> BTreeSet<u32> {
     let of = |name: &str| cpus_of_list(&read(&format!("{CPUS}/{name}")).ok()?);
     ["isolated", "nohz_full"].into_iter().filter_map(of).flatten().collect()
@@ -22,9 +23,9 @@ pub fn isolated() -> BTreeSet<u32> {
 
 /// The sysctl with the only congestion controls that network namespaces other than the first may set.
 const ALLOWED: &str = "/proc/sys/net/ipv4/tcp_allowed_congestion_control";
-/// Governors that have numbers to set.
+/// The governors that have numbers which can be set.
 const GOVERNORS: [&str; 3] = ["conservative", "ondemand", "schedutil"];
-/// A program that binds interrupts every ten seconds.
+/// A program that binds interrupts to processors anew every ten seconds.
 const BALANCER: &str = "irqbalance";
 
 /// The words of a file, with single spaces between them.
@@ -33,13 +34,13 @@ pub fn read(path: &str) -> Result<String, String> {
     Ok(text.split_whitespace().collect::<Vec<_>>().join(" "))
 }
 
-/// The kernel takes a value in one write.
+/// Writes a value with a single call, because the kernel takes a value only as a whole.
 pub fn write(path: &str, value: &str) -> Result<(), String> {
     let file = OpenOptions::new().write(true).open(path);
     file.and_then(|mut file| file.write_all(value.as_bytes())).map_err(|error| failed(path, &error))
 }
 
-/// Opening such a file for writing changes nothing.
+/// Checks that a file of the kernel can be written. Opening such a file for writing changes nothing.
 pub fn can_write(path: &str) -> Result<(), String> {
     OpenOptions::new().write(true).open(path).map(drop).map_err(|error| failed(path, &error))
 }
@@ -57,7 +58,7 @@ pub fn can_control(name: &str) -> Result<(), String> {
     let available = read(AVAILABLE)?;
     let is_among = |list: &str| list.split(' ').any(|one| one == name);
     if !is_among(&available) {
-        return Err(format!("this kernel has {available} only"));
+        return Err(format!("this kernel has only {available}"));
     }
     if !is_apart() {
         return Ok(());
@@ -66,10 +67,11 @@ pub fn can_control(name: &str) -> Result<(), String> {
     if is_among(&allowed) {
         return Ok(());
     }
-    Err(format!("outside of the host's first network namespace the kernel allows {allowed} only"))
+    Err(format!("outside of the host's first network namespace the kernel allows only {allowed}"))
 }
 
-/// The text of this file of all processors, or `powersave 0,1 ondemand 2,3` if they differ.
+/// The text of the file `name` of all processors; if the texts differ, each text with its processors, such as
+/// `powersave 0,1 ondemand 2,3`.
 pub fn of_processors(root: &Path, name: &str) -> Result<String, String> {
     let mut by_name: BTreeMap<String, Vec<u32>> = BTreeMap::new();
     for (cpu, path) in frequency_files(root, name)? {
@@ -100,7 +102,8 @@ pub fn set_of_processors(root: &Path, name: &str, value: &str) -> Result<(), Str
     Ok(())
 }
 
-/// The numbers of the present governors, below a directory: for all processors, or for each policy.
+/// The settings for the numbers of the present governors, whose files are below `root`: for all processors, or for each
+/// policy.
 pub fn tunables(root: &Path) -> Vec<Setting> {
     let policies = names(root).into_iter().filter_map(|name| name.strip_prefix("policy")?.parse().ok());
     let mut all = Vec::new();
@@ -127,7 +130,7 @@ pub fn can_governors(name: &str) -> Result<(), String> {
     for (_, path) in frequency_files(Path::new(CPUS), GOVERNOR)? {
         let available = read(&path.replace(GOVERNOR, "scaling_available_governors"))?;
         if available.split(' ').all(|one| one != name) {
-            return Err(format!("the driver has {available} only"));
+            return Err(format!("the driver has only {available}"));
         }
         can_write(&path)?;
     }

@@ -65,7 +65,7 @@ impl Controls for LiveControls {
     fn beside(&mut self, setting: &Setting) -> Vec<Setting> {
         let port = setting.port().filter(|_| setting.may_close());
         let link = port.map(|port| Setting::Link { port: port.to_owned() });
-        // A port that is closed before stays closed.
+        // A port that was closed before the change stays closed.
         let link = link.filter(|link| self.read(link).is_ok_and(|now| now == ports::UP));
         link.into_iter().chain(changed_with(setting)).collect()
     }
@@ -79,7 +79,7 @@ impl Controls for LiveControls {
             );
         }
         if setting.port().is_some() {
-            // The found values came from /sys.
+            // The values in the plan come from /sys.
             seen::check()?;
         }
         match setting {
@@ -112,20 +112,22 @@ impl Controls for LiveControls {
     }
 }
 
-/// The settings that drivers or the kernel change with this one.
+/// The settings that drivers or the kernel may change together with this setting.
 fn changed_with(setting: &Setting) -> Vec<Setting> {
     match setting {
         Setting::Channels { port, .. } => {
             let own = [Setting::Rss { port: port.clone() }, Setting::Coalescing { port: port.clone() }];
             [own.to_vec(), ports::masks(port)].concat()
         }
-        // Changed to another governor and back, amd-pstate keeps "performance" as the preference.
+        // When the governor is changed to another one and back, amd-pstate keeps "performance" as the energy
+        // preference.
         Setting::Governor => {
             let preference =
                 files::of_processors(Path::new(files::CPUS), PREFERENCE).map(|_| Setting::EnergyPreference);
             preference.into_iter().chain(files::tunables(Path::new(TUNABLES))).collect()
         }
-        // Drivers ask for their interrupts anew, with their own processors: ena, bnxt.
+        // Some drivers, such as ena and bnxt, request their interrupts anew, and choose the interrupts' processors
+        // themselves.
         Setting::Ring { port, .. } => {
             [vec![Setting::Coalescing { port: port.clone() }], ports::masks(port)].concat()
         }
@@ -155,8 +157,8 @@ fn file(setting: &Setting) -> Result<String, String> {
     setting.file().ok_or_else(|| "no file holds it".into())
 }
 
-/// The kernel keeps these once, not for each network namespace. Of `net.core`, a namespace sees only its own settings, or
-/// settings that it can't write.
+/// True for settings that the kernel has only once, and not for each network namespace. Of the sysctls in `net.core`, a
+/// namespace sees only its own, or those that it can't write.
 fn is_of_whole_host(setting: &Setting) -> bool {
     match setting {
         Setting::Sysctl { key } => !key.starts_with("net."),
@@ -174,7 +176,7 @@ mod tests {
 
     use super::*;
 
-    /// Drivers that ask for their interrupts anew spread them by themselves.
+    /// Drivers that request their interrupts anew distribute them among the processors by themselves.
     #[test]
     fn changes_that_close_a_port_keep_its_masks() {
         let port = || "lo".to_owned();

@@ -39,7 +39,7 @@ pub fn can_channels(port: &str, queues: Queues, new: &str) -> Result<(), String>
 }
 
 /// The masks of a port's queues, and the processors of its interrupts: a new number of queues may reset them. While
-/// irqbalance runs, it moves the interrupts by itself.
+/// irqbalance runs, the interrupts are left out, because irqbalance moves them by itself.
 pub fn masks(port: &str) -> Vec<Setting> {
     let directory = Path::new("/sys/class/net").join(port);
     let queue = |name: String| {
@@ -47,7 +47,7 @@ pub fn masks(port: &str) -> Vec<Setting> {
         let (port, queue) = (port.to_owned(), queue.parse().ok()?);
         Some(if way == "rx" { Setting::Rps { port, queue } } else { Setting::Xps { port, queue } })
     };
-    // virtio's device lies below the device of PCI.
+    // In /sys, the device of virtio is below the device of PCI, which has the interrupts.
     let irqs = ["device/msi_irqs", "device/../msi_irqs"].map(|below| names(&directory.join(below)));
     let irqs =
         irqs.into_iter().flatten().filter_map(|name| Some(Setting::IrqAffinity { irq: name.parse().ok()? }));
@@ -58,17 +58,17 @@ pub fn masks(port: &str) -> Vec<Setting> {
     all
 }
 
-/// A port that is open.
+/// The value of `Setting::Link` for an open port.
 pub const UP: &str = "up";
-/// IFF_UP of include/uapi/linux/if.h.
+/// The flag IFF_UP (the kernel's include/uapi/linux/if.h).
 const OPEN: u32 = 1;
 
-/// Whether a port is open, by the file of its flags.
+/// `up` if a port is open, otherwise `down`, according to the file of its flags.
 pub fn link(file: &str) -> Result<String, String> {
     Ok(if flags(file)? & OPEN == 0 { "down" } else { UP }.into())
 }
 
-/// Opens a port that a driver has closed. Nothing here closes one.
+/// Opens a port that a driver has closed. This program never closes a port.
 pub fn open_link(file: &str, value: &str) -> Result<(), String> {
     if value != UP {
         return Err("a port is never closed".into());
@@ -79,10 +79,10 @@ pub fn open_link(file: &str, value: &str) -> Result<(), String> {
 fn flags(file: &str) -> Result<u32, String> {
     let text = super::files::read(file)?;
     let digits = text.strip_prefix("0x").and_then(|digits| u32::from_str_radix(digits, 16).ok());
-    digits.ok_or_else(|| format!("{file}: {text} are no flags"))
+    digits.ok_or_else(|| format!("{file} has no valid flags: {text}"))
 }
 
-/// `equal N` if N queues take turns, else the queue of each slot.
+/// A port's RSS table: `equal N` if N queues take turns, else the queue of each slot.
 pub fn rss(port: &str) -> Result<String, String> {
     let Spread { slots, .. } = spread(port)?;
     match turns(&slots) {
@@ -91,8 +91,9 @@ pub fn rss(port: &str) -> Result<String, String> {
     }
 }
 
-/// A driver's own table follows the number of queues; a table that somebody has set doesn't. A table with all queues in turn
-/// is the driver's own, if the driver reports this.
+/// Sets a port's RSS table. A driver's own table follows the number of queues; a table that somebody has set doesn't.
+/// So if all queues are to take turns, the driver's own table is restored first; another table is set only if the
+/// driver's own isn't the wanted one.
 pub fn set_rss(port: &str, value: &str) -> Result<(), String> {
     let set = |slots: &[u32]| {
         Ethtool::open().and_then(|mut ethtool| ethtool.set_slots(port, slots)).map_err(failed)
@@ -122,7 +123,7 @@ fn turns(slots: &[u32]) -> Option<u32> {
     (0..).zip(slots).all(|(at, queue)| at % queues == *queue).then_some(queues)
 }
 
-/// All values, as pairs of ethtool's names.
+/// All values of a port's coalescing, each after its name in ethtool.
 pub fn coalescing(port: &str) -> Result<String, String> {
     let numbers =
         Ethtool::open().and_then(|mut ethtool| ethtool.numbers(port, COALESCING)).map_err(failed)?;
@@ -149,7 +150,7 @@ pub fn set_coalescing(port: &str, value: &str) -> Result<(), String> {
     set(port, COALESCING, &values)
 }
 
-/// `on` if the feature was asked for, whether or not the kernel grants it.
+/// `on` if the feature was requested, whether or not the kernel grants it.
 pub fn feature(port: &str, name: &str) -> Result<String, String> {
     let found = find(port, name)?;
     Ok(if found.wanted { "on" } else { "off" }.into())
@@ -158,7 +159,7 @@ pub fn feature(port: &str, name: &str) -> Result<String, String> {
 pub fn set_feature(port: &str, name: &str, value: &str) -> Result<(), String> {
     let on = value == "on";
     Ethtool::open().and_then(|mut ethtool| ethtool.set_feature(port, name, on)).map_err(failed)?;
-    // The kernel doesn't grant the feature: withdraws the request, as before.
+    // If the kernel doesn't grant the feature, the request is withdrawn, so that the former state holds.
     if on && !find(port, name)?.on {
         let _ = Ethtool::open().and_then(|mut ethtool| ethtool.set_feature(port, name, false));
         return Err("the kernel doesn't grant it: a feature that it needs is off".into());
@@ -189,7 +190,7 @@ fn set(port: &str, question: Question, values: &[(&str, u32)]) -> Result<(), Str
 }
 
 fn within(new: u32, most: u32) -> Result<(), String> {
-    if new <= most { Ok(()) } else { Err(format!("the driver has {most} at most")) }
+    if new <= most { Ok(()) } else { Err(format!("the driver allows at most {most}")) }
 }
 
 fn parse(value: &str) -> Result<u32, String> {

@@ -10,18 +10,19 @@ use rustix::net::{
     AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, netdevice, recv, send, socket_with,
 };
 
-/// NLM_F_REQUEST with NLM_F_ACK; with NLM_F_DUMP; with NLM_F_CREATE and NLM_F_REPLACE.
+/// The flags of a request: NLM_F_REQUEST with NLM_F_ACK; with NLM_F_DUMP; with NLM_F_ACK, NLM_F_CREATE and
+/// NLM_F_REPLACE.
 const ACK: u16 = 0x5;
 const DUMP: u16 = 0x301;
 const REPLACE: u16 = ACK | 0x400 | 0x100;
 const NLMSG_ERROR: u16 = 2;
 const NLMSG_DONE: u16 = 3;
-/// RTM_GETLINK, RTM_NEWQDISC, RTM_DELQDISC, RTM_GETQDISC.
+/// The types of messages RTM_GETLINK, RTM_NEWQDISC, RTM_DELQDISC and RTM_GETQDISC.
 const GET_LINK: u16 = 18;
 const NEW_QDISC: u16 = 36;
 const DEL_QDISC: u16 = 37;
 const GET_QDISC: u16 = 38;
-/// TC_H_ROOT, TC_H_INGRESS, TCA_KIND, TCA_OPTIONS and IFLA_MAX_MTU.
+/// The kernel's numbers TC_H_ROOT, TC_H_INGRESS, TCA_KIND, TCA_OPTIONS and IFLA_MAX_MTU.
 const ROOT: u32 = 0xffff_ffff;
 const INGRESS: u32 = 0xffff_fff1;
 const KIND: u16 = 1;
@@ -33,7 +34,8 @@ const QUEUES: &str = "mq ";
 /// A discipline that every kernel has. When it is removed, the kernel attaches its default.
 const ANY: &str = "pfifo";
 
-/// The disciplines whose quantum comes from the MTU: the kind, the option's number, the packets of the largest size in it.
+/// The disciplines whose quantum comes from the MTU: the kind, the number of the option with the quantum, and the
+/// number of packets of the largest size in a quantum.
 const QUANTA: [(&str, u16, u32); 3] = [("fq_codel", 6, 1), ("fq", 3, 2), ("fq_pie", 7, 1)];
 /// The bytes of Ethernet's header.
 const HEADER: u32 = 14;
@@ -44,16 +46,18 @@ const DEFAULT: &str = "/proc/sys/net/core/default_qdisc";
 
 /// A root discipline.
 pub struct RootQdisc {
-    /// Its kind.
+    /// The discipline's kind, such as `fq_codel`; `mq KIND` if the kernel has attached a discipline of this kind to
+    /// each queue.
     pub kind: String,
-    /// 0 if the kernel attached this discipline by itself: then the kernel attaches it again when a later discipline is removed.
+    /// 0 if the kernel attached this discipline by itself: then the kernel attaches it again when a later discipline is
+    /// removed.
     handle: u32,
     /// The quantum of this discipline, or of all disciplines below it, if the kernel attached them by itself.
     quantum: Option<u32>,
 }
 
-/// The root discipline of a port. With several queues it is `mq KIND` if the kernel has given each the same
-/// kind.
+/// The root discipline of a port. If the port has several queues, and the kernel has given each queue the same kind,
+/// the root discipline is `mq KIND`.
 pub fn root(port: &str) -> Result<RootQdisc, String> {
     let index = index(port)?;
     let (mut found, mut below, mut quanta) = (None, BTreeSet::new(), BTreeSet::new());
@@ -176,8 +180,8 @@ fn attach(tcmsg: &[u8], kind: &str) -> Result<(), String> {
     talk(&request(NEW_QDISC, REPLACE, &body), |_| {}).map_err(failed)
 }
 
-/// Checks that a port can have this root discipline. A discipline that somebody has chosen stays, since its options can't
-/// be restored.
+/// Checks that a port can have this root discipline. A discipline that somebody has chosen stays, because its options
+/// can't be restored.
 pub fn can_root(port: &str, kind: &str) -> Result<(), String> {
     let now = root(port)?;
     if now.handle != 0 {
@@ -203,9 +207,9 @@ pub fn can_mtu(port: &str, new: &str) -> Result<(), String> {
         }
     })
     .map_err(failed)?;
-    let wanted: u64 = new.parse().map_err(|_| format!("{new:?} is no MTU"))?;
+    let wanted: u64 = new.parse().map_err(|_| format!("{new:?} isn't an MTU"))?;
     match most.filter(|most| *most > 0 && wanted > *most) {
-        Some(most) => Err(format!("the driver has {most} at most")),
+        Some(most) => Err(format!("the driver allows at most {most}")),
         None => Ok(()),
     }
 }
@@ -238,7 +242,7 @@ fn index(port: &str) -> Result<u32, String> {
     index.map_err(|error| format!("there is no port {port} here: {error}"))
 }
 
-/// struct tcmsg of a root discipline.
+/// The bytes of `struct tcmsg` for the root discipline of a port.
 fn tcmsg(index: u32) -> [u8; 20] {
     let mut bytes = [0; 20];
     bytes[4..8].copy_from_slice(&index.to_ne_bytes());

@@ -1,5 +1,6 @@
-//! The ports of this process's network namespace, as the kernel has them. Checks that /sys shows the same ports. /sys shows
-//! the ports of the namespace in which it was mounted; in another namespace, the same path would be another host's port.
+//! Lists the ports of this process's network namespace, as the kernel reports them, and checks that /sys shows the same
+//! ports. /sys shows the ports of the network namespace in which it was mounted; in any other namespace, the path of a
+//! port there would lead to a different port.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -12,7 +13,8 @@ use super::queueing::{failed, links};
 use crate::port::PortIdentity;
 
 const PORTS: &str = "/sys/class/net";
-/// IFLA_ADDRESS, IFLA_IFNAME and IFLA_PERM_ADDRESS, which kernels before Linux 5.6 don't send.
+/// The kernel's numbers IFLA_ADDRESS, IFLA_IFNAME and IFLA_PERM_ADDRESS. Kernels before Linux 5.6 don't send the last
+/// one.
 const ADDRESS: u16 = 1;
 const NAME: u16 = 3;
 const PERMANENT: u16 = 54;
@@ -20,7 +22,7 @@ const PERMANENT: u16 = 54;
 /// A port's number, name and address: no two namespaces have the same numbers, names and addresses for all ports.
 type Seen = (u64, String, String);
 
-/// Refuses ports that aren't this namespace's.
+/// Checks that /sys shows the ports of this network namespace.
 ///
 /// # Errors
 /// The reason, as the end of a sentence.
@@ -30,7 +32,7 @@ pub fn check() -> Result<(), String> {
     if own == shown { Ok(()) } else { Err("/sys shows the ports of another network namespace here".into()) }
 }
 
-/// All ports.
+/// All ports of this network namespace.
 ///
 /// # Errors
 /// The reason, as the end of a sentence.
@@ -80,7 +82,7 @@ fn of_files() -> io::Result<BTreeSet<Seen>> {
     let mut all = BTreeSet::new();
     for entry in fs::read_dir(PORTS)? {
         let path = entry?.path();
-        // bonding_masters is a file.
+        // An entry without an index isn't a port: bonding_masters is a file.
         if let Ok(index) = fs::read_to_string(path.join("ifindex")) {
             let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
             let address = fs::read_to_string(path.join("address")).unwrap_or_default().trim().to_owned();

@@ -1,6 +1,6 @@
-//! The owners of a port's settings: the files from which systemd, NetworkManager, ifupdown and Red Hat's older scripts configure
-//! the port. systemd and NetworkManager record which file they took for a port, so that their rules of matching aren't repeated
-//! here.
+//! The owners of a port's settings: the files from which systemd, NetworkManager, ifupdown and Red Hat's older scripts
+//! configure the port. systemd and NetworkManager record which file they use for a port, so this module needn't repeat
+//! their matching rules.
 
 mod names;
 mod scripts;
@@ -13,9 +13,10 @@ use linerate_doctor::remedy::Setting;
 use self::names::{Names, is_of};
 use super::{Section, sections, text_of};
 
-/// Where udev records what it knows about a device; a port's file has the letter n and the port's index.
+/// The directory in which udev records what it knows about devices; the name of a port's file is the letter n and the
+/// port's index.
 const UDEV: &str = "run/udev/data";
-/// Where systemd-networkd records the file of each port, by the port's index.
+/// The directory in which systemd-networkd records the file of each port, by the port's index.
 const NETWORKD: &str = "run/systemd/netif/links";
 /// Directories of systemd's files, by precedence.
 const SYSTEMD: [&str; 4] = [
@@ -24,9 +25,10 @@ const SYSTEMD: [&str; 4] = [
     "usr/local/lib/systemd/network",
     "usr/lib/systemd/network",
 ];
-/// Where NetworkManager records the connection of each port, by the port's index.
+/// The directory in which NetworkManager records the connection of each port, by the port's index.
 const NETWORK_MANAGER: &str = "run/NetworkManager/devices";
-/// Directories of NetworkManager's connections, by precedence. In all but the second, a name must have the end `.nmconnection`.
+/// Directories of NetworkManager's connections, by precedence. In all of them except the second, the names of files
+/// must end in `.nmconnection`.
 const CONNECTIONS: [&str; 3] = [
     "run/NetworkManager/system-connections",
     "etc/NetworkManager/system-connections",
@@ -55,12 +57,12 @@ pub enum Program {
     Ifup,
 }
 
-/// A port, by what files call it.
+/// A port, with the properties by which files identify it.
 struct KnownPort<'a> {
     root: &'a Path,
     name: &'a str,
     index: String,
-    /// The UUID of the connection that NetworkManager has activated on it.
+    /// The UUID of the connection that NetworkManager has activated on the port.
     connection: Option<String>,
 }
 
@@ -72,7 +74,7 @@ impl<'a> KnownPort<'a> {
         Self { root, name, connection: uuid.map(|uuid| uuid.trim().to_owned()), index }
     }
 
-    /// The files of systemd that a record names under `key`, the last to win at the end.
+    /// The files of systemd that a record names under `key`; a later one wins over those before it.
     fn of_systemd(&self, record: &Path, key: &str) -> Vec<PathBuf> {
         let text = text_of(record);
         let value = |key: &str| text.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix('='));
@@ -131,7 +133,7 @@ impl PortFile {
         let sets = |program, path: &PathBuf| {
             sections(&text_of(path)).iter().any(|part| is_in(part, program, &names, setting))
         };
-        // The last to act comes first.
+        // The program that acts last comes first.
         let found = scripts::of(&port, &names, setting).map(|path| (Program::Ifup, path));
         let found = found.or_else(|| {
             let path = port.of_network_manager().filter(|path| sets(Program::NetworkManager, path))?;
@@ -172,7 +174,7 @@ impl PortFile {
     }
 }
 
-/// Whether a section of a file sets this.
+/// Whether a section of a file sets this setting.
 fn is_in((name, options): &Section, program: Program, names: &Names, setting: &Setting) -> bool {
     let is_discipline = matches!(setting, Setting::Qdisc { .. });
     let is_mtu = matches!(setting, Setting::Mtu { .. });
@@ -185,7 +187,7 @@ fn is_in((name, options): &Section, program: Program, names: &Names, setting: &S
         (Program::NetworkManager, "tc") => {
             is_discipline && any(&|key, _| is_of("qdisc.*", key) || is_of("tfilter.*", key))
         }
-        // An MTU of the section [ipv6] is another one.
+        // An MTU in the sections [ipv4] and [ipv6] isn't the port's MTU.
         (Program::NetworkManager, section) => {
             is_mtu && !["ipv4", "ipv6"].contains(&section) && any(&|key, value| key == "mtu" && value != "0")
         }
@@ -228,12 +230,12 @@ const DISCIPLINES: [&str; 23] = [
     "TrivialLinkEqualizer",
 ];
 
-/// The path below the root of a path that the host names.
+/// The path below `root` of a file, whose path on the host is `path`.
 fn below(root: &Path, path: &str) -> PathBuf {
     root.join(path.trim_start_matches('/'))
 }
 
-/// A path in which systemd wrote colons and backslashes as `\x3a` and `\\`.
+/// Decodes a path in which systemd has written colons, spaces and backslashes as `\x3a`, `\x20` and `\\`.
 fn unescaped(path: &str) -> String {
     path.replace("\\x3a", ":").replace("\\x20", " ").replace("\\\\", "\\")
 }

@@ -55,7 +55,7 @@ fn what_is_kept_goes_with_its_treatment() {
     assert!(!root.join(unit).exists() && !root.join(WANTS).join(UNIT).is_symlink());
     system.forget(&shelf, &mut second).unwrap();
     assert!(!root.join(own).exists());
-    // Another directory is found again by the journal.
+    // The journal says in which other directory a treatment was kept.
     let (other, usual) = (directory.path().join("other"), System::below(&directory.path().join("usual")));
     let (mut far, _) = confirmed(&shelf, vec![step(sysctl("net.ipv4.tcp_sack"), "0", "1")]);
     System::below(&other).keep(&shelf, &mut far, &PresentPorts::default()).unwrap();
@@ -65,7 +65,7 @@ fn what_is_kept_goes_with_its_treatment() {
     assert!(!other.join(own).exists() && root.join(own).exists());
     usual.forget(&shelf, &mut second).unwrap();
     assert!(!root.join(own).exists());
-    // A run that was cut off behind the removal of the link leaves the unit, by which the rest is found.
+    // A run that was interrupted after it removed the link leaves the unit, by which the next run finds the rest.
     let (mut cut, _) =
         confirmed(&shelf, vec![step(Setting::Rps { port: "eth0".into(), queue: 0 }, "0", "f")]);
     system.keep(&shelf, &mut cut, &PresentPorts::default()).unwrap();
@@ -73,7 +73,7 @@ fn what_is_kept_goes_with_its_treatment() {
     cut.note(TreatmentEvent::Forgotten).unwrap();
     system.forget(&shelf, &mut cut).unwrap();
     assert!(!root.join(unit).exists() && !root.join(WANTS).join(UNIT).is_symlink());
-    // So does one that was cut off in the middle of a file.
+    // A run that was interrupted in the middle of a file leaves the unfinished file, which the next run removes.
     system.keep(&shelf, &mut second, &PresentPorts::default()).unwrap();
     fs::write(root.join("etc/sysctl.d/90-linerate.linerate-new"), "half").unwrap();
     system.forget(&shelf, &mut second).unwrap();
@@ -90,7 +90,8 @@ fn what_is_kept_goes_with_its_treatment() {
     assert_eq!((read(own).as_str(), third.kept().is_empty()), ("mine\n", true));
 }
 
-/// systemd-sysctl.service reads sysctl.d(5) before the module of connection tracking is loaded, and ignores its sysctls.
+/// systemd-sysctl.service reads sysctl.d(5) before the module of connection tracking is loaded, and ignores its
+/// sysctls.
 #[test]
 fn sysctls_of_a_module_are_kept_by_the_unit() {
     let directory = tempfile::tempdir().unwrap();
@@ -125,7 +126,8 @@ fn what_a_damaged_journal_forgot_goes_too() {
     assert!(!root.join(SYSCTLS).join(OWN_SYSCTLS).exists());
 }
 
-/// A restart has set again what the files hold: also if the journal lost that, or they couldn't be removed before.
+/// At a restart, files have set their values again. These values are undone even if the journal has lost the event for
+/// the files, or if the files couldn't be removed before.
 #[test]
 fn what_files_set_at_a_start_is_restored_afterwards() {
     for is_lost in [true, false] {
@@ -156,7 +158,7 @@ fn what_files_set_at_a_start_is_restored_afterwards() {
     }
 }
 
-/// systemd gives the line to a shell, and so does this.
+/// systemd passes the line to a shell, and so does this test.
 #[test]
 fn a_governor_is_set_at_the_next_start() {
     let directory = tempfile::tempdir().unwrap();
@@ -205,7 +207,7 @@ fn a_ports_coalescing_and_rings_are_kept_by_commands_that_drivers_take() {
     assert!(unit.contains("\"ethtool -G d0 rx 1024 || ip link set d0 up\""), "{unit}");
 }
 
-/// By the card's address, the unit finds a port that has another name after a restart.
+/// After a restart, the unit finds a port by the card's address, even if the port has another name.
 #[test]
 fn a_port_is_found_by_its_address_at_the_next_start() {
     let directory = tempfile::tempdir().unwrap();
@@ -235,7 +237,7 @@ fn a_port_is_found_by_its_address_at_the_next_start() {
     assert!(Command::new("sh").args(["-c", &line]).status().unwrap().success(), "{line}");
     let values = ["d0", "d1", "w0"].map(|port| fs::read_to_string(file(port)).unwrap());
     assert_eq!(values, ["0\n", "0\n", "f\n"], "{line}");
-    // What a damaged journal has lost is known by the same lines.
+    // What a damaged journal has lost is found again by the same lines.
     let place = shelf.path().join(&journal.id).join("journal.jsonl");
     let text = fs::read_to_string(&place).unwrap().replace("\"event\":\"kept\"", "\u{1}");
     fs::write(&place, text).unwrap();

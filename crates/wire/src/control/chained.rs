@@ -1,8 +1,7 @@
-//! Messages of a transfer to several hosts that forward the data that they receive to other hosts.
+//! Data in the messages of a transfer to several hosts, which forward the data that they receive to other hosts.
 //!
-//! The hosts have positions from 0. In a chain each host forwards to the host at the next position; in a tree
-//! it forwards to two hosts. Only the client knows the shape: an agent forwards to the hosts that the client
-//! names.
+//! The hosts have positions from 0. In a chain, each host forwards to the host at the next position; in a tree, each
+//! host forwards to two hosts. Only the client knows the shape: an agent forwards to the hosts that the client names.
 
 use super::Cookie;
 use serde::{Deserialize, Serialize};
@@ -15,13 +14,14 @@ pub struct ChainLink {
     /// DER of the SubjectPublicKeyInfo of the end that opens the data connections to this host: the client, or the
     /// agent that forwards to this one.
     pub previous: Vec<u8>,
-    /// The cookie that data connections to this host send in their preface, in place of the agent's own cookie.
+    /// The cookie that data connections to this host send in their preface, in place of the cookie in the agent's
+    /// Hello.
     pub cookie: Cookie,
     /// The key with which the source makes this host's marks.
     pub key: ChainKey,
-    /// The position of this host, and so of its mark, from 0.
+    /// The position of this host in the chain or tree, which is also the position of its mark, from 0.
     pub place: u8,
-    /// The number of hosts, and so of marks.
+    /// The number of hosts in the chain or tree, which is also the number of marks.
     pub hosts: u8,
 }
 
@@ -39,7 +39,7 @@ pub struct ChainNext {
     pub cookie: Cookie,
     /// The addresses at which the host's agent listens, best first.
     pub candidates: Vec<SocketAddr>,
-    /// The largest number of hosts that get their data through this host, one after the other.
+    /// The length of the longest row of hosts behind this host, of which each gets its data through the previous one.
     pub behind: u8,
 }
 
@@ -48,7 +48,7 @@ pub struct ChainNext {
 pub struct LostNext {
     /// The host's position.
     pub place: u8,
-    /// The reason.
+    /// The reason why the agent has stopped forwarding to the host.
     pub reason: String,
 }
 

@@ -1,4 +1,4 @@
-//! Changes that the receiver makes, to be printed for the user.
+//! Changes that the receiver makes, as they are printed for the user.
 
 use crate::path::RelPath;
 use serde::{Deserialize, Serialize};
@@ -13,9 +13,9 @@ pub struct Change {
     pub item: [u8; 11],
     /// The entry's path below its source.
     pub path: RelPath,
-    /// The entry is, or was, a directory.
+    /// True if the entry is, or was, a directory.
     pub directory: bool,
-    /// The target that is printed after the path.
+    /// The target of the link that is printed after the path, if the entry is a link.
     pub link: Option<Link>,
     /// Properties of the sender's entry, if [`Sync::facts`](super::Sync::facts) requests them.
     pub facts: Option<EntryFacts>,
@@ -28,20 +28,20 @@ pub struct EntryFacts {
     pub size: u64,
     /// The modification time in seconds since 1970.
     pub mtime: i64,
-    /// Permission bits.
+    /// The permission bits.
     pub mode: u32,
-    /// User and group number, if owners are kept.
+    /// The numbers of the user and the group, if owners are kept.
     pub owner: Option<(u32, u32)>,
 }
 
 impl Change {
     /// The item for an entry that is deleted; `path` is its path.
     pub const DELETED: [u8; 11] = *b"*deleting  ";
-    /// The item for the destination itself, if it is created for the sources and
-    /// [`Sync::into`](super::Sync::into) is set; `path` is empty.
+    /// The item for the destination directory itself, if the receiver creates it; `path` is empty. It is only sent if
+    /// [`Sync::into`](super::Sync::into) is set.
     pub const MADE: [u8; 11] = *b"*creating  ";
-    /// The item for an entry that is skipped because the existing entry is newer. Items for skipped entries
-    /// are only sent if [`Sync::unchanged`](super::Sync::unchanged) is set.
+    /// The item for a file that is skipped because the existing file is newer. Items for skipped entries are only sent
+    /// if [`Sync::unchanged`](super::Sync::unchanged) is set.
     pub const NEWER: [u8; 11] = *b"*newer     ";
     /// The item for an entry that is skipped because it exists at the receiver.
     pub const EXISTS: [u8; 11] = *b"*exists    ";
@@ -53,11 +53,11 @@ impl Change {
     pub const UNDER: [u8; 11] = *b"*under     ";
 }
 
-/// The target of a link whose change is printed.
+/// The target of a symbolic or hard link whose change is printed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Link {
     /// The text of a symbolic link.
     Target(Vec<u8>),
-    /// The entry to which a hard link leads, as its path below its source.
+    /// The first name of the file of a hard link, as its path below its source.
     SameAs(RelPath),
 }

@@ -1,4 +1,5 @@
-//! Messages of a transfer that continues without its client, and of later commands that report about it.
+//! Data in the messages of a transfer that continues without its client, and of later commands that report about such a
+//! transfer.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -14,12 +15,12 @@ pub struct DetachedJob {
     pub to: String,
 }
 
-/// The name of a job, which its client chooses at random.
+/// The name of a detached job, which the job's client chooses at random.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct JobId(pub [u8; 4]);
 
 impl JobId {
-    /// Parses a name in the form in which it is displayed: eight lower-case hexadecimal digits.
+    /// Parses a name in the form in which users see it: eight lower-case hexadecimal digits.
     pub fn parse(text: &str) -> Option<Self> {
         let number = u32::from_str_radix(text, 16).ok().map(|number| Self(number.to_be_bytes()));
         number.filter(|id| id.to_string() == text)
@@ -32,13 +33,13 @@ impl fmt::Display for JobId {
     }
 }
 
-/// What to report about a detached job, and whether to cancel it.
+/// A client's request about a detached job: which job the agent reports about, and whether the agent cancels this job.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JobAttention {
-    /// The job's name, or its first digits. Empty means the only running job, or the last job if none is
-    /// running.
+    /// The job's name, or the first digits of the name. Empty means the only running job or, if no job is running, the
+    /// newest job.
     pub id: String,
-    /// True to cancel the job, as an interrupt of its client would.
+    /// True if the agent must cancel the job, as an interrupt of the job's client would.
     pub cancel: bool,
 }
 

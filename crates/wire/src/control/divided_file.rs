@@ -1,18 +1,18 @@
-//! Files that several transfers send together; each transfer sends some pieces.
+//! Files that several transfers send together: each transfer sends some pieces of a file.
 
 use crate::entry::Timestamp;
 use crate::path::RelPath;
 use serde::{Deserialize, Serialize};
 
-/// The most elements of [`Details::divided`](super::Details::divided).
+/// The largest number of elements of [`Details::divided`](super::Details::divided).
 pub const MAX_DIVIDED: usize = 512;
-/// The most pieces of one file.
+/// The largest number of pieces of one file.
 pub const MAX_PIECES: u64 = 1024;
-/// The smallest number of bytes of a piece.
+/// The smallest size of a piece in bytes. Only the last piece of a file may be smaller.
 pub const LEAST_PIECE: u64 = 1 << 20;
 
-/// A file of which this transfer sends some pieces, and other transfers send the rest. The transfer that brings the
-/// last missing piece gives the file its name.
+/// A file of which this transfer sends some pieces, and other transfers send the other pieces. The transfer that brings
+/// the last missing piece gives the file its name.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DividedFile {
     /// The file's path below its source.
@@ -20,8 +20,8 @@ pub struct DividedFile {
     /// A key that is the same in all transfers that send pieces of this file, and differs in all other
     /// transfers.
     pub key: [u8; 16],
-    /// The file's size in bytes. A file with another size, another time or another inode number isn't the
-    /// file that was divided.
+    /// The file's size in bytes. If a file has another size, `mtime`, `ctime` or `inode`, it isn't the file that was
+    /// divided.
     pub size: u64,
     /// The modification time of the file's contents.
     pub mtime: Timestamp,
@@ -29,7 +29,7 @@ pub struct DividedFile {
     pub ctime: Timestamp,
     /// The file's inode number.
     pub inode: u64,
-    /// Bytes of a piece, a power of two; the last piece may be shorter.
+    /// The size of a piece in bytes, a power of two; the last piece may be shorter.
     pub piece: u64,
     /// The number of the first piece that this transfer sends.
     pub first: u32,
@@ -49,7 +49,7 @@ impl DividedFile {
         self.count > 0
     }
 
-    /// True if the sizes and numbers of pieces are valid and fit together.
+    /// True if the size of a piece and the numbers of pieces are valid, and this transfer's pieces are within the file.
     pub fn is_consistent(&self) -> bool {
         self.piece.is_power_of_two()
             && self.piece >= LEAST_PIECE

@@ -1,16 +1,16 @@
-//! The job that the client gives an agent, with the user's options.
+//! The job that the client gives to an agent, with the user's options.
 
 use super::{Details, JobAttention};
 use crate::entry::Kind;
 use crate::filter::Rules;
 use serde::{Deserialize, Serialize};
 
-/// The agent's job.
+/// The job of an agent.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Job {
     /// Receive entries.
     Receive {
-        /// The destination, as the user wrote it; empty means the login directory.
+        /// The destination, as the user wrote it; empty means the directory in which a login begins.
         destination: Vec<u8>,
         /// Options for both ends.
         options: Options,
@@ -26,21 +26,21 @@ pub enum Job {
     List {
         /// The sources, as the user wrote them.
         sources: Vec<Vec<u8>>,
-        /// Receive bytes and discard them, for a measurement from memory to memory.
+        /// Options for both ends.
         options: Options,
     },
-    /// Receive bytes and drop them, for a measurement from memory to memory.
+    /// Receive bytes and discard them, for a measurement from memory to memory.
     Discard {
         /// Options for both ends.
         options: Options,
     },
-    /// Answer questions about the host until the channel closes.
+    /// Answer questions about the agent's host until the channel closes.
     Observe,
     /// List the leftovers of abandoned transfers, in [`super::Message::Leftover`].
     Clean {
         /// The directory to search, as the user wrote it.
         destination: Vec<u8>,
-        /// Remove the leftovers too.
+        /// True if the agent must remove the leftovers, too.
         remove: bool,
     },
     /// Report the entries at a path, and the BLAKE3 hashes of the files; send no contents.
@@ -54,90 +54,92 @@ pub enum Job {
     Background,
     /// List this account's detached jobs, in [`super::Message::JobRecord`].
     Jobs {
-        /// Remove the records of jobs that have ended.
+        /// True if the agent must first remove the records of jobs that have ended.
         forget: bool,
     },
-    /// Report about a detached job until it ends: its events, and its record each time that the record
-    /// changes.
+    /// Report about a detached job until the job ends: its events, and its record each time that the record changes.
     Attach(JobAttention),
 }
 
 /// The options of a transfer that both ends must know.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Options {
-    /// Include directories with their contents.
+    /// True if directories are sent with their contents.
     pub recursive: bool,
     /// The properties of entries that are kept.
     pub keep: Keep,
-    /// The sender computes and sends the BLAKE3 hash of each file that it reads.
+    /// True if the sender computes and sends the BLAKE3 hash of each file that it reads.
     pub digests: bool,
-    /// The receiver compares these digests with the data on stable storage; needs [`Options::digests`].
+    /// True if the receiver compares the digests with the data on stable storage; needs [`Options::digests`].
     pub verify: bool,
-    /// If set, only differences are sent, by these rules.
+    /// If set, only differences between source and destination are sent, by these rules.
     pub sync: Option<Sync>,
     /// The filter rules, which exclude entries.
     pub filter: Rules,
-    /// Only paths on a list of files are sent. An agent that sends gets the list in [`super::Message::Select`].
+    /// True if only paths on a list of files are sent. The client sends this list to an agent in
+    /// [`super::Message::Select`].
     pub listed: bool,
-    /// Symbolic links that point outside their source are left out.
+    /// True if symbolic links that point outside their source are left out.
     pub safe_links: bool,
-    /// Symbolic links are left out.
+    /// True if all symbolic links are left out.
     pub no_links: bool,
-    /// Entries on another file system than their source are left out. The mount point itself is sent as an empty
+    /// True if entries on another file system than their source are left out. A mount point itself is sent as an empty
     /// directory.
     pub one_file_system: bool,
-    /// Listed directories are sent with all their contents, at any depth; needs [`Options::recursive`].
+    /// True if listed directories are sent with all their contents, at any depth; needs [`Options::recursive`].
     pub listed_whole: bool,
-    /// Sources and listed paths that don't exist are ignored.
+    /// True if sources and listed paths that don't exist are ignored.
     pub ignore_missing: bool,
-    /// The parent directories of listed paths aren't sent, unless they are listed too.
+    /// True if the parent directories of listed paths aren't sent, unless these directories are listed too.
     pub no_implied: bool,
-    /// All symbolic links are followed: their targets are sent in their place.
+    /// True if all symbolic links are followed: the targets are sent in place of the links.
     pub copy_links: bool,
-    /// Symbolic links to directories are followed: the directories are sent in their place.
+    /// True if symbolic links to directories are followed: the directories are sent in place of the links.
     pub copy_dirlinks: bool,
-    /// Symbolic links that point outside their source are followed: their targets are sent in their place.
+    /// True if symbolic links that point outside their source are followed: the targets are sent in place of these
+    /// links.
     pub copy_unsafe_links: bool,
-    /// When all found entries are in place, the sender removes the source entries that aren't directories.
+    /// True if the sender removes the source entries that aren't directories, when all found entries are in place.
     pub remove_sources: bool,
-    /// Directories that contain no other entries than directories are left out.
+    /// True if directories that contain only directories, at any depth, are left out.
     pub prune_empty: bool,
-    /// The rules by which the sender changes modes, in their order. They don't apply to symbolic links.
+    /// The rules by which the sender changes modes, in the order in which they apply. The rules don't apply to symbolic
+    /// links.
     pub modes: Vec<ModeRule>,
-    /// The data isn't encrypted. Only the user can request this; it is never negotiated.
+    /// True if the data isn't encrypted. Only the user can request this; it is never negotiated.
     pub clear: bool,
     /// How the data is compressed.
     pub compression: Compression,
-    /// The number of streams; `None` lets the sender decide.
+    /// The number of data streams; `None` means that the sender chooses it.
     pub streams: Option<u32>,
-    /// The highest payload rate in bytes per second.
+    /// The highest payload rate in bytes per second; `None` means no limit.
     pub rate_limit: Option<u64>,
-    /// The sender fills the path, instead of holding its rate slightly below the path's rate. Only the user
-    /// can request this.
+    /// True if the sender fills the path, instead of holding its rate slightly below the path's rate. Only the user can
+    /// request this.
     pub unpaced: bool,
     /// The range of TCP ports for data connections: the first and the last port.
     pub ports: Option<(u16, u16)>,
-    /// A number that identifies the user's command. The receiver keeps a journal under this number, so that
-    /// the same command can resume.
+    /// Bytes that identify the user's command. If set, the receiver keeps a journal under a name that depends on these
+    /// bytes, so that the same command can resume.
     pub resume: Option<[u8; 16]>,
-    /// If no message of the other end arrives for this number of seconds, an end gives up; `None` means that
-    /// it never gives up.
+    /// An end gives up if neither a message nor a payload byte of the other end arrives for this number of seconds;
+    /// `None` means that it never gives up.
     pub timeout: Option<u32>,
-    /// Details of how entries are read and created.
+    /// More rules for reading and creating entries.
     pub details: Box<Details>,
 }
 
 /// How the sender compresses the data.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Compression {
-    /// When the data is compressed, and with which level.
+    /// When the sender compresses the data, and with which level.
     pub level: CompressionLevel,
-    /// Files with these name extensions aren't compressed; an extension is in lower case, without its dot. `None`
-    /// leaves the choice to the sender.
+    /// The name extensions of files that aren't compressed; each is in lower case, without its dot. `None` means that
+    /// the sender uses its own list.
     pub skip: Option<Vec<Vec<u8>>>,
 }
 
-/// When the sender compresses, and with which level. Data that doesn't become smaller is sent uncompressed.
+/// When the sender compresses the data, and with which level. Data that doesn't become smaller is sent uncompressed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum CompressionLevel {
     /// Data is never compressed; a compressed frame violates the protocol.
@@ -162,66 +164,66 @@ impl CompressionLevel {
 /// The highest zstd level that a sender accepts.
 pub const MAX_COMPRESSION: u8 = 19;
 
-/// Which metadata of entries are kept, by rsync's names. Symbolic links are always kept as links.
+/// Which metadata of entries are kept. The fields have the names of rsync's options.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Keep {
-    /// Permission bits are kept.
+    /// True if permission bits are kept.
     pub perms: bool,
-    /// Modification times are kept, to the nanosecond.
+    /// True if modification times are kept, to the nanosecond.
     pub times: bool,
-    /// Owners are kept.
+    /// True if owners are kept.
     pub owner: bool,
-    /// Groups are kept.
+    /// True if groups are kept.
     pub group: bool,
-    /// Owners and groups are kept by number. Otherwise they are kept by name if both ends know the name, else
-    /// by number.
+    /// True if owners and groups are kept by number. False if they are kept by name; a name that an end doesn't have is
+    /// replaced by the number.
     pub numeric_ids: bool,
-    /// Hard links between entries of the transfer are kept.
+    /// True if hard links between entries of the transfer are kept.
     pub hard_links: bool,
-    /// Device nodes are kept.
+    /// True if device nodes are sent.
     pub devices: bool,
-    /// Named pipes and sockets are kept.
+    /// True if named pipes and sockets are sent.
     pub specials: bool,
-    /// Extended attributes are kept.
+    /// True if extended attributes are kept.
     pub xattrs: bool,
-    /// POSIX ACLs are kept.
+    /// True if POSIX ACLs are kept.
     pub acls: bool,
-    /// Setuid, setgid and sticky bits are kept.
+    /// True if setuid, setgid and sticky bits are kept.
     pub special_bits: bool,
-    /// Holes are kept.
+    /// True if the holes of files are kept.
     pub sparse: bool,
-    /// Directories don't keep their times.
+    /// True if directories don't keep their times, even if `times` is set.
     pub omit_dir_times: bool,
-    /// Symbolic links don't keep their times.
+    /// True if symbolic links don't keep their times, even if `times` is set.
     pub omit_link_times: bool,
 }
 
-/// One change of modes by `--chmod`: which bits are kept, and which are set.
+/// One change of modes by `--chmod`: which bits keep their value, and which bits are set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ModeRule {
-    /// The rule applies to directories.
+    /// True if the rule applies to directories.
     pub directories: bool,
-    /// The rule applies to all other entries.
+    /// True if the rule applies to all entries that aren't directories, except symbolic links.
     pub others: bool,
-    /// Bits that keep their value; all others are cleared.
+    /// The bits that keep their value; all other bits are cleared.
     pub keep: u32,
-    /// The bits that are set.
+    /// The bits that are set after that.
     pub set: u32,
-    /// Execute bits are set only for directories, and for files that already have an execute bit.
+    /// True if execute bits are set only for directories, and for files that already have an execute bit.
     pub conditional: bool,
 }
 
 impl Options {
-    /// Whether some symbolic links are followed.
+    /// True if all or some symbolic links are followed.
     pub fn follows_links(&self) -> bool {
         self.copy_links || self.copy_dirlinks || self.copy_unsafe_links
     }
 }
 
 impl Keep {
-    /// The properties that scp's `-p` keeps: modes and times.
+    /// Keeps the properties that scp's `-p` keeps: modes and times.
     pub const SCP: Self = Self { perms: true, times: true, ..Self::NOTHING };
-    /// No properties are kept: new files get their modes by the umask.
+    /// Keeps no properties: new files get their modes by the umask.
     pub const NOTHING: Self = Self {
         perms: false,
         times: false,
@@ -239,7 +241,7 @@ impl Keep {
         omit_link_times: false,
     };
 
-    /// Whether the times of an entry of this kind are kept.
+    /// True if the times of an entry of this kind are kept.
     pub fn times_of(&self, kind: &Kind) -> bool {
         let omitted = match kind {
             Kind::Directory => self.omit_dir_times,
@@ -250,93 +252,95 @@ impl Keep {
     }
 }
 
-/// By which rules a receiver decides which entries it requests, by rsync's names.
+/// The rules by which a receiver decides which entries it requests. The fields have names like rsync's options.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sync {
     /// True if the sources land in the destination under their own names; false if the only source becomes
     /// the destination itself.
     pub into: bool,
-    /// Files are compared by their contents, and not by size and modification time.
+    /// True if files are compared by their contents, and not by size and modification time.
     pub checksum: bool,
-    /// Files are compared only by their sizes.
+    /// True if files are compared only by their sizes.
     pub size_only: bool,
-    /// All files are sent, even if the destination has the same.
+    /// True if files are sent even if size and modification time are equal at the destination.
     pub ignore_times: bool,
-    /// Entries that are newer at the receiver are skipped.
+    /// True if files that are newer at the receiver are skipped.
     pub update: bool,
-    /// Entries that exist at the receiver are skipped.
+    /// True if entries that exist at the receiver are skipped, unless both are directories.
     pub ignore_existing: bool,
-    /// Entries that don't exist at the receiver are skipped.
+    /// True if entries that don't exist at the receiver are skipped.
     pub existing: bool,
     /// Files with fewer bytes than this are skipped.
     pub least: Option<u64>,
     /// Files with more bytes than this are skipped.
     pub most: Option<u64>,
-    /// Changed files are sent whole, and not only the chunks that differ.
+    /// True if changed files are sent whole, and not only the chunks that differ.
     pub whole: bool,
-    /// At which offsets of a changed file the sender looks for blocks that the receiver has.
+    /// The offsets of a changed file at which the sender looks for blocks that the receiver has.
     pub search: BlockSearch,
-    /// Existing files are written into, and not replaced by a new file.
+    /// True if the receiver writes into existing files, and doesn't replace them by new files.
     pub inplace: bool,
-    /// Entries that the sender doesn't have are deleted.
+    /// True if the receiver deletes entries that the sender doesn't have.
     pub delete: bool,
-    /// A directory that isn't empty is deleted if an entry of another kind takes its name, even without
-    /// `delete`.
+    /// True if a directory that isn't empty is deleted, even without `delete`, when an entry of another kind takes its
+    /// name.
     pub force: bool,
-    /// Entries are deleted even if the source could not be read completely.
+    /// True if `delete` deletes entries even if the source could not be read completely.
     pub ignore_errors: bool,
-    /// Times that differ by at most this number of whole seconds count as equal. `None`: times are compared
+    /// Times that differ by at most this number of whole seconds count as equal. `None` means that times are compared
     /// as precisely as the destination stores them.
     pub window: Option<u32>,
-    /// Set if entries that are replaced or deleted are kept as backups; states where.
+    /// If set, entries that are replaced or deleted are kept as backups, at this place.
     pub backup: Option<Backup>,
     /// Other trees at the receiver, which may have entries that the destination lacks.
     pub others: Option<OtherTrees>,
-    /// The most entries that may be deleted.
+    /// The largest number of entries that `delete` may delete; `None` means no limit.
     pub max_delete: Option<u64>,
-    /// Missing parent directories of the destination are created.
+    /// True if missing parent directories of the destination are created.
     pub make_path: bool,
-    /// Each change is reported, but nothing is changed (dry run).
+    /// True in a dry run: changes are reported, but nothing is changed.
     pub dry_run: bool,
-    /// Each change is reported.
+    /// True if each change is reported.
     pub itemize: bool,
-    /// Unchanged entries are reported too, as are skipped entries, with the reason.
+    /// True if unchanged entries are reported too, and also skipped entries, with the reason.
     pub unchanged: bool,
-    /// With each change, the entry's properties are reported.
+    /// True if the entry's properties are reported with each change.
     pub facts: bool,
 }
 
-/// At which offsets of the new version the sender looks for contents of the older version.
+/// The offsets of the new version of a file at which the sender looks for contents of the older version.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum BlockSearch {
-    /// Only at their offsets in the older version.
+    /// The contents are looked for only at their offsets in the older version.
     #[default]
     SamePlaces,
-    /// At any offset, as long as the search is faster than the path.
+    /// The contents are looked for at any offset, as long as this search isn't much slower than sending.
     Measured,
-    /// At any offset.
+    /// The contents are looked for at any offset.
     Everywhere,
 }
 
-/// Where a receiver keeps entries that are replaced or deleted, as backups.
+/// Where a receiver keeps backups of entries that are replaced or deleted.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Backup {
-    /// A directory, relative to the destination. `None`: a backup stays in the directory of the entry that replaces it.
+    /// The directory of the backups, relative to the destination. `None` means that a backup stays in the directory of
+    /// its entry.
     pub directory: Option<Vec<u8>>,
     /// The bytes that are appended to the entry's name to form the name of its backup.
     pub suffix: Vec<u8>,
 }
 
-/// Other trees at the receiver, and what happens to an entry that one of them has unchanged.
+/// Other trees at the receiver, and what the receiver does if one of these trees has an entry unchanged.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OtherTrees {
-    /// Directories, relative to the destination, at most [`MAX_OTHER_TREES`]; the first that has the entry is used.
+    /// The directories of the trees, relative to the destination, at most [`MAX_OTHER_TREES`]. The first directory that
+    /// has the entry is used.
     pub directories: Vec<Vec<u8>>,
-    /// What happens to an entry that one of the trees has.
+    /// What the receiver does with an entry that one of the trees has unchanged.
     pub used: OtherUse,
 }
 
-/// What happens to an entry that one of the [`OtherTrees`] has unchanged.
+/// What the receiver does with an entry that one of the [`OtherTrees`] has unchanged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum OtherUse {
     /// The entry isn't created.

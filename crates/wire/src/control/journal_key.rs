@@ -1,10 +1,10 @@
-//! The key by which receivers on several hosts recognise each other's journals.
+//! The key by which receivers on several hosts recognize each other's journals.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// A secret of the client: 32 random bytes. A receiver with this key resumes from the journals of every receiver that had
-/// the same key.
+/// A secret of the client: 32 random bytes. A receiver with this key can resume from the journal of every earlier
+/// receiver that had the same key.
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JournalKey(pub [u8; 32]);
 

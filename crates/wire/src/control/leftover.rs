@@ -1,11 +1,11 @@
-//! The leftovers of abandoned transfers.
+//! Leftovers: the entries that abandoned transfers have left behind.
 
 use serde::{Deserialize, Serialize};
 
-/// An entry that a transfer left under a temporary name.
+/// An entry that an abandoned transfer has left behind: a journal, or an entry with a temporary name.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Leftover {
-    /// The entry's path, as a user at that end would write it, as raw bytes.
+    /// The entry's path, as a user on the agent's host would write it, as raw bytes.
     pub path: Vec<u8>,
     /// The entry's size in bytes.
     pub size: u64,
@@ -16,7 +16,7 @@ pub struct Leftover {
 /// The kinds of leftovers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum LeftoverKind {
-    /// A journal. If the command that wrote the journal is run again, it resumes with it.
+    /// A journal. If the command that wrote the journal is run again, it uses the journal to resume.
     Journal,
     /// A file that is incomplete, or that hasn't got its final name yet.
     Partial,

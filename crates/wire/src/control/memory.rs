@@ -1,5 +1,4 @@
-//! Estimates how much memory a message takes. An end that keeps messages for later limits the sum of these
-//! estimates.
+//! Estimates the memory that a message takes. An end that keeps messages for later limits the sum of their estimates.
 
 use super::{
     Change, DeliveredContents, Delivery, Digested, IdentityFrom, IdentityRule, Job, Link, ListedPath,
@@ -13,7 +12,7 @@ use crate::path::RelPath;
 const ALLOCATION_OVERHEAD: usize = 16;
 
 impl Message {
-    /// The approximate number of bytes that the message takes in memory; rather too high than too low.
+    /// An estimate of the number of bytes that the message takes in memory.
     #[expect(clippy::too_many_lines, reason = "a table of all messages")]
     pub fn memory(&self) -> usize {
         let lists = match self {

@@ -10,7 +10,7 @@ pub const MAX_OFFERS: usize = 1024;
 pub const MAX_OPEN_OFFERS: usize = 16;
 /// The most elements of one [`super::Message::Blocks`].
 pub const MAX_BLOCKS: usize = 32_768;
-/// The most blocks of all files of one [`super::Message::Wanted`].
+/// The most blocks of all files in the answer to one offer, [`super::Message::Wanted`].
 pub const MAX_ANSWER_BLOCKS: usize = 1 << 19;
 
 /// An entry that could be sent.
@@ -23,18 +23,18 @@ pub struct Offered {
     pub inode: u64,
     /// The time of the inode's last change.
     pub ctime: Timestamp,
-    /// BLAKE3 of the file's contents, if the receiver compares files by contents
+    /// The BLAKE3 hash of the file's contents, if the receiver compares files by contents
     /// ([`Sync::checksum`](super::Sync::checksum)).
     pub digest: Option<Digest>,
-    /// False for a directory that is only sent because a listed path is inside it. For any other directory,
-    /// all its contents are offered.
+    /// True if everything in this directory is offered. False for a directory that is only sent because a listed path
+    /// is inside it.
     pub whole: bool,
 }
 
 /// What the receiver requests of an offered entry.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Want {
-    /// Send nothing, since the receiver has the entry.
+    /// Send nothing, because the receiver has the entry.
     Nothing,
     /// Send the whole entry.
     Whole,
@@ -46,32 +46,33 @@ pub enum Want {
         /// the chunk.
         present: Vec<u8>,
     },
-    /// Send a large file without the chunks that have these digests, since the receiver's older version
-    /// contains them.
+    /// Send a large file without the chunks that have these digests, because the receiver's older version contains
+    /// these chunks.
     Differing {
         /// Bytes of a chunk; the last chunk may be shorter.
         chunk: u64,
-        /// BLAKE3 of each chunk that lies completely in the old file, in order.
+        /// The BLAKE3 hash of each chunk that lies completely in the older version, in order.
         digests: Vec<Digest>,
     },
-    /// Send only the digest of the contents, since the receiver has the contents.
+    /// Send only the digest of the contents, because the receiver has the contents.
     Digest,
-    /// Send nothing, since the user's options leave the existing entry unchanged. That entry can't serve as
-    /// the first name of a hard link.
+    /// Send nothing, because the user's options leave the destination unchanged. The existing entry, if there is one,
+    /// can't serve as the first name of a hard link.
     LeftAlone,
-    /// Send a large file without the blocks that an older version contains at any offset. These blocks were
-    /// listed in [`super::Message::Blocks`].
+    /// Send a large file without the blocks of the receiver's older version, which may be at any offset in the new
+    /// version. The sums of these blocks were sent in [`super::Message::Blocks`].
     Blocks {
         /// Bytes of a block.
         block: u64,
         /// The number of blocks, counted from the beginning of the older version.
         count: u32,
     },
-    /// Send the rest of a file, since the receiver has its first bytes.
+    /// Send the rest of a file, because the receiver has the file's first bytes.
     Rest {
         /// The number of bytes that the receiver has.
         from: u64,
-        /// BLAKE3 of those bytes. If the sender's first bytes differ, it sends the whole file.
+        /// The BLAKE3 hash of the bytes that the receiver has. If the first bytes of the sender's file have another
+        /// hash, the sender sends the whole file. `None` means that the sender doesn't compare the bytes.
         digest: Option<Digest>,
     },
 }

@@ -27,7 +27,8 @@ pub struct RunningRound<'a> {
 
 impl<'a> RunningRound<'a> {
     pub(super) fn start(round: &'a ChaosRound<'a>) -> anyhow::Result<Self> {
-        // A shell ignores some signals for commands in the background, and children would inherit this.
+        // A shell makes its commands in the background ignore some signals, and the children of such commands would
+        // inherit this.
         let mut words: Vec<OsString> = vec!["env".into(), "--default-signal=INT,QUIT,HUP".into()];
         words.extend(round.words());
         let said = round.bed.work.join("said");
@@ -106,9 +107,9 @@ impl<'a> RunningRound<'a> {
         }
     }
 
-    /// Records an error unless the command ends after this fault, whether or not it succeeds.
+    /// Records an error unless the command ends, with or without success, in time after this fault.
     pub(super) fn must_end(&mut self, kind: &BlowKind) {
-        // If nothing was lost, the command continues without an error.
+        // After these faults, if nothing was lost, the command continues without an error.
         let lasts = matches!(
             kind,
             BlowKind::Cut(_)
@@ -125,7 +126,8 @@ impl<'a> RunningRound<'a> {
         }
     }
 
-    /// The time to wait: twice the timeout, and for each further try the time for an old far end.
+    /// The time to wait for the end of a run: twice the timeout. With `--retry`, the time is longer, because each
+    /// further try may have to wait for the far end of the earlier try.
     fn patience(&self) -> Duration {
         if self.round.options.iter().any(|option| option.starts_with("--retry")) {
             return RUN_TIMEOUT + Duration::from_secs(60);

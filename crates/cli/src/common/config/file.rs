@@ -14,7 +14,7 @@ use super::keys::{ConfigKey, KEYS, KeyKind, KeyUse, find};
 use super::pattern::HostPattern;
 use super::shown;
 
-/// The most bytes of a configuration file that are read; nobody writes a longer one.
+/// The size of the largest configuration file that is accepted, in bytes.
 const MOST_BYTES: u64 = 1 << 20;
 /// If an unknown name has at least this similarity to a known name, it is probably a typing error.
 const SLIP: f64 = 0.75;
@@ -75,7 +75,7 @@ fn text(path: &Path, owner: ConfigOwner) -> Result<Option<String>, String> {
     // With this flag, opening a fifo doesn't wait for a writer.
     let flags = OFlags::NONBLOCK.bits().cast_signed();
     let file = match File::options().read(true).custom_flags(flags).open(path) {
-        // If the name is a link to a missing file, that is an error, since the user meant a file to be there.
+        // If the name is a link to a missing file, that is an error, because the user meant a file to be there.
         Err(error) if error.kind() == io::ErrorKind::NotFound && !path.is_symlink() => return Ok(None),
         Err(_) if owner == ConfigOwner::User && is_out_of_reach(path) => return Ok(None),
         opened => opened.map_err(|error| format!("it can't be read: {error}"))?,
@@ -95,16 +95,16 @@ fn text(path: &Path, owner: ConfigOwner) -> Result<Option<String>, String> {
     String::from_utf8(bytes).map(Some).map_err(|_| "it isn't UTF-8".into())
 }
 
-/// Whether this user isn't allowed to check if the file exists. After `sudo -u`, `HOME` may still be the
-/// directory of the user who called sudo.
+/// True if this user isn't even allowed to find out whether the file exists. This happens after `sudo -u`, if `HOME`
+/// is still the directory of the user who called sudo.
 fn is_out_of_reach(path: &Path) -> bool {
     path.symlink_metadata().is_err_and(|error| error.kind() == io::ErrorKind::PermissionDenied)
 }
 
 /// Returns an error if the file may be written by an untrusted user. This is necessary because the file names
-/// programs to run; those in the system's file are run by every user, including root. The rule is that of ssh
-/// for `~/.ssh/config`: it checks the owner and mode of the opened file. The directory isn't checked, since a
-/// file that another user puts there belongs to that user.
+/// programs to run; those in the system's file are run by every user, including root. The rule is the one that ssh
+/// applies to `~/.ssh/config`: the owner and mode of the opened file are checked. The directory isn't checked, because
+/// a file that another user puts there belongs to that user.
 fn refuse_strangers(metadata: &Metadata, owner: ConfigOwner) -> Result<(), String> {
     let may_own = |uid: u32| {
         // If a user namespace has no number for root, root's files have the same owner as `/`.

@@ -20,7 +20,7 @@ pub struct ConfigKey {
     pub kind: KeyKind,
     /// The part of a command to which the option applies.
     pub use_: KeyUse,
-    /// The value if none is configured, for display.
+    /// The text that is displayed as the value if none is configured.
     pub builtin: &'static str,
 }
 
@@ -82,7 +82,7 @@ pub const KEYS: [ConfigKey; 18] = {
     ]
 };
 
-/// ssh's options that change which hosts a login trusts. The first of them may only be made stricter.
+/// ssh's options that change which hosts a login trusts. The first one may be set, but only to a strict value.
 const HOST_KEYS: [&str; 8] = [
     "stricthostkeychecking",
     "userknownhostsfile",
@@ -135,7 +135,7 @@ impl ConfigKey {
     }
 }
 
-/// Parses the value as if no other option were given, since options that conflict with it may be given.
+/// Parses the value as if no other option were given, because options that conflict with it may be given.
 fn parse(parser: ValueParser, value: &str) -> Result<(), String> {
     let arg = Arg::new("value").long("value").action(ArgAction::Set).value_parser(parser);
     let command = Command::new("configuration").no_binary_name(true).disable_help_flag(true).arg(arg);

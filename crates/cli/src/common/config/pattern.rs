@@ -27,8 +27,8 @@ impl HostPattern {
     /// [bare]: bare
     pub fn fits(&self, host: &str) -> bool {
         let (pattern, host): (Vec<char>, Vec<char>) = (self.0.chars().collect(), host.chars().collect());
-        // For each number of the host's first characters: whether the part of the pattern before this point
-        // matches them.
+        // `reached[n]` is true if the part of the pattern that has been read so far matches the first n characters
+        // of the host.
         let mut reached = vec![false; host.len() + 1];
         reached[0] = true;
         for c in pattern {

@@ -34,7 +34,8 @@ impl Configuration {
         self.rank("rsh", host).is_some() && self.ssh_instead_of_rsh(host).is_none()
     }
 
-    /// The option for ssh that is used instead of another one, if the remote shell is ssh.
+    /// The option for ssh that is used instead of the option `name`, if the remote shell is ssh; `None` if `name` is
+    /// used.
     pub fn ssh_instead_of(&self, name: &str, host: Option<&OsStr>) -> Option<&'static ConfigKey> {
         let option = find("option")?;
         let same = long_names(name);

@@ -49,7 +49,7 @@ pub fn added(
 /// The configured value, if it is the same for all hosts.
 ///
 /// # Errors
-/// If the values differ, since a copy has one value for all its destinations.
+/// If the values differ, because a copy has one value for all its destinations.
 fn agreed<'a>(
     key: &ConfigKey,
     hosts: &[OsString],

@@ -18,7 +18,7 @@ pub struct LineFile {
 
 impl LineFile {
     /// Opens a file for appending, and creates it if it is missing. A link that belongs to another user isn't
-    /// followed, since it could lead to a file that only this user may write. Opening a fifo doesn't wait for
+    /// followed, because it could lead to a file that only this user may write. Opening a fifo doesn't wait for
     /// a reader. If the path names a descriptor of this process, that descriptor is used.
     ///
     /// # Errors
@@ -75,7 +75,7 @@ fn ends_within_a_line(file: &File) -> bool {
     last().is_some_and(|last| last != b'\n')
 }
 
-/// Opens the same regular file for reading, since the existing descriptor is only for writing.
+/// Opens the same regular file for reading, because the existing descriptor is only for writing.
 fn read_again(file: &File) -> Option<File> {
     file.metadata().ok().filter(std::fs::Metadata::is_file)?;
     File::open(format!("/proc/self/fd/{}", file.as_raw_fd())).ok()

@@ -1,5 +1,6 @@
-//! Logs the events of a run: with `--log-file FILE`, one line per event; and in systemd's journal, which gets
-//! the lines for standard error with fields of their own. docs/formats.md specifies both.
+//! Logs the events of a run. `--log-file FILE` appends one line for each event to a file. If standard error is
+//! connected to systemd's journal, the journal gets the lines for standard error as entries with fields.
+//! docs/formats.md specifies both logs.
 
 mod event;
 mod file;
@@ -29,23 +30,22 @@ pub use event::{LoggedEvent, LoggedKind, LoggedPriority, quoted};
 pub use file::LineFile;
 use systemd::JournalSocket;
 
-/// The most sources, and the most destinations, that an entry in the journal names.
+/// The largest number of sources that an entry in the journal names, and the largest number of destinations.
 const MOST_NAMED: usize = 32;
 
-/// An upper limit for the bytes at the beginning of a log by which it is recognised.
+/// The largest number of bytes at the beginning of a file that are read to recognise it as a log.
 const BEGINNING: usize = 64;
 
 /// The log of the run of this process.
 static CURRENT: OnceLock<RunLog> = OnceLock::new();
 
-/// The option of commands that change nothing.
+/// The option `--log-file`.
 #[derive(Debug, Args)]
 pub struct LogArgs {
-    /// Append the run's events to FILE, a line each
+    /// Append the run's events to FILE, one on each line
     ///
-    /// The events are the start, each problem with its path, notes, and the end with exit code, files, bytes, seconds and
-    /// rate. Each line begins with the time and the process number.
-    /// -q and --json don't change the log.
+    /// The events are the start, each problem with its path, notes, and the end with the exit code, files, bytes,
+    /// seconds and rate. Each line begins with the time and the process ID. -q and --json don't change the log.
     #[arg(long, value_name = "FILE", value_parser = named_file())]
     pub log_file: Option<PathBuf>,
 }
@@ -61,7 +61,7 @@ pub struct RunNames {
     pub destinations: Vec<OsString>,
     /// The style of the output.
     pub style: Style,
-    /// True if nothing is changed (dry run).
+    /// True if the run changes nothing (a dry run).
     pub is_dry_run: bool,
 }
 
@@ -128,8 +128,8 @@ pub fn begin(file: Option<&Path>, names: RunNames) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Protects a log from being deleted or replaced by its own run. If its name is a link, the link's target is
-/// protected too.
+/// Protects a log from being deleted or replaced by its own run. If the log's name is a link, the link's target
+/// is protected too.
 pub fn keep_own(file: &Path) {
     let there = file.canonicalize().ok();
     for file in [Some(file), there.as_deref()].into_iter().flatten() {
@@ -162,7 +162,7 @@ pub fn to_journal_as_output(event: &LoggedEvent) -> bool {
     CURRENT.get().filter(goes_there).is_some_and(|log| log.send(event))
 }
 
-/// Sends a line to the journal in place of standard error; false if there is no journal.
+/// Sends a line to the journal instead of printing it on standard error; false if there is no journal.
 fn report(text: &str, weight: LineWeight) -> bool {
     let Some(log) = CURRENT.get().filter(|log| log.journal.is_some()) else { return false };
     // The program's name is in a field of the journal, so it is removed from the text.
@@ -181,7 +181,7 @@ pub fn sum_up(figures: RunFigures) {
     }
 }
 
-/// True if the journal gets the text of the result with the end of the run, so that the text isn't printed.
+/// True if the journal gets the text of the result when the run ends, so that the text isn't printed.
 pub fn takes_result() -> bool {
     CURRENT.get().is_some_and(|log| log.journal.is_some() && !log.names.is_quiet())
 }
@@ -192,7 +192,7 @@ pub fn end(message: Option<&str>, code: Code) {
     if let Some(file) = &log.file {
         log.end_file(file, message, code);
     }
-    // The message of a failure is printed by `main`, or sent to the journal in its place.
+    // `main` prints the message of a failure, or sends the message to the journal instead.
     if message.is_none() && (!log.names.is_quiet() || code.number() != 0) && !log.end_journal(None, code) {
         log.print_result();
     }

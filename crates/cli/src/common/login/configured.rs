@@ -77,8 +77,8 @@ fn fill_ssh(
     Ok(())
 }
 
-/// The path of the configured ssh configuration file. The file must exist, since ssh's error would name
-/// neither the file nor the line of the configuration.
+/// The path of the configured ssh configuration file. The file must exist, because ssh's own error would name neither
+/// linerate's configuration file nor the line in it.
 fn ssh_config(found: &ConfiguredValue<'_>, host: Option<&OsStr>) -> Result<OsString, String> {
     // In ssh, the word `none` means that no file is read.
     if found.value != "none" {

@@ -6,8 +6,8 @@ use std::process::{Command, Stdio};
 
 use super::{LoginOptions, bare_host};
 
-/// These options. If the connection that this login could share may forward the user's agent, and the login
-/// must not use the agent, a separate connection is requested.
+/// Returns the options of a login. If the login must not use the user's agent, but could share a connection that may
+/// forward the agent, the returned options request a separate connection.
 pub fn not_with_an_agent(login: LoginOptions, host: &OsStr) -> LoginOptions {
     if !login.keeps_agent || login.rsh.is_some() || !may_share_an_agent(&login, host) {
         return login;
@@ -26,7 +26,8 @@ fn may_share_an_agent(login: &LoginOptions, host: &OsStr) -> bool {
     settings.is_none_or(|settings| !settings.contains("forwardagent ") || shares_agent(&settings))
 }
 
-/// The output of `ssh -G` for a host: the configuration that these words and files result in.
+/// The output of `ssh -G` for a host: the configuration that follows from the command line `words` and ssh's files;
+/// `None` if ssh fails.
 pub fn settings(words: &[OsString], host: &OsStr) -> Option<String> {
     let (program, options) = words.split_first()?;
     let mut command = Command::new(program);

@@ -47,7 +47,7 @@ pub fn text(task: &str, samples: &[ExposedSample]) -> String {
     text
 }
 
-/// True if `beginning` is the beginning of such a text.
+/// True if `beginning` is the beginning of a text of metrics.
 pub fn has_metrics(beginning: &[u8]) -> bool {
     beginning.starts_with(b"# HELP linerate_")
 }

@@ -1,4 +1,4 @@
-//! The metrics by name. All are gauges that describe the last run, since a file isn't a process whose
+//! The metrics by name. All are gauges that describe the last run, because a file isn't a process whose
 //! counters could grow.
 
 /// Defines a gauge for each line, which consists of its variant, its name and its help text.

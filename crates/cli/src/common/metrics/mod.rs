@@ -1,5 +1,5 @@
 //! `--metrics FILE`: the metrics of a run for Prometheus, in the format that its node exporter collects from files.
-//! docs/formats.md specifies it.
+//! docs/formats.md specifies this format.
 
 mod exposition;
 mod gauge;
@@ -26,9 +26,9 @@ use crate::units::named_file;
 use exposition::{ExposedSample, earlier_value, has_metrics, text};
 pub use gauge::Gauge;
 
-/// The extension of file names that the collector reads.
+/// The extension of the files that the exporter's textfile collector reads.
 const COLLECTED: &str = "prom";
-/// An upper limit for the bytes of such a file. If the file is longer, it isn't one.
+/// The largest number of bytes that are read from an earlier metrics file.
 const MOST_BYTES: u64 = 1 << 20;
 
 /// Metrics files, as a kind of files that runs may replace.
@@ -37,12 +37,13 @@ pub const METRICS: ReplacedKind = ReplacedKind { name: "a file of linerate's met
 /// The run whose metrics are written if the program must end immediately.
 static CURRENT: Mutex<Weak<RunMetrics>> = Mutex::new(Weak::new());
 
-/// The option, for commands that never change anything.
+/// The option `--metrics`, for commands without the option `--dry-run`.
 #[derive(Debug, Args)]
 pub struct MetricsArgs {
     /// Write the run's metrics to FILE, for Prometheus' node exporter
     ///
-    /// FILE is DIRECTORY/TASK.prom, in the directory of the textfile collector. It is written at the end of every run, with its exit code.
+    /// Name FILE as DIRECTORY/TASK.prom, in the directory of the exporter's textfile collector. Every run writes FILE
+    /// when it ends; the metrics include its exit code.
     #[arg(long, value_name = "FILE", value_parser = named_file())]
     pub metrics: Option<PathBuf>,
 }
@@ -86,7 +87,7 @@ pub fn recording(
     outcome.and_then(|code| written.map(|()| code))
 }
 
-/// Writes the metrics so far, since the program is about to end with this exit code.
+/// Writes the metrics so far, because the program is about to end with this exit code.
 pub fn end_at_once(code: u8) {
     let current = lock(&CURRENT).upgrade();
     // The program ends now, so an error can't be reported.
@@ -99,7 +100,7 @@ impl RunMetrics {
         self.wanted.is_some()
     }
 
-    /// Checks that the file can be written, before the work.
+    /// Checks that the file can be written. Called before the work begins.
     ///
     /// # Errors
     /// A usage error with the reason, if the file can't be written.
@@ -110,7 +111,7 @@ impl RunMetrics {
         Err(Failure::usage(format!("--metrics {}: {fault}", wanted.shown())))
     }
 
-    /// A note for the user, if the node exporter wouldn't collect the file.
+    /// A note for the user, if the node exporter won't collect the file because of its name.
     pub fn note(&self) -> Option<String> {
         let wanted = self.wanted.as_ref().filter(|wanted| !wanted.is_collected())?;
         let shown = wanted.shown();
@@ -154,8 +155,8 @@ impl WantedMetrics {
         printable(self.file.as_os_str().as_bytes())
     }
 
-    /// The label that distinguishes the metrics of several files in one directory, since the collector
-    /// refuses equal names with equal labels.
+    /// The label that distinguishes the metrics of several files in one directory. It is needed because the
+    /// collector refuses two metrics with the same name and the same labels.
     fn task(&self) -> String {
         printable(self.file.file_stem().unwrap_or_default().as_bytes())
     }
@@ -176,15 +177,15 @@ impl WantedMetrics {
         set(Gauge::RunStart, &[], begun);
         set(Gauge::RunEnd, &[], now);
         set(Gauge::RunDuration, &[], (now - begun).max(0.0));
-        // A run in which only sources have changed counts as a success, since the next run copies the
-        // changes.
+        // A run whose only problem is that sources changed counts as a success, because the next run copies
+        // the changes.
         let is_success = code.number() == 0 || code == Code::Changed;
         let success = if is_success { Some(now) } else { self.earlier_success() };
         success.into_iter().for_each(|seconds| set(Gauge::RunLastSuccess, &[], seconds));
         text(&self.task(), &samples)
     }
 
-    /// The time of the last successful run, which an earlier run has written to the file.
+    /// The time of the last successful run, which is read from the file that an earlier run has written.
     fn earlier_success(&self) -> Option<f64> {
         // The directory may belong to another user, who could put a link or a fifo there.
         let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;

@@ -42,7 +42,7 @@ impl Output {
         });
     }
 
-    /// Handles the report of a change that isn't made, since the file was not sent.
+    /// Handles the report of a change that isn't made because its file was not sent.
     pub fn not_sent(&self, change: &Change) {
         self.printer.iter().for_each(|printer| printer.not_sent(change));
     }

@@ -11,19 +11,20 @@ use crate::common::failure::Failure;
 use crate::common::spec::{Spec, check_destination, check_places, listed};
 use crate::copying::task::Task;
 
-/// The most destinations, and so the most logins at the same time.
+/// The largest number of destinations, which is also the largest number of logins at the same time.
 const MOST_DESTINATIONS: usize = 64;
 
 /// Options of commands that copy to several hosts.
 #[derive(Debug, Args)]
 #[command(group(ArgGroup::new("several").args(["to", "to_file"]).multiple(true)))]
 pub struct FanArgs {
-    /// One of several destinations; all arguments are then sources
+    /// Copy to this destination; all arguments SRC are then sources
     ///
-    /// Give the option once for each destination. The source is read only once. Each destination succeeds or fails by itself.
+    /// Give this option once for each destination. The source is read only once. Each destination succeeds or fails by
+    /// itself.
     #[arg(long, value_name = "HOST:PATH", help_heading = "Several destinations")]
     to: Vec<OsString>,
-    /// Copy to the destinations in FILE, one a line
+    /// Copy to the destinations in FILE, one on each line
     ///
     /// Empty lines and lines that begin with # are ignored.
     #[arg(long, value_name = "FILE", help_heading = "Several destinations")]
@@ -60,9 +61,9 @@ pub enum FanShape {
 /// The shape in which the hosts forward the data to each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HandingOn {
-    /// Each host forwards to one host.
+    /// Each host forwards the data to one host.
     Chain,
-    /// Each host forwards to two hosts.
+    /// Each host forwards the data to two hosts.
     Tree,
 }
 
@@ -75,7 +76,7 @@ impl HandingOn {
         }
     }
 
-    /// The most hosts to which one host forwards.
+    /// The largest number of hosts to which one host forwards the data.
     pub fn branches(self) -> usize {
         match self {
             Self::Chain => 1,
@@ -95,8 +96,9 @@ pub struct FanPlaces {
 
 impl FanPlaces {
     /// The shape in which the hosts forward the data to each other; `None` for a star, in which this host
-    /// sends to all. With two hosts, a star uses this host's link twice, but a chain would use the first
-    /// host's link twice. From three hosts on, a star uses this host's link most.
+    /// sends the data to all destinations. With `auto`, two destinations get a star: it sends the data over this
+    /// host's link twice, but a chain would move the data over the first destination's link twice. With three or
+    /// more destinations, a star would use this host's link more often than a chain uses any link.
     pub fn handing_on(&self) -> Option<HandingOn> {
         match self.shape {
             FanShape::Star => None,
@@ -127,8 +129,8 @@ impl Destinations {
 }
 
 impl FanArgs {
-    /// A command's sources and destinations for a log, even if they aren't valid. A file of destinations is
-    /// represented by its name.
+    /// A command's sources and destinations for a log, even if they aren't valid. The destinations in a file
+    /// are represented by the file's name.
     pub fn named(&self, places: &[OsString]) -> (Vec<OsString>, Vec<OsString>) {
         let mut sources = places.to_vec();
         let mut to = self.to.clone();

@@ -22,10 +22,10 @@ use crate::copying::copy::{Copy, Moved};
 use crate::copying::manifest::Landed;
 use crate::exit::Code;
 
-/// The reason why a host gets no (more) data through other hosts.
+/// The reason why a host gets no data, or no more data, through other hosts.
 pub enum OutOfChain {
-    /// The host isn't in a chain or tree, or the host before it has failed. This host sends the data that it
-    /// lacks.
+    /// The host isn't in a chain or tree, or the host before it has failed. This process sends the missing data to
+    /// the host directly.
     Direct(String),
     /// The copy failed before the host had a position in the chain or tree.
     Outside(Failure),
@@ -52,7 +52,7 @@ impl Copy {
     /// Copies the sources to one host of a chain or tree.
     ///
     /// # Errors
-    /// If the host isn't part of the chain or tree, or no longer.
+    /// If the host isn't part of the chain or tree, or is no longer part of it.
     pub fn push_chained(&self, push: ChainedPush<'_>, member: &RollMember<'_>) -> Result<Code, OutOfChain> {
         let place = Arc::new(OnceLock::<RollPlace>::new());
         let mut far = self.log_in_chained(push, &place).map_err(OutOfChain::Outside)?;

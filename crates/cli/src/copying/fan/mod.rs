@@ -70,7 +70,7 @@ pub fn perform(output: &Arc<Output>, task: Task, to: &FanPlaces) -> Result<Code,
     args::check(&task, to, output.metrics().is_wanted())?;
     let destinations = &to.places;
     let begun = Instant::now();
-    // The user's ssh agent isn't needed, since each copy has its own keys.
+    // The user's ssh agent isn't needed, because each copy has its own keys.
     let task = Arc::new(Task { login: task.login.keeping_agent(), ..task.resumable() });
     let interrupted = interrupted()?;
     let head = Copy::interruptible(task.clone(), output.clone(), interrupted.clone())?;

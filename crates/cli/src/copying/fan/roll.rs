@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use super::args::HandingOn;
 
 /// How long the first copy that has logged in waits for the others: at least this time, and at least twice as
-/// long as its own login took. This is longer than in a star, since each copy that comes too late uses this
+/// long as its own login took. The wait is longer than in a star, because each copy that comes too late uses this
 /// host's link once more.
 const GATHERING: Duration = Duration::from_secs(10);
 /// The interval at which a waiting copy checks whether the user has interrupted.

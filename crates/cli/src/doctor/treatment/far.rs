@@ -1,4 +1,4 @@
-//! Treatments of another host: linerate on that host makes the changes, and waits there for the confirmation.
+//! Treatments of another host. linerate on that host makes the changes, and waits there for their confirmation.
 
 use linerate_remote::binary::Binaries;
 use linerate_remote::install::again_by;
@@ -19,7 +19,7 @@ use crate::doctor::far::bring;
 use crate::exit::Code;
 use crate::facts::HERE;
 
-/// The plan of that host.
+/// The changes that linerate would make on another host.
 pub fn plan(args: &DoctorArgs, host: &OsStr) -> Result<PlanReport, Failure> {
     let wanted = &args.treatment;
     bring(host, &args.login)?;
@@ -39,17 +39,18 @@ pub fn plan(args: &DoctorArgs, host: &OsStr) -> Result<PlanReport, Failure> {
     asked_plan(args, host, &words, None)
 }
 
-/// The part of a plan that applies to that host.
+/// The part of a plan that linerate on another host would carry out there.
 pub fn look(args: &DoctorArgs, host: &OsStr, mut plan: PlanReport) -> Result<PlanReport, Failure> {
     bring(host, &args.login)?;
-    // The values come from facts, which may format them differently from the setting.
+    // The former values come from facts, which may format them differently from the settings. So the host must not
+    // compare them.
     plan.steps.iter_mut().for_each(|step| step.before.clear());
     let plan = serde_json::to_vec(&plan).map_err(|error| Failure::failed(error.to_string()))?;
     let words = ["--apply".to_owned(), "--plan".into(), "--from-plan=-".into()];
     asked_plan(args, host, &words, Some(&plan))
 }
 
-/// Checks the plan, since its commands are shown to the user, who may run them.
+/// Asks another host for a plan. Checks the plan, because its commands are shown to the user, who may run them.
 fn asked_plan(
     args: &DoctorArgs,
     host: &OsStr,
@@ -63,7 +64,7 @@ fn asked_plan(
     Ok(PlanReport { host: name(host), ..plan })
 }
 
-/// Applies this plan there, and nothing else.
+/// Applies exactly this plan on another host.
 pub fn apply(
     args: &DoctorArgs,
     host: &OsStr,
@@ -78,7 +79,8 @@ pub fn apply(
     Ok(TreatmentReport { host: name(host), ..report })
 }
 
-/// Confirms over a new connection: an existing one that ssh shares wouldn't prove that a login is possible.
+/// Confirms a treatment of another host over a new connection. An existing connection that ssh shares wouldn't prove
+/// that a new login is possible.
 pub fn confirm(args: &DoctorArgs, host: &OsStr, id: &str) -> Result<Code, Failure> {
     let mut login = args.login.clone();
     if login.rsh.is_none() {
@@ -88,21 +90,22 @@ pub fn confirm(args: &DoctorArgs, host: &OsStr, id: &str) -> Result<Code, Failur
     words.extend(args.treatment.force.then(|| "--force".into()));
     let output = run(args, host, &login, &words, None)?;
     let text = String::from_utf8_lossy(&output.stdout);
-    // Run from here, the same command needs the options that lead to that host.
+    // The text contains a command for that host itself. To run the command from this host, the user needs the options
+    // that lead to that host.
     let (there, here) =
         (args.treatment.command("--undo", id), super::command(args, "--undo", id, &name(host)));
     output!("{}: {}", name(host), text.trim_end().replace(&there, &here));
     Ok(Code::Done)
 }
 
-/// Keeps a treatment there.
+/// Keeps a treatment of another host beyond restarts.
 pub fn persist(args: &DoctorArgs, host: &OsStr, id: &str) -> Result<PersistReport, Failure> {
     bring(host, &args.login)?;
     let report: PersistReport = ask(args, host, &args.login, &[format!("--persist={id}")], None)?;
     Ok(PersistReport { host: name(host), ..report })
 }
 
-/// Undoes a treatment there.
+/// Undoes a treatment of another host.
 pub fn undo(args: &DoctorArgs, host: &OsStr, id: &str) -> Result<UndoReport, Failure> {
     bring(host, &args.login)?;
     let mut words = vec![format!("--undo={id}")];
@@ -111,7 +114,7 @@ pub fn undo(args: &DoctorArgs, host: &OsStr, id: &str) -> Result<UndoReport, Fai
     Ok(UndoReport { host: name(host), ..report })
 }
 
-/// The treatments of that host.
+/// The treatments of another host.
 pub fn applied(args: &DoctorArgs, host: &OsStr) -> Result<AppliedReport, Failure> {
     bring(host, &args.login)?;
     let report: AppliedReport = ask(args, host, &args.login, &["--applied".to_owned()], None)?;
@@ -133,7 +136,7 @@ fn ask<T: DeserializeOwned>(
         .map_err(|_| Failure("its answer can't be understood".into(), Code::FarEnd).at(host))
 }
 
-/// Runs linerate there. It prints its own errors, so the failure only names the host.
+/// Runs linerate on another host. That linerate prints its own errors, so the failure here only names the host.
 fn run(
     args: &DoctorArgs,
     host: &OsStr,
@@ -159,7 +162,7 @@ fn run(
     let child = command.stdout(Stdio::piped()).stderr(Stdio::inherit()).spawn();
     let mut child = child.map_err(|error| failed(format!("running the remote shell: {error}")))?;
     if let (Some(input), Some(mut pipe)) = (input, child.stdin.take()) {
-        // The exit code shows that linerate there lost its own far end.
+        // If linerate on that host doesn't read its input, its exit code shows the reason.
         let _ = pipe.write_all(input);
     }
     let output = child.wait_with_output().map_err(|error| failed(error.to_string()))?;

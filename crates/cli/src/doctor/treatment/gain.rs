@@ -1,5 +1,5 @@
-//! `linerate doctor --apply --path`: changes both ends of a path, measures it with and without the changes, and keeps them only
-//! if they made it faster.
+//! `linerate doctor --apply --path`: changes both ends of a path, measures the path with and without the changes, and
+//! keeps the changes only if they make the path faster.
 
 use linerate_bench::stats::Estimate;
 use linerate_doctor::Finding;
@@ -18,31 +18,32 @@ use crate::exit::Code;
 use crate::facts::HERE;
 use crate::stream::probe;
 
-/// Pairs of measurements, without and with the changes: the fewest that give an interval.
+/// The number of blocks. In each block, the path is measured once in each case. Five is the smallest number that gives
+/// an interval.
 const BLOCKS: usize = 5;
-/// --each leaves out a change that makes a path faster by less than this.
+/// With --each, linerate leaves out a change unless it certainly makes the path faster by this factor.
 const WORTH: f64 = 1.02;
-/// The bootstrap's seed: the same rates give the same interval.
+/// The seed of the bootstrap. It is fixed so that the same rates give the same interval.
 const SEED: u64 = 1;
 
-/// The gain of the changes, as --json prints it. Rates are bits a second.
+/// The gain by the changes, as --json prints it. All rates are in bits a second.
 #[derive(Debug, Serialize)]
 pub struct GainReport {
     r#type: &'static str,
     schema: u32,
     /// The rates without the changes, one for each block.
     before: Vec<f64>,
-    /// The rates with the changes.
+    /// The rates with the changes, one for each block.
     after: Vec<f64>,
-    /// The median of the blocks' ratios.
+    /// The median over the blocks of the rate with the changes divided by the rate without them.
     ratio: f64,
-    /// Its interval of 95 %.
+    /// The 95 % interval of the ratio.
     interval: Option<(f64, f64)>,
-    /// True if the changes were applied in the end.
+    /// True if the path became faster, so that the changes were applied in the end.
     gained: bool,
-    /// The number of settings that were changed in the end.
+    /// The number of settings that these changes concern.
     settings: usize,
-    /// With --each: changes that weren't kept, since the path isn't slower without them.
+    /// With --each: changes that weren't kept, because the path isn't clearly slower without them.
     needless: Vec<LeftOut>,
     /// The changes that were applied in the end, on each host.
     treatments: Vec<TreatmentReport>,
@@ -107,7 +108,8 @@ fn far_plan(args: &DoctorArgs, other: &OsStr, findings: &[Finding]) -> Result<Pl
     Ok(looked)
 }
 
-/// The findings with only this host's remedies; advice is given once.
+/// The findings that concern the host, with only its own remedies. Findings without remedies are advice; they are
+/// included only if `with_advice` is set, so that the advice is printed for one of the two hosts.
 fn of_host(findings: &[Finding], host: &str, with_advice: bool) -> Vec<Finding> {
     let one = |finding: &Finding| {
         let is_advice = finding.remedies.is_empty();
@@ -125,7 +127,7 @@ struct TreatedPath<'a> {
     other: &'a OsStr,
 }
 
-/// The changes of this host, and of the other one.
+/// The changes on this host, and those on the other host.
 type Plans = [PlanReport; 2];
 
 impl TreatedPath<'_> {
@@ -145,7 +147,8 @@ impl TreatedPath<'_> {
         let (mut before, mut after, mut chosen) = (rates[0].clone(), rates[1].clone(), all.clone());
         let mut needless = Vec::new();
         if is_above(&ratios(&before, &after), 1.0) && !left.is_empty() {
-            // If each of two changes is enough by itself, the path isn't slower without one of them.
+            // Two changes may each be enough by itself: then the path isn't slower without the first or without the
+            // second, but slower without both. So the path is measured without all of these changes.
             let fewer = without(&all, &left);
             let again = self.measure(&[nothing(&all), fewer.clone(), all.clone()])?;
             let is_enough = !is_above(&ratios(&again[1], &again[2]), WORTH);
@@ -173,7 +176,7 @@ impl TreatedPath<'_> {
         })
     }
 
-    /// The rates of each case, one for each block.
+    /// Measures the path with the changes of each case. Returns the rates of each case, one for each block.
     fn measure(&self, cases: &[Plans]) -> Result<Vec<Vec<f64>>, Failure> {
         let mut rates = vec![Vec::new(); cases.len()];
         for block in 1..=BLOCKS {
@@ -182,7 +185,7 @@ impl TreatedPath<'_> {
                 let applied =
                     self.apply(plans, self.args.treatment.confirm_within.max(undo_timer::DEFAULT_SECONDS))?;
                 let rate = self.rate();
-                // This happens even if the measurement failed.
+                // The changes are undone even if the measurement failed.
                 self.undo(&applied)?;
                 rates[case].push(rate?);
             }
@@ -193,7 +196,7 @@ impl TreatedPath<'_> {
         Ok(rates)
     }
 
-    /// Bits of payload a second.
+    /// Measures the rate of the path once, in bits of payload a second.
     fn rate(&self) -> Result<f64, Failure> {
         let (summary, _) = probe(self.other, &self.args.login)?;
         if summary.payload_seconds > 0.0 {
@@ -202,7 +205,7 @@ impl TreatedPath<'_> {
         Err(Failure("nothing could be measured".into(), Code::FarEnd))
     }
 
-    /// Changes the far end first, while the path to it is still unchanged.
+    /// Makes the changes at both ends: first at the far end, as long as the path to it is unchanged.
     fn apply(&self, plans: &Plans, within: u64) -> Result<Vec<TreatmentReport>, Failure> {
         let [near, far] = plans;
         let mut applied = Vec::new();
@@ -232,7 +235,7 @@ impl TreatedPath<'_> {
     }
 }
 
-/// The end to which a step belongs, and the step's number there.
+/// The end to which a step belongs, and the step's number in the plan of that end.
 type StepPlace = (usize, usize);
 
 fn nothing(all: &Plans) -> Plans {
@@ -260,12 +263,12 @@ fn left_out(all: &Plans, (end, step): StepPlace) -> LeftOut {
     LeftOut { check: step.checks.join(", "), setting: format!("{}: {}", plan.host, step.setting), why }
 }
 
-/// One ratio for each block.
+/// For each block, the rate `after` divided by the rate `before`.
 fn ratios(before: &[f64], after: &[f64]) -> Vec<f64> {
     before.iter().zip(after).map(|(before, after)| after / before).collect()
 }
 
-/// True if the interval of the blocks' values lies above `least`.
+/// True if the whole 95 % interval of the median of `ratios` lies above `least`.
 fn is_above(ratios: &[f64], least: f64) -> bool {
     let interval = Estimate::of(ratios, SEED).and_then(|estimate| estimate.interval.ends());
     interval.is_some_and(|(low, _)| low > least)

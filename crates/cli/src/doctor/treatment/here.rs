@@ -28,14 +28,14 @@ use crate::doctor::{DoctorArgs, host};
 use crate::exit::Code;
 use crate::facts::HERE;
 
-/// The time that another run may take to change settings.
+/// The longest time to wait for another run that is changing settings.
 pub const LOCK_TIMEOUT: Duration = Duration::from_secs(20);
-/// The time in which an undo timer sees a confirmation; usually it needs a tenth of a second.
+/// The longest time to wait until the undo timer has seen a confirmation. Usually this takes a tenth of a second.
 const CONFIRMATION_TIMEOUT: Duration = Duration::from_secs(10);
-/// The most bytes of a plan.
+/// The largest number of bytes of a plan that are read.
 const MOST_PLAN_BYTES: u64 = 4 << 20;
 
-/// The plan: the changes that would be made.
+/// The changes that linerate would make on this host.
 pub fn plan(args: &DoctorArgs) -> Result<PlanReport, Failure> {
     let wanted = &args.treatment;
     if !wanted.plan {
@@ -59,7 +59,7 @@ pub fn allowed(wanted: &TreatmentArgs) -> Allowed {
     Allowed { only: wanted.only.clone(), mtu: wanted.mtu }
 }
 
-/// A plan that --plan --json printed for this host.
+/// Reads a plan that --plan --json has printed. The plan must be one of `host`.
 pub fn read(file: &Path, host: &OsStr) -> Result<PlanReport, Failure> {
     let name = file.display();
     let mut text = Vec::new();
@@ -90,7 +90,7 @@ fn bare(host: &str) -> &str {
     host.rsplit('@').next().unwrap_or(host)
 }
 
-/// Applies a plan, with its journal and its undo timer.
+/// Applies a plan: begins a journal, starts an undo timer, and makes the changes.
 pub fn apply(wanted: &TreatmentArgs, plan: PlanReport, within: u64) -> Result<TreatmentReport, Failure> {
     needs_root()?;
     if let Some(name) = host_network_container() {
@@ -132,7 +132,7 @@ fn applied_steps(
     let (journals, unread) = shelf.all();
     if let Some(open) = journals.iter().find(|journal| journal.is_open() && is_here(journal)) {
         let message = format!(
-            "{0} isn't confirmed yet: {1}, or --undo {0}, comes first",
+            "{0} isn't confirmed yet: confirm it by {1}, or undo it by --undo {0}, before you make other changes",
             open.id,
             wanted.command("--confirm", &open.id)
         );
@@ -146,7 +146,7 @@ fn applied_steps(
     let command = undo_timer_command(&shelf, &journal.id);
     let started = undo_timer::start(&mut journal, command);
     if let Err(why) = started {
-        // Nothing was changed.
+        // No setting has been changed yet, so there is nothing to restore if this fails.
         let _ = course::undo(&mut journal, &mut LiveControls, UndoneBy::User);
         return Err(Failure::failed(format!("{why}; nothing was changed")));
     }
@@ -165,13 +165,13 @@ fn applied_steps(
     Ok((journal, fates))
 }
 
-/// A treatment's journal.
+/// The journal of the treatment with this ID.
 fn journal_of(shelf: &Shelf, id: &str) -> Result<TreatmentJournal, Failure> {
     let reported = |why| shelf.unread(id).as_ref().map_or(why, what_to_do);
     shelf.journal(id).map_err(|why| Failure::failed(reported(why)))
 }
 
-/// A sentence about a journal that can't be read, with what the user can do.
+/// The message about a journal that can't be read, with advice for the user.
 fn what_to_do(unread: &UnreadJournal) -> String {
     let UnreadJournal { id, why, place, is_undone, .. } = unread;
     let place = place.display();
@@ -186,7 +186,8 @@ fn what_to_do(unread: &UnreadJournal) -> String {
     }
 }
 
-/// Refuses a directory for journals that can't be read while the network is down, since a change may cut the network.
+/// Refuses a directory for journals that is on a network file system: if a change cuts the network, the undo timer
+/// couldn't read the journal.
 fn is_local(state: &Path) -> Result<(), Failure> {
     let found = Storage::here(&[state.to_owned()]);
     let over_network = found.file_systems.known().into_iter().flatten().find(|fs| fs.is_over_network());
@@ -213,7 +214,7 @@ fn step_report((step, fate): (linerate_treat::journal::PlannedStep, StepFate)) -
     }
 }
 
-/// Confirms a treatment, from a login other than the one that made it.
+/// Confirms a treatment of this host. Unless the user forces it, the confirmation must come from a new login.
 pub fn confirm(wanted: &TreatmentArgs, id: &str) -> Result<Code, Failure> {
     needs_root()?;
     let shelf = Shelf::having(&wanted.state, id).map_err(Failure::failed)?;
@@ -244,7 +245,8 @@ pub fn confirm(wanted: &TreatmentArgs, id: &str) -> Result<Code, Failure> {
         return refused(format!("{why}: confirm them from a new login"));
     }
     journal.confirm().map_err(Failure::failed)?;
-    // At its deadline the undo timer waits for the lock.
+    // At its deadline, the undo timer waits for the lock, so the lock is released before this process waits for the
+    // undo timer.
     drop(lock);
     await_undo_timer(&shelf, id)?;
     output!(
@@ -254,7 +256,7 @@ pub fn confirm(wanted: &TreatmentArgs, id: &str) -> Result<Code, Failure> {
     Ok(Code::Done)
 }
 
-/// The reason why this login doesn't prove that a new one is possible after the changes.
+/// The reason why this login doesn't prove that a new login is possible after the changes; `None` if it proves that.
 fn not_new(journal: &TreatmentJournal) -> Option<&'static str> {
     if !Entrance::here().is_other(&journal.head.entrance) {
         return Some("the changes were made from this login, so it proves nothing");
@@ -263,7 +265,7 @@ fn not_new(journal: &TreatmentJournal) -> Option<&'static str> {
     is_older.then_some("this login is older than the changes, so it doesn't prove that a new one is possible")
 }
 
-/// Waits until the undo timer has seen the confirmation: before, it may still undo the changes.
+/// Waits until the undo timer has seen the confirmation. Until then, it may still undo the changes.
 fn await_undo_timer(shelf: &Shelf, id: &str) -> Result<(), Failure> {
     let until = Instant::now() + CONFIRMATION_TIMEOUT;
     while let Some(pid) = undo_timer::running(id) {
@@ -295,7 +297,7 @@ pub fn persist(wanted: &TreatmentArgs, id: &str) -> Result<PersistReport, Failur
     let mut journal = journal_of(&shelf, id)?;
     if journal.standing() != TreatmentStanding::Confirmed {
         return Err(Failure::failed(format!(
-            "{id} isn't confirmed: {} comes first",
+            "{id} isn't confirmed yet: confirm it first by {}",
             wanted.command("--confirm", id)
         )));
     }
@@ -333,10 +335,10 @@ pub fn undo(wanted: &TreatmentArgs, id: &str) -> Result<UndoReport, Failure> {
     report_damage(&journal);
     let system = System::below(&wanted.system);
     let recalled = system.recall(&mut journal);
-    // The settings are restored also if a file stays.
+    // The settings are restored even if a file can't be removed.
     let forgotten = recalled.and(system.forget(&shelf, &mut journal)).map_err(|why| {
         let end = format!(
-            "which would set {id} again when the host starts: run --undo {id} again when the file can be written"
+            "which would make the changes of {id} again when the host starts: run --undo {id} again when the file can be written"
         );
         Failure::failed(format!("{why}, {end}"))
     });
@@ -346,7 +348,7 @@ pub fn undo(wanted: &TreatmentArgs, id: &str) -> Result<UndoReport, Failure> {
         }
         return forgotten.map(|()| undo_report(&journal, Vec::new()));
     }
-    // After a restart the namespace has another name.
+    // After a restart of the host, the same network namespace has another name.
     let may_be_here = is_here(&journal) || journal.is_of_earlier_start() && !is_apart();
     if !may_be_here {
         let message = format!(
@@ -363,14 +365,15 @@ pub fn undo(wanted: &TreatmentArgs, id: &str) -> Result<UndoReport, Failure> {
     forgotten.map(|()| undo_report(&journal, ends))
 }
 
-/// Finishes the undoing of earlier treatments that had to leave settings to this treatment, and reports their names.
+/// Finishes the undoing of earlier treatments. They were undone while this treatment still held some of their settings,
+/// so that they had to leave these settings. Reports the names of these treatments.
 pub fn report_others(shelf: &Shelf, journal: &TreatmentJournal) {
     for id in course::catch_up(shelf, journal, &mut LiveControls) {
         message!("linerate: the rest of {id} is undone now, too");
     }
 }
 
-/// The end of a step, with the name of the later treatment that has changed its setting since.
+/// The end of a step. If a later treatment has changed the step's setting since, the end names that treatment.
 fn named(shelf: &Shelf, journal: &TreatmentJournal, step: usize, end: WayBack) -> WayBack {
     let setting = &journal.head.steps[step].setting;
     let has_it = |other: &TreatmentJournal| {
@@ -450,7 +453,7 @@ pub fn applied(wanted: &TreatmentArgs) -> Result<AppliedReport, Failure> {
     Ok(AppliedReport { r#type: "doctor-applied".into(), schema: 1, host: HERE.into(), treatments, unread })
 }
 
-/// A treatment that was undone; nothing else is known about it.
+/// A treatment whose journal can't be read. It is known only that it was undone.
 fn past_treatment(unread: &UnreadJournal) -> AppliedTreatment {
     AppliedTreatment {
         id: unread.id.clone(),
@@ -469,6 +472,7 @@ fn changed(journal: &TreatmentJournal, step: usize) -> Option<StepReport> {
     Some(StepReport { step, holds: Some(holds.into()), refused: None })
 }
 
+/// True if the treatment was applied in the network namespace in which this process runs.
 pub fn is_here(journal: &TreatmentJournal) -> bool {
     journal.head.place.is_same(&Whereabouts::here())
 }

@@ -26,10 +26,10 @@ use crate::exit::Code;
 use crate::facts::HERE;
 use crate::print::json;
 
-/// The options that an existing treatment doesn't have.
+/// The options that conflict with the options about an existing treatment: --confirm, --persist, --undo, --applied.
 const NOT_EXISTING: [&str; 11] =
     ["root", "list", "fail_on", "metrics", "skip", "brief", "verbose", "path", "at", "target", "only"];
-/// The options that --apply and what belongs to it can't have.
+/// The options that conflict with --apply, and with the options that need --apply.
 const NOT_APPLYING: [&str; 12] = [
     "root", "list", "fail_on", "metrics", "skip", "brief", "verbose", "confirm", "persist", "undo",
     "applied", "force",
@@ -42,9 +42,9 @@ const NOT_APPLYING: [&str; 12] = [
 pub struct TreatmentArgs {
     /// Make the changes that the findings propose
     ///
-    /// linerate shows the changes, asks, and undoes them after 60 s, unless you confirm them from a new login. Needs root,
-    /// also on another host: --agent-command 'sudo linerate'. With --path: changes both ends, and keeps the changes only if
-    /// the path gets faster.
+    /// linerate shows the changes, asks whether to make them, and undoes them after 60 s unless you confirm them from a
+    /// new login. Changing settings needs root; on another host, use root@HOST or --agent-command 'sudo linerate'. With
+    /// --path, linerate changes both ends of the path, and keeps the changes only if they make the path faster.
     #[arg(long, conflicts_with_all = NOT_APPLYING)]
     pub apply: bool,
     /// With --apply: only show the changes
@@ -61,17 +61,17 @@ pub struct TreatmentArgs {
     /// With --apply: also raise MTUs
     #[arg(long, requires = "apply", conflicts_with_all = NOT_APPLYING)]
     pub mtu: bool,
-    /// With --apply: only the changes in FILE, or - for standard input
+    /// With --apply: make only the changes in FILE (-: standard input)
     ///
-    /// FILE is the output of --plan --json. Settings that have changed since are left out.
+    /// FILE contains the output of --plan --json. linerate leaves out settings whose values have changed since then.
     #[arg(long, value_name = "FILE", requires = "apply", conflicts_with_all = ["only", "path", "target", "mtu", "at"], conflicts_with_all = NOT_APPLYING)]
     pub from_plan: Option<PathBuf>,
     /// With --apply --path: keep only the changes that the path needs
     ///
-    /// linerate also measures the path without each single change.
+    /// For this, linerate also measures the path with all changes except one, for each change.
     #[arg(long, requires = "apply", requires = "path", conflicts_with_all = ["hosts", "plan", "from_plan"], conflicts_with_all = NOT_APPLYING)]
     pub each: bool,
-    /// Seconds until unconfirmed changes are undone
+    /// Undo changes that aren't confirmed within SECONDS
     #[arg(long, value_name = "SECONDS", requires = "apply", conflicts_with = "plan", conflicts_with_all = NOT_APPLYING, default_value_t = undo_timer::DEFAULT_SECONDS,
           value_parser = clap::value_parser!(u64).range(undo_timer::LEAST_SECONDS..=undo_timer::MOST_SECONDS))]
     pub confirm_within: u64,
@@ -86,16 +86,21 @@ pub struct TreatmentArgs {
     pub undo: Option<String>,
     /// With --undo or --confirm: skip their safety checks
     ///
-    /// With --undo: also restore settings that others have changed since. With --confirm: allow the same login.
+    /// With --undo, linerate also restores settings that somebody else has changed since. With --confirm, it accepts
+    /// the login that made the changes.
     #[arg(long, requires = "forced", conflicts_with_all = ["apply", "persist", "applied"], conflicts_with_all = NOT_EXISTING)]
     pub force: bool,
     /// List the applied changes and their state
     #[arg(long, conflicts_with_all = ["apply", "confirm", "persist", "undo"], conflicts_with_all = NOT_EXISTING)]
     pub applied: bool,
-    /// The directory of the journals
+    /// Directory for the journals
+    ///
+    /// A journal records the changes of one --apply, so that they can be undone.
     #[arg(long, value_name = "DIR", default_value = USUAL, conflicts_with_all = ["root", "list"])]
     pub state: PathBuf,
-    /// With --persist, --undo: DIR instead of /
+    /// Use system files (/etc/...) below DIR instead of /
+    ///
+    /// --persist and --undo write such files. --apply reads them, to find out what else sets a value.
     #[arg(long, value_name = "DIR", default_value = "/", requires = "kept")]
     pub system: PathBuf,
 }
@@ -106,7 +111,7 @@ pub struct UndoTimerArgs {
     id: String,
     #[arg(long)]
     state: PathBuf,
-    /// The process that started this one.
+    /// The ID of the process that started this one
     #[arg(long)]
     starter: i32,
 }
@@ -128,9 +133,9 @@ struct TreatmentReport {
     r#type: String,
     schema: u32,
     host: String,
-    /// `None` if there was nothing to change.
+    /// The ID of the treatment; `None` if nothing was changed.
     id: Option<String>,
-    /// Seconds in which the changes must be confirmed.
+    /// The time within which the changes must be confirmed, in seconds.
     within: u64,
     steps: Vec<StepReport>,
     left: Vec<LeftOut>,
@@ -166,21 +171,21 @@ struct PersistReport {
     schema: u32,
     host: String,
     id: String,
-    /// The files that hold them.
+    /// The files that hold the kept settings.
     files: Vec<String>,
     /// Names of settings that are kept.
     kept: Vec<String>,
     left: Vec<LeftOut>,
 }
 
-/// Treatments, as --json prints them.
+/// The treatments of a host, as --json prints them.
 #[derive(Debug, Serialize, Deserialize)]
 struct AppliedReport {
     r#type: String,
     schema: u32,
     host: String,
     treatments: Vec<AppliedTreatment>,
-    /// For each journal that can't be read, a sentence.
+    /// A message for each journal that can't be read.
     #[serde(default)]
     unread: Vec<String>,
 }
@@ -189,7 +194,7 @@ struct AppliedReport {
 #[derive(Debug, Serialize, Deserialize)]
 struct AppliedTreatment {
     id: String,
-    /// Seconds since 1970.
+    /// The time at which the treatment began, in seconds since 1970.
     begun: u64,
     standing: TreatmentStanding,
     /// Settings that were changed, with their values before and after.
@@ -210,7 +215,7 @@ impl PlanReport {
 }
 
 impl TreatmentArgs {
-    /// A command about a treatment, for the host itself.
+    /// A command about a treatment of the host on which the command runs.
     fn command(&self, verb: &str, id: &str) -> String {
         let is_usual = self.state == Path::new(USUAL);
         let state = (!is_usual).then(|| format!(" --state {}", shell_word(self.state.as_os_str())));
@@ -223,7 +228,8 @@ impl TreatmentArgs {
     }
 }
 
-/// The command to run, if a program can make some of the changes; notes don't count.
+/// A line with the command that makes changes; `None` if linerate can make none of the changes that the findings
+/// propose. Findings that are only notes don't count.
 pub fn hint(
     findings: &[Finding],
     hosts: &[OsString],
@@ -347,7 +353,7 @@ fn command(args: &DoctorArgs, verb: &str, id: &str, host: &str) -> String {
     }
 }
 
-/// The steps that were shown, and that the host left out before it began.
+/// The steps that were shown to the user, but that the host then left out before it began.
 fn dropped(shown: &[PlannedStep], report: &TreatmentReport) -> Vec<LeftOut> {
     let is_tried = |step: &&PlannedStep| report.steps.iter().any(|tried| tried.step.setting == step.setting);
     let left = |step: &PlannedStep| {
@@ -367,7 +373,7 @@ fn print<T: Serialize>(args: &DoctorArgs, report: &T, text: impl Fn(&T) -> Strin
     }
 }
 
-/// Runs the process that waits for the confirmation.
+/// Runs the undo timer: the process that waits for the confirmation.
 ///
 /// # Errors
 /// If the journal can't be read or written.
@@ -377,7 +383,7 @@ pub fn run_undo_timer(args: &UndoTimerArgs) -> Result<Code, Failure> {
     Ok(Code::Done)
 }
 
-/// The name of a check, as an option takes it.
+/// Parses the name of a check, for options.
 pub fn known_check(name: &str) -> Result<String, String> {
     if CHECKS.iter().any(|check| check.name == name) {
         return Ok(name.to_owned());

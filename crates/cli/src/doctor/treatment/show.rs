@@ -1,4 +1,4 @@
-//! Plans and treatments for people.
+//! Prints plans and treatments as text.
 
 use linerate_doctor::remedy::Setting;
 use linerate_treat::journal::{PlannedStep, TreatmentStanding};
@@ -11,11 +11,11 @@ use super::{AppliedReport, PersistReport, PlanReport, StepReport, TreatmentRepor
 use crate::common::failure::Failure;
 use crate::doctor::brief::{FEW, kind};
 
-/// A remark about the period for which the printed commands are valid.
+/// A remark about how long the printed commands are valid.
 const OF_THIS_START: &str = "\nThe undo commands use the present names of ports and numbers of interrupts: they are valid until the host restarts or a port\n\
                              is renamed. linerate doctor --undo finds ports after that, too.";
 
-/// The changes that would be made, and those that wouldn't.
+/// A plan as text: the changes that would be made, and those that wouldn't.
 pub fn plan(plan: &PlanReport) -> String {
     let mut out = String::new();
     let count = plan.steps.len();
@@ -38,12 +38,13 @@ pub fn plan(plan: &PlanReport) -> String {
     out.trim_end().to_owned()
 }
 
-/// True if the setting's name may belong to something else after a restart of the host.
+/// True if the setting's name contains a port or an interrupt: after a restart of the host, the same name may belong to
+/// another port or interrupt.
 fn is_of_this_start(setting: &Setting) -> bool {
     setting.port().is_some() || matches!(setting, Setting::IrqAffinity { .. })
 }
 
-/// True if two steps change the same of two interrupts or queues.
+/// True if two steps, proposed by the same checks, change the same kind of setting of two interrupts or queues.
 fn is_alike(one: &PlannedStep, other: &PlannedStep) -> bool {
     let of = kind(&one.setting);
     of.is_some() && of == kind(&other.setting) && one.checks == other.checks
@@ -56,7 +57,7 @@ fn show_step(out: &mut String, number: usize, step: &PlannedStep) {
     show_rest(out, step, &step.setting.way_back(&step.setting.named(&step.before, &step.new)));
 }
 
-/// Many steps of one kind, each in a line.
+/// Prints many steps of one kind, one on each line.
 fn show_many(out: &mut String, number: usize, steps: &[PlannedStep]) {
     let [first, ..] = steps else { return };
     let what = kind(&first.setting).unwrap_or_default();
@@ -78,7 +79,8 @@ fn show_rest(out: &mut String, step: &PlannedStep, undo: &str) {
     }
 }
 
-/// The changes that were applied, those that the host dropped, and the next step.
+/// A treatment as text: the changes that were applied, those that the host left out, and the command that confirms
+/// them.
 pub fn treatment(report: &TreatmentReport, dropped: &[LeftOut], confirming: &str) -> String {
     let mut out = String::new();
     report.steps.iter().for_each(|step| line(&mut out, &fate(step)));
@@ -102,14 +104,16 @@ fn fate(step: &StepReport) -> String {
     let setting = &step.step.setting;
     match (&step.holds, &step.refused) {
         (Some(holds), _) if setting.holds(holds, &step.step.new) => format!("{setting} is {}", step.step.new),
-        (Some(holds), _) => format!("{setting} is {holds}: the host changed {} to it", step.step.new),
+        (Some(holds), _) => {
+            format!("{setting} is {holds}: the host set this value instead of {}", step.step.new)
+        }
         (None, why) => {
             format!("{setting} stays {}: {}", step.step.before, why.as_deref().unwrap_or_default())
         }
     }
 }
 
-/// The settings that are kept.
+/// As text, the settings that are kept after a restart, and those that aren't.
 pub fn persist(report: &PersistReport) -> String {
     let mut out = String::new();
     report.kept.iter().for_each(|setting| line(&mut out, &format!("{setting} is kept")));
@@ -128,7 +132,7 @@ pub fn persist(report: &PersistReport) -> String {
     out.trim_end().to_owned()
 }
 
-/// The settings that were restored.
+/// As text, the settings that were restored, and those that weren't.
 pub fn undo(report: &UndoReport) -> String {
     let mut out = String::new();
     for setting in &report.restored {
@@ -148,7 +152,7 @@ pub fn undo(report: &UndoReport) -> String {
     out.trim_end().to_owned()
 }
 
-/// All treatments.
+/// All treatments of a host as text.
 pub fn applied(report: &AppliedReport) -> String {
     let mut out = String::new();
     match report.unread.len() {
@@ -185,7 +189,7 @@ pub fn applied(report: &AppliedReport) -> String {
     out.trim_end().to_owned()
 }
 
-/// Asks the user.
+/// Asks the user whether to make `count` changes. Returns true if the user agrees.
 ///
 /// # Errors
 /// If there is no terminal to ask on.
@@ -221,7 +225,7 @@ fn since(begun: u64) -> String {
     }
 }
 
-/// `1 change`, `3 changes`.
+/// A count with its noun: `1 change`, `3 changes`.
 pub fn counted(count: usize, what: &str) -> String {
     if count == 1 { format!("1 {what}") } else { format!("{count} {what}s") }
 }
@@ -231,7 +235,7 @@ fn row(out: &mut String, label: &str, text: &str) {
 }
 
 fn line(out: &mut String, text: &str) {
-    // Values and names of ports come from the host. Writing to a String doesn't fail.
+    // Values and names of ports come from the host, so they are escaped. Writing to a String doesn't fail.
     let _ = writeln!(
         out,
         "{}",

@@ -9,11 +9,11 @@ use linerate_treat::surroundings::uptime;
 use super::here::{LOCK_TIMEOUT, is_here, report_damage, report_others};
 use super::{TreatmentArgs, show};
 
-/// Milliseconds after an undo timer's deadline before another run undoes the changes in its place.
+/// The milliseconds that must pass after an undo timer's deadline before another run undoes the changes instead.
 const GRACE: u64 = 2000;
 
-/// Undoes treatments that nobody confirmed in time, if the process that should have done so is gone, and notes which ones a restart
-/// has undone. Returns these.
+/// Undoes treatments that nobody confirmed in time, if their undo timers haven't done so, and records which treatments
+/// a restart has undone. Returns the IDs of all these treatments.
 pub fn sweep(wanted: &TreatmentArgs) -> Vec<String> {
     let Some(shelf) = Shelf::existing(&wanted.state) else { return Vec::new() };
     let is_over = |journal: &TreatmentJournal| journal.is_open() && uptime() > journal.deadline() + GRACE;

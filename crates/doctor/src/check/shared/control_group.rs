@@ -4,8 +4,8 @@ use crate::formula::cpu::sealing;
 use crate::formula::gbit;
 use crate::{Finding, Host, Severity};
 
-/// A finding on a host where linerate may use only some processors. Every byte is encrypted once and hashed once; if
-/// the rate of that isn't known, the ceiling isn't known either.
+/// A finding on a host where linerate may use only some processors. Every byte is encrypted once and hashed once. If
+/// the rate of this work isn't known, the ceiling isn't known either.
 pub fn leaves(host: &Host<'_>, processors: f64, title: String) -> Finding {
     let cpu = &host.facts.cpu;
     let one = cpu.aes_128_gcm.get().zip(cpu.blake3.get()).map(|(aes, blake)| sealing(aes, blake));
@@ -20,8 +20,8 @@ pub fn leaves(host: &Host<'_>, processors: f64, title: String) -> Finding {
     }
 }
 
-/// Adds the command that sets a property of a group's systemd unit until the next boot, and the command that sets it back.
-/// A container's group, and a group that isn't a systemd unit's, gets the fix in words.
+/// Adds the command that sets a property of a group's systemd unit until the next boot, and the command that sets it
+/// back. A container's group, and a group that isn't a systemd unit's, gets the fix in words.
 pub fn lifted(finding: Finding, group: &str, property: &str, none: &str, now: &str, words: &str) -> Finding {
     match unit(group) {
         Some(unit) => finding

@@ -1,8 +1,9 @@
-//! Received packets that a port lost before the kernel had them, by the kernel's counters and by its driver's, whose names differ.
+//! Received packets that a port lost before the kernel had them, by the kernel's counters and by those of the port's
+//! driver, whose names differ.
 //!
-//! The kernel's documentation of statistics calls them rx_missed, but many drivers count them elsewhere: in rx_fifo, in rx_dropped,
-//! or only among ethtool's statistics. The names are those in Linux 6.1's drivers, and the names of the same counters in
-//! earlier and later versions.
+//! The kernel's documentation of statistics calls such packets rx_missed, but many drivers count them elsewhere: in
+//! rx_fifo, in rx_dropped, or only among ethtool's statistics. The names are those in Linux 6.1's drivers, and the
+//! names of the same counters in earlier and later versions.
 
 use linerate_host::Fact;
 use linerate_host::facts::Port;
@@ -27,9 +28,8 @@ pub struct Lost {
     pub packets: u64,
 }
 
-/// Drivers, the place of the loss, and their counters. An empty list of drivers means any driver that has the counter. `#`
-/// is a number; counters that differ only by it are
-/// added up.
+/// Drivers, the place of the loss, and the drivers' counters. An empty list of drivers means any driver that has the
+/// counter. `#` is a number; counters that differ only by this number are added up.
 type Known = (&'static [&'static str], Place, &'static [&'static str]);
 
 const KNOWN: &[Known] = &[
@@ -49,7 +49,7 @@ const KNOWN: &[Known] = &[
     (&["ixgbe", "e1000", "e1000e"], Ring, &["rx_missed_errors"]),
     (&["fm10k"], Ring, &["nodesc_drop"]),
     (&["ena"], Ring, &["rx_drops", "rx_overruns"]),
-    // Of the drivers of Solarflare's cards.
+    // These counters belong to the drivers of Solarflare's cards.
     (&[], Ring, &["port_rx_nodesc_drops", "rx_nodesc_drops", "rx_nodesc_drop_cnt"]),
     (&["sfc", "sfc-siena", "sfc-falcon"], Card, &["port_rx_overflow", "rx_overflow"]),
     (&["sfc"], Card, &["port_rx_pm_discard_bb_overflow", "port_rx_pm_discard_vfifo_full"]),
@@ -78,7 +78,7 @@ const KNOWN: &[Known] = &[
     (&["amd-xgbe"], Card, &["rx_fifo_overflow_errors"]),
     (&["st_gmac"], Ring, &["rx_missed_cntr"]),
     (&["st_gmac"], Card, &["mmc_rx_fifo_overflow", "rx_overflow_cntr"]),
-    // Cadence's, of the Raspberry Pi 5: no buffer was free, or the bus wasn't granted in time.
+    // Cadence's card, as in the Raspberry Pi 5: no buffer was free, or the bus wasn't granted in time.
     (&["macb"], Ring, &["rx_resource_errors"]),
     (&["macb"], Card, &["rx_overruns"]),
     // The counter's register is that of overflows of the FIFO.
@@ -90,14 +90,16 @@ const KNOWN: &[Known] = &[
 
 /// Drivers whose rx_fifo counts losses at the ring. With other drivers it counts losses in the card's buffer, or is 0.
 const FIFO_OF_RING: [&str; 4] = ["igb", "igc", "bnx2x", "qede"];
-/// Drivers whose rx_dropped counts losses at the ring: packets for which the device had no buffer (DPDK's drivers of the
-/// same devices count them as imissed). ethtool writes the names of Octeon's drivers with hyphens, /sys with underscores.
+/// Drivers whose rx_dropped counts losses at the ring: packets for which the device had no buffer (DPDK's drivers of
+/// the same devices count them as imissed). ethtool writes the names of Octeon's drivers with hyphens, /sys with
+/// underscores.
 const DROPPED_OF_RING: [&str; 8] =
     ["alx", "ena", "rvu-nicpf", "rvu-nicvf", "rvu_nicpf", "rvu_nicvf", "octeontx2-nicpf", "octeontx2-nicvf"];
-/// Counters of packets that an XDP program decided to drop, for drivers that count these packets in rx_dropped, too (err_xdp in
-/// virtio_net.c).
+/// Counters of packets that an XDP program decided to drop, for drivers that count these packets in rx_dropped, too
+/// (err_xdp in virtio_net.c).
 const DECIDED: &[(&[&str], &[&str])] = &[(&["virtio_net"], &["rx#_xdp_drops"])];
-/// Drivers whose rx_dropped includes packets that their own counters count, too; without these counters the rest isn't known.
+/// Drivers whose rx_dropped includes packets that their own counters count, too. Without these counters it isn't known
+/// how many other packets rx_dropped counts.
 const IN_DROPPED: [&str; 15] = [
     "mlx5_core",
     "ice",
@@ -119,10 +121,11 @@ const IN_DROPPED: [&str; 15] = [
 const IN_BOTH: [&str; 1] = ["ice"];
 /// Parts of names of other counters of lost packets.
 const SIGNS: [&str; 7] = ["drop", "discard", "no_buf", "nobuf", "overrun", "overflow", "missed"];
-/// Parts of names of counters that also match the list above, but count something else: Intel's rx_no_buffer_count includes
-/// packets that waited in the card for a buffer, rx_steer_missed counts packets for no receiver on this host, and i40e's veb
-/// counts packets that the switch in the card didn't forward to its other functions. Packets larger than the port's MTU
-/// aren't TCP's, and damaged packets don't show a lack of buffers. gve's rx_queue_drop_cnt is the sum of its other counters.
+/// Parts of names of counters that also match the list above, but count something else: Intel's rx_no_buffer_count
+/// includes packets that waited in the card for a buffer, rx_steer_missed counts packets for no receiver on this host,
+/// and i40e's veb counts packets that the switch in the card didn't forward to its other functions. Packets larger than
+/// the port's MTU aren't TCP's, and damaged packets don't show a lack of buffers. gve's rx_queue_drop_cnt is the sum of
+/// its other counters.
 const OTHERS: [&str; 16] = [
     "xdp",
     "tx",
@@ -148,12 +151,12 @@ pub fn at(port: &Port, place: Place) -> Option<Lost> {
     let names = known.flat_map(|(_, _, names)| names.iter().copied());
     let drivers = names.map(|counter| Lost { counter, packets: sum(port, counter) });
     let all = kernels(port, place).into_iter().chain(drivers).filter(|lost| lost.packets > 0);
-    // If counters are equal, the first one: the kernel's.
+    // If counters are equal, the first one is taken: the kernel's.
     all.reduce(|most, lost| if lost.packets > most.packets { lost } else { most })
 }
 
-/// Packets in rx_dropped that aren't also counted as lost at a ring or in the card, and that no XDP program decided to drop;
-/// 0 if the number isn't known.
+/// Packets in rx_dropped that aren't also counted as lost at a ring or in the card, and that no XDP program decided to
+/// drop; 0 if the number isn't known.
 pub fn others(port: &Port) -> u64 {
     let dropped = port.counters.rx_dropped.get().unwrap_or(0).saturating_sub(decided(port));
     if is_of(port, &DROPPED_OF_RING) {
@@ -187,7 +190,7 @@ pub fn unknown(port: &Port) -> Option<(String, u64)> {
     };
     let is_known = |name: &str| {
         let known = KNOWN.iter().filter(|(drivers, _, _)| is_of(port, drivers));
-        // ixgbe and ice have the kernel's counter here too.
+        // The statistics of ixgbe and ice have the kernel's counter rx_dropped too.
         name == "rx_dropped" || known.flat_map(|(_, _, names)| *names).any(|one| is_named(name, one))
     };
     let mut unknown = statistics.filter(|(name, _)| is_loss(name) && !is_known(name));
@@ -212,7 +215,7 @@ fn kernels(port: &Port, place: Place) -> Vec<Lost> {
     all
 }
 
-/// True if the port has one of these drivers, or if there are none.
+/// True if the port has one of these drivers, or if the list is empty.
 fn is_of(port: &Port, drivers: &[&str]) -> bool {
     drivers.is_empty() || port.driver.known().is_some_and(|driver| drivers.contains(&driver.as_str()))
 }
@@ -327,7 +330,8 @@ mod tests {
         assert_eq!(dropped("vmxnet3", &[("pkts rx OOB", 40), ("drv dropped rx total", 100)], 0), (40, 100));
     }
 
-    /// Packets dropped by a program, by a switch within the card, or because of a sender's MTU don't show a shortage on the host.
+    /// Packets dropped by a program, by a switch within the card, or because of a sender's MTU don't show a shortage on
+    /// the host.
     #[test]
     fn packets_that_were_dropped_on_purpose_are_no_loss() {
         let mut virtio =

@@ -28,8 +28,9 @@ const COUNTERS: [[&str; 2]; 12] = [
     ["mac.tx_pause_mac_ctrl_frames", "mac.rx_pause_mac_ctrl_frames"],
 ];
 
-/// Pauses for each packet below which their cost is negligible. A card lets the other end resume as soon as its buffer
-/// has drained a little, after about 100 packets (64 to 128 KiB): one pause in 10,000 packets is 1 % of the time.
+/// The number of pauses for each packet below which the pauses' cost is negligible. A card lets the other end resume as
+/// soon as its buffer has drained a little, after about 100 packets (64 to 128 KiB): one pause in 10,000 packets is 1 %
+/// of the time.
 const FELT: f64 = 1e-4;
 
 /// A driver's count of pause frames.
@@ -37,7 +38,7 @@ const FELT: f64 = 1e-4;
 pub struct Pauses<'a> {
     /// The driver's name of the counter.
     pub name: &'a str,
-    /// The frames.
+    /// The number of frames.
     pub count: u64,
 }
 
@@ -60,7 +61,7 @@ fn counted<'a>(port: &'a Port, side: fn([&'static str; 2]) -> &'static str) -> O
 }
 
 impl Pauses<'_> {
-    /// True if the pauses cost something, beside the packets that passed meanwhile.
+    /// True if there are so many pauses, compared with the packets that passed meanwhile, that they cost something.
     pub fn are_felt(&self, packets: Option<u64>) -> bool {
         packets.is_some_and(|packets| self.count as f64 >= packets as f64 * FELT)
     }

@@ -8,7 +8,7 @@ use crate::formula::{cpu, gbit};
 use crate::remedy::{Remedy, Setting};
 use crate::{Finding, Host};
 
-/// Connections of a usual transfer.
+/// The number of connections of a usual transfer.
 pub const STREAMS: f64 = 8.0;
 
 /// The least bits a second that `cores` cores receive from a port: interrupts, the protocol and copying. `None`
@@ -50,17 +50,18 @@ pub fn bind(irq: &Irq, cpus: &[u32]) -> Option<Remedy> {
     Remedy::of(setting, list(irq.affinity.known()?), list(cpus))
 }
 
-/// The most interrupts that a fix lists.
+/// The most interrupts that a fix binds.
 const NAMED: usize = 64;
 
-/// The changes that bind each interrupt to one of these processors in turn. Each gets one: before Linux 5.8, arm64's interrupts all
-/// go to the first processor of a list (its_set_affinity() in drivers/irqchip/irq-gic-v3-its.c).
+/// The changes that bind each interrupt to one of these processors in turn. Each interrupt gets one processor: before
+/// Linux 5.8, arm64's interrupts all go to the first processor of a list (its_set_affinity() in
+/// drivers/irqchip/irq-gic-v3-its.c).
 pub fn spread(irqs: &[Irq], cpus: &[u32]) -> Vec<Remedy> {
     let some = irqs.iter().filter(|irq| irq.name.known().is_some()).take(NAMED);
     some.zip(cpus.iter().cycle()).filter_map(|(irq, cpu)| bind(irq, &[*cpu])).collect()
 }
 
-/// Those of these processors that are near a card: all of them if that isn't known.
+/// The processors of the list that are near the port's card; all of them if it isn't known which are near.
 pub fn near(port: &Port, cpus: &[u32]) -> Vec<u32> {
     // The kernel may also list processors that the slot's node could have.
     let local = port.pci.known().and_then(|pci| pci.local_cpus.known()).into_iter().flatten();
@@ -71,8 +72,8 @@ pub fn near(port: &Port, cpus: &[u32]) -> Vec<u32> {
 /// The modes of XDP in which the driver itself runs a program: alone, and beside another mode (XDP_ATTACHED_DRV and
 /// XDP_ATTACHED_MULTI).
 const BY_DRIVER: [u32; 2] = [1, 4];
-/// Drivers that then refuse other numbers of queues: virtnet_set_channels() in drivers/net/virtio_net.c; ena refuses more than half
-/// of its queues.
+/// Drivers that refuse other numbers of queues while they run an XDP program: virtnet_set_channels() in
+/// drivers/net/virtio_net.c; ena refuses more than half of its queues.
 const REFUSING: [&str; 2] = ["virtio_net", "ena"];
 
 /// True if the driver refuses more queues because it runs an XDP program.
@@ -85,7 +86,8 @@ pub fn refuses_queues(port: &Port) -> bool {
 /// The advice where a driver refuses more queues.
 pub const WITH_XDP: &str = "the driver refuses other numbers of queues while it runs an XDP program: set the queues before the program is loaded";
 
-/// A caution about the indirection table of a port that gets more queues: the facts don't show whether somebody has set the table.
+/// A caution about the indirection table of a port that gets more queues: the facts don't show whether somebody has set
+/// the table.
 pub fn kept_table(port: &Port) -> String {
     format!(
         "the indirection table then names the new queues too, unless ethtool -X has set the table: if ethtool -x doesn't show them, \
@@ -94,8 +96,8 @@ pub fn kept_table(port: &Port) -> String {
     )
 }
 
-/// The online processors to which the kernel may give work of its own, if they are several: isolated ones aren't given any
-/// (`isolcpus=`, `nohz_full=`), and a host that keeps its interrupts on the only other one is set so on purpose.
+/// The online processors to which the kernel may give work of its own; it gives none to isolated ones (`isolcpus=`,
+/// `nohz_full=`). `None` if there is only one: then somebody keeps the host's interrupts on this processor on purpose.
 pub fn housekeepers(host: &Host<'_>) -> Option<Vec<u32>> {
     host.facts.cpu.housekeeping().known().filter(|cpus| cpus.len() > 1).cloned()
 }

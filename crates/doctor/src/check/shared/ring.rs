@@ -7,16 +7,17 @@ use crate::Host;
 use crate::formula::goodput::Segments;
 use crate::remedy::{RING_PART, RING_STEP};
 
-/// Seconds of packets for which a ring should have room: a tick of a kernel with 250 Hz (the usual CONFIG_HZ). For that long,
-/// another thread may run before the processor empties the ring.
+/// Seconds of packets for which a ring should have room: a tick of a kernel with 250 Hz (the usual CONFIG_HZ). Another
+/// thread may run for so long before the processor empties the ring.
 const TICK: f64 = 0.004;
-/// Bytes of a frame beside its MTU: Ethernet's header with a VLAN's tag, and the room that drivers keep before the packet.
+/// Bytes of a frame beside its MTU: Ethernet's header with a VLAN's tag, and the room that drivers keep before the
+/// packet.
 const BESIDE: u64 = 256 + 18;
 /// Bytes of a page: a buffer has at least one.
 const PAGE: u64 = 4096;
 
-/// The next size: twice or four times the present one, for the packets of a tick. A ring that is still full then gets more in the
-/// next step. `None` if the driver or the host's memory allows no more.
+/// The next size: twice the present one, or four times if twice is too small for the packets of a tick. If the ring is
+/// still full then, it gets more in the next step. `None` if the driver or the host's memory allows no more.
 pub fn next(host: &Host<'_>, port: &Port, now: u32, most: u32) -> Option<u32> {
     let packets = || Some(Segments::usual(port.mtu.get()?).packets(host.rate_of(port)?) * TICK);
     let is_short = packets().is_some_and(|needed| f64::from(now) * 2.0 < needed);
@@ -39,7 +40,7 @@ fn bearable(host: &Host<'_>, port: &Port) -> u64 {
     memory / RING_PART / buffer / u64::from(queues)
 }
 
-/// The part of the memory that larger rings may take, for people.
+/// The text about the limits of larger rings, for people.
 pub fn costs() -> String {
     format!(
         "one change makes a ring at most {RING_STEP} times as large, and the buffers of a port's rings take at most \

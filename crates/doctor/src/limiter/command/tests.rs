@@ -4,7 +4,7 @@ fn program(name: &str, processors: f64, disk: f64) -> Program {
     Program { name: name.into(), processors, threads: 1, thread_use: None, disk, present: 1.0 }
 }
 
-/// scp with ssh, ten seconds of sending, `busy` of them with something to send.
+/// scp with ssh, which sends for ten seconds; in `busy` seconds of these it has something to send.
 fn host(ssh: f64, busy: f64) -> HostLoad {
     HostLoad {
         idle: 0.52,
@@ -77,7 +77,7 @@ fn a_device_is_the_source_or_the_destination_by_where_the_data_go() {
     assert_eq!(verdict(HostLoad { sends: false, ..waits }).limiter, Limiter::DestinationWrite);
 }
 
-/// cp within a host has no connection that shows which way the data go.
+/// cp within a host has no connection that shows in which direction the data goes.
 #[test]
 fn without_a_connection_the_devices_bytes_show_what_is_waited_for() {
     let named = |read, written| {
@@ -100,7 +100,7 @@ fn a_flow_with_something_to_send_is_the_paths() {
     let mut not_taken = host(0.3, 9.5);
     not_taken.flows.as_mut().unwrap().rwnd_limited = 9e6;
     assert_eq!(verdict(not_taken.clone()).limiter, Limiter::FarEndTool);
-    // 1 Gbit/s at 0.3 ms are 37 kB.
+    // 1 Gbit/s at a round trip of 0.3 ms are 37 kB in flight.
     not_taken.flows.as_mut().unwrap().window_size = 65536.0;
     assert_eq!(verdict(not_taken.clone()).limiter, Limiter::Window);
     not_taken.flows.as_mut().unwrap().window_size = 3e6;
@@ -112,7 +112,7 @@ fn a_flow_with_something_to_send_is_the_paths() {
 
 #[test]
 fn a_window_that_the_peer_closes_is_no_queue() {
-    // Measured of a program on an empty path that sleeps 20 ms after each 256 KiB.
+    // Measured with a program on an empty path, which sleeps 20 ms after each 256 KiB.
     let mut slow = host(0.01, 4.048);
     slow.seconds = 4.1;
     let flows = slow.flows.as_mut().unwrap();
@@ -199,7 +199,7 @@ fn the_far_ends_program_is_named_where_it_is_seen_to_have_nothing_to_send() {
     );
     assert_eq!(verdict(near()).limiter, Limiter::NotExplained, "the far end isn't sampled");
     assert_ne!(both(near(), far(9.5)).limiter, Limiter::FarEndTool, "it sends");
-    // A file system in user space takes what comes slowly, and its writer sleeps.
+    // A file system in user space takes the received bytes slowly, while its writer sleeps.
     let mut unread = near();
     unread.flows.as_mut().unwrap().unread = 0.8;
     let named = both(unread, far(1.0));
@@ -213,7 +213,7 @@ fn a_quota_is_named_before_what_it_makes_of_a_command() {
         quota: linerate_host::CpuQuota { group: "/low".into(), processors: 0.9, period_us: 100_000 },
         throttling: linerate_host::Throttling { periods: 100, throttled: 78, throttled_us: 9 },
     };
-    // One thread seems full, or the far end seems slow.
+    // Without the quota, one thread would seem full, or the far end slow.
     for used in [0.88, 0.1] {
         let named = verdict(HostLoad { quota: Some(quota.clone()), ..host(used, 1.0) });
         assert_eq!((named.limiter, named.share), (Limiter::CpuQuota, 0.78), "{used}");
@@ -260,7 +260,7 @@ fn many_threads_that_are_not_full_are_not_one_full_thread() {
     assert_eq!(verdict(unknown).limiter, Limiter::NotExplained, "a receiver's path shows nothing");
 }
 
-/// The host computes on all processors; the command needs a quarter of one.
+/// Other programs fill all processors of the host; the command needs a quarter of a processor.
 #[test]
 fn a_busy_host_whose_command_gets_its_processor_is_not_the_limiter() {
     let of = |waiting, most_ready, softirq| {

@@ -3,7 +3,8 @@ use super::*;
 const SECOND: u64 = 1_000_000_000;
 const PERCENT: u64 = SECOND / 100;
 
-/// A worker's second, in percent: reading, in the cipher, in the socket; of all that running and ready.
+/// A worker's second, in percent: reading, in the cipher, in the socket. `cpu` and `waited` are the parts of the second
+/// in which it ran, and in which it was ready to run.
 fn sender(read: u64, cipher: u64, socket: u64, cpu: u64, waited: u64) -> Stages {
     Stages {
         queue: SECOND - (read + cipher + socket) * PERCENT,
@@ -18,7 +19,7 @@ fn receiver(socket: u64, cipher: u64, write: u64, cpu: u64, waited: u64) -> Stag
     Stages { socket: socket * PERCENT, cipher: cipher * PERCENT, write: write * PERCENT, ..end(cpu, waited) }
 }
 
-/// On a host of 4 processors of which 2 are idle.
+/// The stages of an end on a host of 4 processors, 2 of which are idle.
 fn end(cpu: u64, waited: u64) -> Stages {
     Stages {
         workers: 1,
@@ -45,7 +46,8 @@ fn named(sender: Stages, receiver: Stages) -> Limiter {
 
 #[test]
 fn a_full_port_limits_although_the_workers_wait_for_processors() {
-    // Measured on two processors that carry both ends: a worker runs for half of its time, and waits for a processor else.
+    // Measured on two processors that carry both ends: a worker runs for half of its time, and waits for a processor in
+    // the other half.
     let at = |link| {
         let busy = Stages { link, tcp_looks: 1, tcp_segment_size: 1448, ..sender(20, 40, 40, 53, 43) };
         named(busy, receiver(80, 10, 10, 53, 43))
@@ -152,7 +154,7 @@ fn the_compressor_limits_where_it_takes_the_senders_time() {
     assert_eq!(named.limiter, Limiter::Compression);
     assert!(named.evidence.contains("leaves 25 % of the bytes"), "{named}");
     assert_ne!(verdict(packing(20), idle_receiver()).limiter, Limiter::Compression);
-    // The path was never without something to carry, however often the sender waited for its compressor.
+    // The path always had something to carry, however often the sender waited for its compressor.
     let fed = |percent: u64| Stages { tcp_busy: percent * 10_000, ..packing(50) };
     assert_eq!(verdict(fed(90), idle_receiver()).limiter, Limiter::Compression);
     assert_ne!(verdict(fed(99), idle_receiver()).limiter, Limiter::Compression);
@@ -227,7 +229,7 @@ fn a_long_wait_for_storage_is_the_destinations() {
     let memory = Stages { write: 0, ..idle_receiver() };
     let drains = name(&Evidence { receiver: memory, ..evidence });
     assert_ne!(drains.limiter, Limiter::DestinationWrite, "nothing is written");
-    // Streams that came later make no such wait.
+    // Streams that began later don't cause such a wait.
     let late = Stages { workers: 8, span: 10 * SECOND, ..idle_sender() };
     assert_eq!(name(&Evidence { sender: late, ..evidence }).limiter, Limiter::NotExplained);
 }
@@ -252,7 +254,7 @@ fn the_path_is_looked_at_where_both_wait() {
     assert!(window.evidence.contains("about 50.0 kB in flight, round trip 50 ms"), "{}", window.evidence);
     let lossy = Stages { tcp_rwnd_limited: 0, tcp_retransmits: 100, ..tcp };
     assert_eq!(named(lossy, idle_receiver()), Limiter::Loss);
-    // A receiver that doesn't read is no window.
+    // A receiver that doesn't read isn't a limit by the window.
     assert_eq!(named(tcp, receiver(5, 5, 90, 10, 1)), Limiter::DestinationWrite);
 }
 
@@ -265,7 +267,7 @@ fn a_quota_is_named_at_the_end_that_it_stops() {
         quota_stopped: stops * SECOND * 85 / 1000,
         ..stages
     };
-    // Its workers are ready without a processor, or blocked in whatever they do, as the kernel counts it.
+    // The kernel counts the stopped workers as ready without a processor, or as blocked in whatever they do.
     for stopped in [sender(5, 5, 90, 12, 80), sender(60, 5, 35, 12, 0)] {
         let named = verdict(stops(9, stopped), idle_receiver());
         assert!(named.limiter == Limiter::CpuQuota && (named.share - 0.9).abs() < 1e-9, "{named}");
@@ -278,7 +280,7 @@ fn a_quota_is_named_at_the_end_that_it_stops() {
         "the CPU quota of the sender",
         "it was stopped more"
     );
-    // The sender never met a full window, so the receiver took all that came.
+    // The sender never met a full window, so the receiver accepted everything that came.
     let taken = Stages { tcp_looks: 5, tcp_busy: 900_000, ..idle_sender() };
     assert_ne!(named(taken, receiver), Limiter::CpuQuota);
     assert_eq!(
@@ -328,7 +330,8 @@ fn nothing_is_said_of_an_instant() {
     assert_eq!(named(Stages::default(), Stages::default()), Limiter::TooShort);
 }
 
-/// A worker within a host reads and writes a range at once, and the receiver's share of the time doesn't show which.
+/// A worker within a host reads and writes a range at once, and the receiver's share of the time doesn't show which of
+/// the two it waits for.
 #[test]
 fn within_a_host_the_devices_bytes_show_what_is_waited_for() {
     let named = |read, written| {

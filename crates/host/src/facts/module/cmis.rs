@@ -1,5 +1,5 @@
-//! QSFP-DD, OSFP and other modules of the Common Management Interface Specification (OIF-CMIS-05.2). The
-//! kernel returns the lower half and the upper page 00h, so the values of other pages are unreadable.
+//! QSFP-DD, OSFP and other modules of the Common Management Interface Specification (OIF-CMIS-05.2). The kernel returns
+//! the lower half of the memory and the upper page 00h, so the values in other pages are unreadable.
 
 use super::codes::connector;
 use super::{CableKind, Module, ModuleMemory, ModuleReach, celsius, monitor, only_if, volts};
@@ -53,7 +53,7 @@ fn cable(media: u8) -> Option<CableKind> {
     }
 }
 
-/// The length of a cable, from byte 202: a number in bits 5 to 0, times 0.1, 1, 10 or 100 metres.
+/// The length of a cable, from byte 202: a number in bits 5 to 0, times 0.1, 1, 10 or 100 meters.
 fn reach(memory: &ModuleMemory) -> Fact<Vec<ModuleReach>> {
     memory.byte(202).and_then(|length| match length & 0x3f {
         0 => Fact::NotApplicable,

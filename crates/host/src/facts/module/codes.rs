@@ -54,9 +54,10 @@ pub(super) const QSFP_40G: BitNames = [
     "",
 ];
 
-/// The standards that the bits of some bytes name, and the standard of a byte with a code of SFF-8024, table
-/// 4-4. Some codes stand for two standards, with one lane and with four lanes: in an SFP (`lane`), the result
-/// is the former, otherwise the latter.
+/// The standards to which a module conforms: those that the bits of the bytes `bytes` name, and the one whose code
+/// (SFF-8024, table 4-4) is in the byte at `extended`. Some codes stand for two standards, one with a single lane and
+/// one with four lanes. For an SFP (`lane` is true), the result is the standard with one lane, otherwise the standard
+/// with four lanes.
 pub(super) fn standards<const N: usize>(
     memory: &ModuleMemory,
     bytes: [(usize, BitNames); N],

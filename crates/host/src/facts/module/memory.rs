@@ -1,4 +1,4 @@
-//! The memory of a module. A fact is unreadable if its bytes weren't read.
+//! The memory of a pluggable module. A fact is unreadable if its bytes weren't read.
 
 use std::ops::Range;
 
@@ -12,7 +12,7 @@ const LINE: usize = 16;
 /// The part of a module's memory that was read.
 pub(super) struct ModuleMemory(Vec<Option<u8>>);
 
-/// Converts bytes to lines of an offset and 16 bytes, both in hexadecimal digits.
+/// Converts bytes to lines of text. Each line has an offset and 16 bytes, both as hexadecimal digits.
 pub(in crate::facts) fn lines(bytes: &[u8]) -> String {
     let line = |(at, line): (usize, &[u8])| {
         let digits: String = line.iter().map(|byte| format!("{byte:02x}")).collect();
@@ -70,7 +70,7 @@ impl ModuleMemory {
         Fact::Known(words)
     }
 
-    /// The text in this range, without the blanks at its end; not applicable if it is empty.
+    /// The text in this range, without the blanks at its ends; not applicable if the text is empty.
     pub fn text(&self, range: Range<usize>) -> Fact<String> {
         let mut text = String::new();
         for at in range {
@@ -86,8 +86,8 @@ impl ModuleMemory {
         }
     }
 
-    /// Checks a checksum: known if the byte at `at` is the sum of the bytes in `range`, as the standards
-    /// require; otherwise unreadable, since the memory was misread.
+    /// Checks a checksum: the fact is known if the byte at `at` is the sum of the bytes in `range` (modulo 256), as the
+    /// standards require. Otherwise the fact is unreadable, because the memory was misread.
     pub fn summed(&self, range: Range<usize>, at: usize) -> Fact<()> {
         let mut sum = 0_u8;
         for at in range {

@@ -1,5 +1,5 @@
-//! Pluggable modules, by the contents of their memory: SFF-8472 for SFPs, SFF-8636 for QSFPs, CMIS for newer
-//! modules. The module states all values itself. SFF-8024 lists the codes that it uses.
+//! Pluggable modules, by the contents of their memory: SFF-8472 for SFPs, SFF-8636 for QSFPs, CMIS for newer modules.
+//! The module itself states all values. SFF-8024 lists the codes that modules use.
 
 mod cmis;
 mod codes;
@@ -29,13 +29,13 @@ pub struct Module {
     pub connector: Fact<String>,
     /// The standards to which the module conforms: `10GBASE-SR`, `100GBASE-CR4`.
     pub standards: Fact<Vec<String>>,
-    /// The kind of cable, if the cable is part of the module.
+    /// The kind of cable, if a cable is part of the module.
     pub cable: Fact<CableKind>,
-    /// The wavelength of the module's laser in nanometres.
+    /// The wavelength of the module's laser in nanometers.
     pub wavelength_nm: Fact<f64>,
     /// The module's reach on each medium; for a cable, the cable's length.
     pub reach: Fact<Vec<ModuleReach>>,
-    /// The nominal signalling rate of a lane in megabaud (millions of symbols per second).
+    /// The nominal signaling rate of a lane in megabaud (millions of symbols per second).
     pub rate_mbd: Fact<u32>,
     /// The highest power, in watts, that a module of its power class may consume.
     pub max_watts: Fact<f64>,
@@ -69,7 +69,7 @@ pub enum CableKind {
 pub struct ModuleReach {
     /// The medium: `single-mode fibre`, `OM1` to `OM5`, `copper`, `cable`.
     pub name: String,
-    /// The reach on this medium in metres.
+    /// The reach on this medium in meters.
     pub metres: f64,
 }
 
@@ -83,7 +83,7 @@ pub struct Monitor {
     pub limits: Fact<Limits>,
 }
 
-/// The limits that a module sets for a value.
+/// The limits that a module sets for a value that it measures.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Limits {
@@ -98,7 +98,7 @@ pub struct Limits {
 }
 
 impl Module {
-    /// The facts about a module; `text` contains its memory in the form of [`lines`].
+    /// The facts about a module. `text` contains the module's memory in the form of [`lines`].
     pub(super) fn parse(text: &str) -> Fact<Self> {
         let memory = ModuleMemory::parse(text);
         memory.byte(0).and_then(|form| match form {
@@ -112,8 +112,8 @@ impl Module {
         })
     }
 
-    /// The speed in Mbit/s of the fastest standard to which the module conforms; `None` if it names no
-    /// Ethernet standard.
+    /// The speed in Mbit/s of the fastest standard to which the module conforms; `None` if the module names no Ethernet
+    /// standard.
     pub fn fastest_mbps(&self) -> Option<u64> {
         self.standards.known()?.iter().map(|name| speed(name)).filter(|mbps| *mbps > 0).max()
     }
@@ -126,8 +126,8 @@ impl Monitor {
     }
 }
 
-/// A monitor from words of the module's memory: one word for each value, and four words for the limits. Both
-/// standards have the limits in this order: high alarm, low alarm, high warning, low warning.
+/// A monitor from words of the module's memory: one word for each value, and four words for the limits. SFF-8472 and
+/// SFF-8636 have the limits in this order: high alarm, low alarm, high warning, low warning.
 fn monitor(values: Fact<Vec<u16>>, limits: Fact<Vec<u16>>, unit: impl Fn(u16) -> f64) -> Fact<Monitor> {
     let limits = limits.and_then(|words| match words.as_slice() {
         // In a module without limits, these bytes are zeros.
@@ -158,8 +158,8 @@ fn milliwatts(word: u16) -> f64 {
     f64::from(word) / 10_000.0
 }
 
-/// The reach on each medium. The memory has one byte for each medium, in units of a number of metres; 0 means
-/// that there is no reach.
+/// The reach on each medium. `media` has, for each medium, its name, the offset of its byte, and the number of meters
+/// that one unit of this byte means. If the byte is 0, the module states no reach on this medium.
 fn reaches<const N: usize>(memory: &ModuleMemory, media: [(&str, usize, f64); N]) -> Fact<Vec<ModuleReach>> {
     let mut all = Vec::new();
     for (name, at, metres) in media {
@@ -174,7 +174,8 @@ fn reaches<const N: usize>(memory: &ModuleMemory, media: [(&str, usize, f64); N]
     if all.is_empty() { Fact::NotApplicable } else { Fact::Known(all) }
 }
 
-/// The signalling rate in megabaud: a byte in units of 100; if this is 255, another byte in units of 250.
+/// The signaling rate in megabaud: the byte at `at` in units of 100 megabaud; if this byte is 255, the byte at `more`
+/// in units of 250 megabaud.
 fn rate(memory: &ModuleMemory, at: usize, more: usize) -> Fact<u32> {
     memory.byte(at).and_then(|hundreds| match hundreds {
         0 => Fact::NotApplicable,

@@ -1,4 +1,4 @@
-//! QSFPs: SFF-8636. The lower half begins at byte 0; the upper pages 00h to 03h follow from byte 128 on.
+//! QSFPs: SFF-8636. The lower half of the memory begins at byte 0; the upper pages 00h to 03h follow from byte 128 on.
 
 use super::codes::{QSFP_40G, connector, standards};
 use super::{
@@ -10,9 +10,9 @@ use crate::facts::Fact;
 const LIMITS: usize = 512;
 /// The number of optical lanes.
 const LANES: usize = 4;
-/// The first revision (2.8) of the standard in which the module states which values it measures.
+/// The code of revision 2.8 of the standard, the first revision in which the module states which values it measures.
 const TELLS: u8 = 8;
-/// The code for a connector that can't be separated.
+/// The code for a cable that can't be separated from the module.
 const FIXED: u8 = 0x23;
 
 pub(super) fn read(memory: &ModuleMemory) -> Fact<Module> {
@@ -100,8 +100,8 @@ fn measures(memory: &ModuleMemory, bit: u8, value: usize) -> Fact<bool> {
     })
 }
 
-/// A monitor whose values are in the lower half, and whose limits are in page 03h. Modules with flat memory
-/// have no such page.
+/// A monitor whose values are in the lower half of the memory, and whose limits are in page 03h. Modules with flat
+/// memory have no page 03h.
 fn lanes(
     memory: &ModuleMemory,
     at: usize,

@@ -1,4 +1,4 @@
-//! SFPs: SFF-8472. The bytes of address A0h begin at 0, those of address A2h at 256.
+//! SFPs: SFF-8472. The bytes of address A0h begin at offset 0, and the bytes of address A2h at offset 256.
 
 use super::codes::{SFP_1G, SFP_10G, connector, standards};
 use super::{
@@ -40,7 +40,7 @@ pub(super) fn read(memory: &ModuleMemory) -> Fact<Module> {
     })
 }
 
-/// The kind of cable, from byte 8: bit 2 is a passive cable, bit 3 an active one.
+/// The kind of cable, from byte 8: bit 2 means a passive cable, and bit 3 an active cable.
 fn cable(memory: &ModuleMemory) -> Fact<CableKind> {
     memory.byte(8).and_then(|bits| match bits & 0b1100 {
         0b0100 => Fact::Known(CableKind::PassiveCopper),
@@ -49,8 +49,8 @@ fn cable(memory: &ModuleMemory) -> Fact<CableKind> {
     })
 }
 
-/// True if bytes 60 and 61 contain a wavelength. In cables they contain other values, and modules with RJ45
-/// have no laser.
+/// True if bytes 60 and 61 contain a wavelength. In cables these bytes contain other values, and modules with RJ45 have
+/// no laser.
 fn is_laser(memory: &ModuleMemory) -> Fact<bool> {
     let is_copper = memory.byte(2).map(|connector| connector == COPPER);
     memory.byte(8).and_then(|bits| is_copper.map(|is_copper| bits & 0b1100 == 0 && !is_copper))
@@ -71,7 +71,8 @@ fn reach(memory: &ModuleMemory, cable: &Fact<CableKind>) -> Fact<Vec<super::Modu
         if connector == COPPER {
             return reaches(memory, [("copper", 18, 1.0)]);
         }
-        // Byte 14 contains kilometres; byte 15 contains hundreds of metres, which overflow for a long reach.
+        // Byte 14 contains the reach in kilometers; byte 15 contains it in hundreds of meters, which overflows for a
+        // long reach.
         memory.byte(15).and_then(|hundreds| {
             let single = if matches!(hundreds, 0 | 255) { (14, 1000.0) } else { (15, 100.0) };
             reaches(
@@ -88,8 +89,8 @@ fn reach(memory: &ModuleMemory, cable: &Fact<CableKind>) -> Fact<Vec<super::Modu
     })
 }
 
-/// The module's highest power in watts. Byte 64 contains the power level: bit 6 is level 4, whose watts are
-/// in byte 66; bit 5 is level 3, bit 1 level 2; otherwise it is level 1.
+/// The module's highest power in watts. Byte 64 contains the power level: bit 6 means level 4, whose watts are in byte
+/// 66 (in tenths); bit 5 means level 3, and bit 1 level 2; if none of these bits is set, the level is 1.
 fn max_watts(memory: &ModuleMemory) -> Fact<f64> {
     memory.byte(64).and_then(|options| match options {
         level if level & 0x40 != 0 => memory.byte(66).map(|tenths| f64::from(tenths) / 10.0),
@@ -99,8 +100,8 @@ fn max_watts(memory: &ModuleMemory) -> Fact<f64> {
     })
 }
 
-/// Known if the module measures values. In byte 92, bit 6 is set if the module measures values, and bit 5 if
-/// the values are already calibrated.
+/// Known if the module measures values and calibrates them itself. In byte 92, bit 6 is set if the module measures
+/// values, and bit 5 if the values are already calibrated.
 fn has_monitors(memory: &ModuleMemory) -> Fact<()> {
     memory.summed(64..95, 95).and_then(|()| memory.byte(92)).and_then(|kind| match kind {
         kind if kind & 0x40 == 0 => Fact::NotApplicable,

@@ -1,5 +1,5 @@
-//! The memory of real modules. These dumps were published on mailing lists and issue trackers; their lines of
-//! zeros were removed.
+//! The memory of real modules. These dumps were published on mailing lists and in issue trackers. The lines that
+//! consist of zeros were removed from the dumps.
 
 use proptest::prelude::*;
 
@@ -22,7 +22,7 @@ const SR: &str = "\
 0170 0040000000400100ffffffffffffff01
 ";
 
-/// An active optical cable of 5 m. It states that its connector is a copper pigtail, and measures no values.
+/// An active optical cable of 5 m. The cable states that its connector is a copper pigtail, and measures no values.
 const CABLE: &str = "\
 0000 03042100000000000800000667000000
 0010 000005004d696b726f54696b20202020
@@ -69,7 +69,7 @@ const DENSE: &str = "\
 00e0 1b000700000000000000000000000000
 ";
 
-/// A module that the driver misread: some bytes of address A2h are in the place of those of A0h.
+/// A module that the driver misread: some bytes of address A2h are in the place of bytes of address A0h.
 const MISREAD: &str = "\
 0000 0300f3005800f800908871488ca07530
 0010 196407d0186a09c4271009d01f070c5a
@@ -186,7 +186,7 @@ fn memory_that_was_misread_or_only_partly_read_says_so() {
     assert!(why.contains("misread"), "{why}");
     assert!(matches!(Module::parse(""), Fact::Unreadable(_)));
     assert!(matches!(Module::parse("0000 7f"), Fact::Unreadable(_)), "a form that nobody knows");
-    // Only the first half of an SFP's memory: it contains the name, but not the measured values.
+    // The first half of an SFP's memory contains the name, but not the measured values.
     let half: String = whole(SR, 512).lines().take(16).map(|line| format!("{line}\n")).collect();
     let module = Module::parse(&half).known().unwrap().clone();
     assert_eq!(module.part, known("FTLX8574D3BNL-IT"));

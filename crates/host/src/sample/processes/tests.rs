@@ -7,8 +7,8 @@ fn line(pid: u32, parent: u32, own: u64, children: u64, started: u64) -> String 
 
 #[test]
 fn a_child_that_ends_is_counted_once() {
-    // The child had used 30 ticks when it was last seen, and used 20 more before its end. 7 ticks belong to
-    // another child that no sample contains; they can't be distinguished from the 20.
+    // The child had used 30 ticks in its last sample, and used 20 more ticks before its end. 7 ticks belong to another
+    // child that no sample contains; these 7 ticks can't be distinguished from the 20.
     let first = line(10, 1, 100, 0, 5) + &line(11, 10, 0, 0, 5);
     let second = line(10, 1, 110, 0, 5) + &line(11, 10, 30, 0, 5);
     let third = line(10, 1, 120, 50 + 7, 5);
@@ -20,8 +20,8 @@ fn a_child_that_ends_is_counted_once() {
 
 #[test]
 fn descendants_that_end_together_are_counted_once_and_have_their_last_part() {
-    // A child that uses no time itself. Its own child had used 138 ticks when it was last seen, and 247 in
-    // total. The child had waited for another child before.
+    // A child that uses no time itself. Its own child had used 138 ticks in its last sample, and 247 ticks at its end.
+    // Before that, the first child had waited for another child.
     let first = line(10, 1, 3, 0, 5) + &line(11, 10, 0, 4, 6) + &line(12, 11, 0, 0, 7);
     let second = line(10, 1, 3, 0, 5) + &line(11, 10, 0, 4, 6) + &line(12, 11, 138, 0, 7);
     let third = line(10, 1, 4, 4 + 247, 5);
@@ -39,7 +39,8 @@ fn descendants_that_end_together_are_counted_once_and_have_their_last_part() {
 
 #[test]
 fn one_that_was_found_late_has_its_time_since_it_began() {
-    // The child was started at second 1 of the recording, and first seen at second 4, when it had used 2.4 s.
+    // The child was started at second 1 of the recording. The first sample that contains it is that of second 4, when
+    // the child had used 2.4 s.
     let child = line(11, 10, 240, 0, 150);
     let old = line(10, 1, 100, 0, 5);
     let mut recording = recording_of(

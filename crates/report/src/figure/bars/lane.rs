@@ -13,9 +13,9 @@ use crate::figure::scale::Scale;
 /// The direction in which bars grow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LaneWay {
-    /// Towards smaller y.
+    /// The bars grow upwards, towards smaller y.
     Up,
-    /// Towards larger x.
+    /// The bars grow to the right, towards larger x.
     Right,
 }
 
@@ -62,7 +62,7 @@ impl Lane {
         self.edge + self.breadth / 2.0
     }
 
-    /// The first position after the bar and the whisker, where a label may begin; a dot may be there.
+    /// The first position after the bar and the whisker. A label may begin at this position, but a dot may cover it.
     pub(crate) fn outermost(&self, reach: &LaneReach) -> f64 {
         reach.whisker.map_or(reach.end, |(_, high)| self.way.farther(high, reach.end))
     }

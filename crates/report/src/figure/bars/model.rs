@@ -12,7 +12,8 @@ use crate::summary::{State, Summary, tip};
 
 /// The contents of the whole figure.
 pub(crate) struct Chart<'a> {
-    /// The panels: one for each link variant, or several if one panel can't hold all bars of a link.
+    /// The panels: one for each link, or several for a link whose bars don't fit in one panel. If the figure compares
+    /// links, one panel can show several links.
     pub(crate) panels: Vec<Panel<'a>>,
     /// The levels that distinguish the bars of a category: the levels of the figure's series; without a
     /// series, the numbers of streams in ascending order, with the tool's own choice last. A bar's shade is
@@ -27,7 +28,7 @@ pub(crate) struct Chart<'a> {
     pub(crate) mixes_ciphers: bool,
     /// Whether both ends share the same processors, so that one CPU dot shows both.
     pub(crate) shared_processors: bool,
-    /// Whether any bar's rate over the whole command is visibly lower than its rate over the payload time.
+    /// Whether, for any bar, the rate over the whole command is visibly lower than the rate over the payload time.
     pub(crate) has_tips: bool,
 }
 
@@ -65,7 +66,7 @@ pub(crate) struct Bar<'a> {
     pub(crate) value: Option<Estimate>,
     /// Whether the case has a value, or the reason why it has none.
     pub(crate) state: State<'a>,
-    /// The value where the filled part ends, if that is before the bar's end.
+    /// The value at which the filled part ends, if the filled part is shorter than the bar.
     pub(crate) filled: Option<f64>,
     /// The values that papers printed for this case.
     pub(crate) printed: Vec<Hollow>,

@@ -62,7 +62,7 @@ impl<'p, 'a> NarrowPlot<'p, 'a> {
         }
     }
 
-    /// Draws the panel. Returns the y of its end.
+    /// Draws the panel, and returns the y of the panel's lower end.
     fn draw(&self) -> (Markup, f64) {
         let mut y = self.top;
         let mut categories = Vec::new();
@@ -191,7 +191,7 @@ fn workload_heading(y: f64, words: &str) -> Markup {
     }
 }
 
-/// A text with an outline in the background colour, so that grid lines don't cross the letters.
+/// A text with an outline in the background color, so that grid lines don't cross the letters.
 fn over_grid(x: f64, y: f64, class: &str, words: &str) -> Markup {
     text(x, y, &format!("{class} rim"), words)
 }

@@ -55,8 +55,8 @@ impl<'c, 'a> Plan<'c, 'a> {
         links.into_iter().flat_map(on_link).collect()
     }
 
-    /// Whether a factor distinguishes links, not cases on the same link. Such factors are the link itself and
-    /// its queues.
+    /// Whether a factor distinguishes links, not cases on the same link. Examples of such factors are the link itself
+    /// and its queues.
     fn compares_links(&self, factor: &str) -> bool {
         let pairs =
             in_order(self.context.cases.iter().map(|s| (self.context.level(s.case, factor), &s.case.link)));

@@ -48,7 +48,7 @@ impl<'p, 'a> WidePlot<'p, 'a> {
         Self { chart, id, panel, title_y: y + 14.0, top, bottom, rate, cpu: Scale::percent(bottom, top) }
     }
 
-    /// Draws the panel. Returns the y of its end.
+    /// Draws the panel, and returns the y of the panel's lower end.
     fn draw(&self) -> (Markup, f64) {
         let cells = cells(self.panel);
         let (labels, end) = self.labels(&cells);
@@ -146,7 +146,7 @@ impl<'p, 'a> WidePlot<'p, 'a> {
         }
     }
 
-    /// Draws the text below the axis. Returns the y of its end.
+    /// Draws the text below the axis, and returns the y of the text's lower end.
     fn labels(&self, cells: &[BarCell<'_, '_>]) -> (Markup, f64) {
         let several = self.chart.series.len() > 1;
         let names_y = self.bottom + if several { 34.0 } else { 20.0 };
@@ -214,7 +214,7 @@ fn name_labels(cell: &BarCell<'_, '_>, lines: &[String], y: f64) -> Markup {
     }
 }
 
-/// Groups neighbouring categories that move the same data: the name of the data, and the first and last x.
+/// Groups neighboring categories that move the same data: the name of the data, and the first and last x.
 fn brackets(cells: &[BarCell<'_, '_>]) -> Vec<(String, f64, f64)> {
     let mut runs: Vec<(String, f64, f64)> = Vec::new();
     for cell in cells {

@@ -156,7 +156,7 @@ fn storage_that_answers_slowly_is_asked_by_more_after_a_second() {
     assert_eq!(*numbers.last().unwrap(), 8, "{numbers:?}");
 }
 
-/// The number is replaced at each tenth of the first second, since a trial lasts for several of them.
+/// The number is replaced at each tenth of the first second, because a trial lasts for several tenths.
 #[test]
 fn a_trial_ends_where_the_number_of_streams_is_replaced() {
     for tick in 1..=10 {

@@ -5,10 +5,10 @@ use std::time::{Duration, Instant};
 
 use crate::base::lock::lock;
 
-/// The number of intervals in which the rate is measured. Later rates aren't measured, since they are those
-/// of the slowest next host.
+/// The number of intervals in which the rate is measured. Later rates aren't measured, because the slowest next host
+/// determines them.
 const INTERVALS: u32 = 4;
-/// The length of one of these intervals.
+/// The length of one of the `INTERVALS` intervals.
 const INTERVAL: Duration = Duration::from_millis(250);
 
 /// Measures the rate at which data arrives at a host, on all streams together.
@@ -20,7 +20,7 @@ pub(super) struct Arrivals {
 #[derive(Default)]
 struct FirstSecond {
     begun: Option<Instant>,
-    /// The bytes that have arrived in the current interval, whose number is stored beside them.
+    /// The bytes that have arrived in the current interval, whose number is `interval`.
     bytes: u64,
     interval: u32,
     /// The most bytes that have arrived in one interval.

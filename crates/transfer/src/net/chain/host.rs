@@ -21,7 +21,7 @@ pub struct ChainHost {
     arrivals: Arc<Arrivals>,
     /// The total bytes of the parts that were accepted.
     accepted: AtomicU64,
-    /// The number of streams with a part that isn't forwarded and used yet.
+    /// The number of streams with a part that is still to be forwarded or used.
     busy: AtomicU32,
 }
 
@@ -33,7 +33,8 @@ pub struct ChainProgress {
 }
 
 impl ChainHost {
-    /// The host that `link` describes, which forwards by `relays`; `None` if its position doesn't exist.
+    /// The host that `link` describes, which forwards by `relays`; `None` if its position doesn't exist, or the chain
+    /// or tree has too many hosts.
     pub fn new(link: ChainLink, relays: Vec<ChainRelay>) -> Option<Self> {
         let is_fit = link.place < link.hosts && usize::from(link.hosts) <= MAX_CHAINED;
         let relays = relays.into_iter().map(Arc::new).collect();
@@ -52,7 +53,7 @@ impl ChainHost {
         self.link.place == 0
     }
 
-    /// The number of hosts.
+    /// The number of hosts in the chain or tree.
     pub fn hosts(&self) -> usize {
         self.link.hosts.into()
     }
@@ -62,7 +63,7 @@ impl ChainHost {
         self.accepted.load(Ordering::Relaxed)
     }
 
-    /// True while a stream has a part that isn't forwarded or used yet.
+    /// True while a stream has a part that is still to be forwarded or used.
     pub fn is_busy(&self) -> bool {
         self.busy.load(Ordering::Relaxed) > 0
     }

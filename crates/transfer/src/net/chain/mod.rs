@@ -1,5 +1,5 @@
-//! Streams that pass through several hosts. Each host stores the data and forwards it: in a chain to the next host, in a
-//! tree to two hosts.
+//! Streams that pass through several hosts. Each host stores the data and forwards it: in a chain to the next host, in
+//! a tree to at most two hosts.
 //!
 //! Each hop has a TLS connection of its own, which carries parts of the source's stream. Each part has a mark for each
 //! host ([`linerate_wire::sealed`]), made with a key that only the source and that host have. A host checks its mark
@@ -27,11 +27,11 @@ use linerate_wire::control::ChainKey;
 use linerate_wire::sealed::{Mark, sealed_head};
 use std::time::Duration;
 
-/// If no host is behind the next host, how long the next host may accept nothing, or delay this host, before
-/// this host gives it up. For each host that gets its data through the next host, one after the other,
-/// [`LONGER`] is added. So if a host hangs, the host directly before it is the first to give it up.
+/// How long the next host may accept nothing, or delay this host, before this host gives it up, if the next host
+/// forwards to nobody. Otherwise, [`LONGER`] is added for each host on the longest path behind the next host. So if a
+/// host hangs, the host directly before it is the first to give it up.
 const STILL: Duration = Duration::from_secs(10);
-/// The time that is added to [`STILL`] for each host behind the next host.
+/// The time that is added to [`STILL`] for each host on the longest path behind the next host.
 const LONGER: Duration = Duration::from_secs(2);
 
 /// How long a host waits if no data arrives: longer than any of `hosts` hosts waits for its next host, and at

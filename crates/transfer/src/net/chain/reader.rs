@@ -120,8 +120,8 @@ impl<H: FrameHandler> FrameHandler for PartOpening<'_, H> {
     }
 }
 
-/// The error for a damaged part. A host on the way may have damaged it, so data that arrived from the source
-/// before is kept.
+/// The error for a damaged part. A host on the way may have damaged it, so the data that arrived from the source
+/// earlier is kept.
 fn damaged(what: &'static str) -> StreamError {
     StreamError::Record(io::Error::new(io::ErrorKind::InvalidData, what))
 }

@@ -1,8 +1,8 @@
 //! The connections to one next host, to which each incoming part is forwarded at once.
 //!
-//! The queue for a next host is limited; if it is full, this host waits too. If the next host accepts no data
-//! for some time, or very little, this host gives it up and continues without it. The hosts behind the next
-//! host are then given up too; they get the rest of the data directly from the source.
+//! The queue for a next host is limited; if the queue is full, this host waits too. If the next host accepts no data
+//! for some time, or very little, this host gives it up and continues without it. The hosts behind the next host are
+//! then given up too; they get the rest of the data directly from the source.
 
 use crossbeam_channel::{Receiver, Sender, bounded};
 use linerate_wire::control::{Cookie, LostNext, Message};
@@ -24,8 +24,9 @@ use crate::net::stream::{FrameWriter, Stream, StreamError};
 
 /// The number of parts of each stream that may wait for the next host: together 2 MiB.
 const WAITING: usize = 8;
-/// A next host delays this host if this host waits for it for more than this share of the time. That is also
-/// true of a next host that is only a little slower than the rest, so [`TOO_SLOW`] must apply too.
+/// A next host delays this host if this host waits for it for more than this share of the time. This host also waits
+/// that long for a next host that is only a little slower than the rest, so a next host is given up only if
+/// [`TOO_SLOW`] applies too.
 const HOLDS_UP: f64 = 0.75;
 /// A next host that delays this host is too slow if it accepts less than this share of the rate at which data
 /// arrived here before any host delayed it. Two next hosts that share a link as fast as the incoming one each
@@ -35,8 +36,8 @@ const TOO_SLOW: f64 = 0.25;
 /// about to give up a host behind it delays this host for nearly all of its own patience, and must not be
 /// given up for that.
 const PERIOD: u32 = 2;
-/// How long connecting to the next host may take. A new connection may also take the time that a hanging host
-/// is given.
+/// How long connecting to the next host may take. Connecting also counts in the time for which the next host may accept
+/// nothing.
 const DIAL_TIMEOUT: Duration = Duration::from_secs(8);
 
 /// How to reach a next host.
@@ -168,9 +169,9 @@ impl ChainRelay {
         STILL + LONGER * self.next.behind.into()
     }
 
-    /// Counts a part that the next host has accepted. At the end of each period, gives the host up if this host waited for
-    /// it for most of the period and it was too slow. `at_first` is the rate at which data arrived here at first, in bytes
-    /// per second.
+    /// Counts a part that the next host has accepted. At the end of each period, gives the next host up if this host
+    /// waited for it for most of the period, and the next host was too slow. `at_first` is the rate at which data
+    /// arrived here at first, in bytes per second.
     pub(super) fn count(&self, part: &TakenPart, at_first: Option<f64>) {
         let rate = lock(&self.holding_up).count(part, PERIOD * self.patience());
         if let Some(why) = rate.zip(at_first).and_then(|(rate, at_first)| too_slow(rate, at_first)) {

@@ -6,8 +6,8 @@ use std::ops::Range;
 
 /// The shape of a chain or a tree of hosts, by their positions from 0. The source sends to the host at position 0.
 ///
-/// In a chain each host forwards to the host at the next position, in a tree to two hosts: the host at position p to those
-/// at 2p + 1 and 2p + 2. The rules are the same for any number of hosts to forward to.
+/// In a chain, each host forwards to the host at the next position. In a tree, the host at position p forwards to those
+/// at 2p + 1 and 2p + 2. The methods work in the same way for any number of branches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ChainShape {
     hosts: usize,
@@ -44,7 +44,7 @@ impl ChainShape {
     /// The largest number of hosts that get their data, one after the other, through the host at this
     /// position.
     pub fn behind(&self, place: usize) -> usize {
-        // The path through the first next host of each host is as long as any other path.
+        // The path through the first next host of each host is at least as long as any other path.
         iter::successors(self.next(place).next(), |place| self.next(*place).next()).count()
     }
 }

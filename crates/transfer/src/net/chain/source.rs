@@ -1,4 +1,4 @@
-//! The source's side of a chain or tree: the keys of its hosts, and the marks that it makes with these keys.
+//! The source's side of a chain or tree: the keys of the hosts, and the marks that the source makes with these keys.
 
 use linerate_wire::control::ChainKey;
 use linerate_wire::sealed::sealed_head;

@@ -12,8 +12,8 @@ use std::time::{Duration, Instant};
 use super::host::ChainHost;
 use super::patience;
 
-/// The source reports its progress once a second. If it has reported no progress for this time, it isn't
-/// sending.
+/// The source reports its progress once a second. If the number of sent bytes in these reports stays the same for this
+/// time, the source isn't sending.
 const SENDING: Duration = Duration::from_secs(3);
 /// Bytes that the source counts as sent and that may still be on their way: for each of up to 64 streams, the
 /// source collects a part before it sends it.
@@ -51,8 +51,8 @@ impl Supply {
         (!is_first).then_some(Self { host, patience, looked: now, accepted, still, sent, rest })
     }
 
-    /// Checks whether the host before this one withholds data. Called while streams haven't arrived or ended.
-    /// `source` are the source's counters; `is_all` is true once the source has sent everything.
+    /// Checks whether the host before this one withholds data. Called as long as some streams haven't arrived or
+    /// haven't ended. `source` has the source's counters; `is_all` is true once the source has sent everything.
     ///
     /// # Errors
     /// If the host before this one has withheld data for too long.

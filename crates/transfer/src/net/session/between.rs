@@ -18,8 +18,8 @@ use linerate_wire::control::Job;
 const NEWS: Duration = Duration::from_millis(50);
 
 impl Session {
-    /// Starts the client's session with one agent, up to the agent's first message. Once a second, the client
-    /// sends this agent the other agent's progress, which is in `progress`.
+    /// Starts the client's session with one agent, up to the agent's first message. If the job has a timeout, the
+    /// client sends this agent once a second the other agent's progress, which is in `progress`.
     ///
     /// # Errors
     /// If the far end doesn't speak this protocol or goes away.
@@ -121,7 +121,8 @@ impl Session {
         }
     }
 
-    /// Forwards this agent's counters to the other agent, at most as often as an honest end sends new ones.
+    /// Forwards this agent's counters to the other agent, at most 20 times a second: an honest end sends new counters
+    /// less often.
     pub(super) fn pass_progress_on(&mut self, progress: Progress) {
         let is_new = self.passed_on.is_none_or(|last| last.elapsed() >= NEWS);
         if let Some(partner) = self.partner.as_ref().filter(|_| is_new) {

@@ -66,13 +66,13 @@ impl Session {
         Ok(session)
     }
 
-    /// The client's public key, which the first host needs, and the agent's public key, which the hosts to
-    /// which it forwards need.
+    /// The client's public key, which the first host needs, and the agent's public key, which is needed by the hosts to
+    /// which the agent forwards.
     pub fn chain_keys(&self) -> (Vec<u8>, Vec<u8>) {
         (self.keys.public().to_vec(), self.peer.public_key.clone())
     }
 
-    /// The client: sends the agent its position; returns the addresses at which the agent listens.
+    /// The client: sends the agent the agent's position; returns the addresses at which the agent listens.
     ///
     /// # Errors
     /// If the agent goes away, or sends something else.
@@ -138,8 +138,8 @@ impl Session {
         Supply::new(self.chain_host()?, self.silence.pulse.longest()?, Instant::now())
     }
 
-    /// The agent: gets its position, listens, and connects to the next hosts. Does nothing if the agent isn't
-    /// in a chain or tree.
+    /// The agent: gets its position from the client, listens, and connects to the next hosts. Does nothing if the agent
+    /// isn't in a chain or tree.
     ///
     /// # Errors
     /// If the client goes away, or states a position that doesn't exist.
@@ -183,8 +183,8 @@ impl Session {
     fn link_to(&self, host: &ChainNext, clear: bool) -> Result<ConnectionConfig, TransferError> {
         let failed = |error| TransferError::Failed(format!("a next host's key can't be used: {error}"));
         let pinned = self.keys.pin(&host.public_key).map_err(failed)?;
-        // The connections to the next hosts have a registry of their own, since their failure must not cut
-        // this end's connections.
+        // The connections to the next hosts have a registry of their own, because their failure must not cut this end's
+        // other connections.
         Ok(ConnectionConfig { pinned, clear, registry: Registry::default() })
     }
 

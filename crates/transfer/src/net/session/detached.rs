@@ -20,7 +20,8 @@ pub enum JobNews {
 }
 
 impl Session {
-    /// The client's session with an agent that will continue without it, up to that agent's first message.
+    /// Starts the client's session with an agent that will continue without the client, up to that agent's first
+    /// message.
     ///
     /// # Errors
     /// If the far end doesn't speak this protocol, leaves no process behind, or goes away.
@@ -50,7 +51,7 @@ impl Session {
         Ok(session)
     }
 
-    /// The client: waits until the agent no longer needs it.
+    /// The client: waits until the agent no longer needs the client.
     ///
     /// # Errors
     /// If the agent gives up or goes away before that.

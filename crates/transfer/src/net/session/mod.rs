@@ -64,11 +64,12 @@ pub struct Client {
     /// Records when the far end was last heard, and how long it may be silent. Code that writes to the far
     /// end checks this too.
     pub pulse: Arc<Pulse>,
-    /// The agent's end, if the agent is another thread of this process.
+    /// This end's channels to the agent, if the agent is another thread of this process.
     pub neighbour: Option<Neighbour>,
     /// The interfaces by which data leaves this host.
     pub interfaces: Interfaces,
-    /// The address of the agent, if this process is the agent's only client.
+    /// The addresses of the connection to the agent, if this end is the other of two agents that continue without their
+    /// client.
     pub linked: Option<LinkedPeer>,
 }
 
@@ -222,7 +223,8 @@ impl Session {
         let job = session.awaiting("its job", Self::receive_job)?;
         session.take_role(matches!(job, Job::Receive { .. } | Job::Discard { .. }));
         session.limit_silence(job_options(&job).and_then(|options| options.timeout));
-        // Agents whose job is only to answer questions send no signs of life.
+        // An agent that only answers questions about its host, or only starts a process in the background, sends no
+        // signs of life.
         if !matches!(job, Job::Observe | Job::Background) {
             session.begin_to_beat();
         }
@@ -353,7 +355,7 @@ impl Session {
         self.connected.map_or(0.0, |connected| connected.elapsed().as_secs_f64())
     }
 
-    /// True for the end that ssh started.
+    /// True if this end is the agent.
     pub fn is_agent(&self) -> bool {
         self.is_agent
     }

@@ -1,5 +1,5 @@
-//! How the two ends get their data connections: the client connects, else the agent connects, else the data is sent
-//! through ssh.
+//! How the two ends get their data connections. First the client connects to the agent; if that fails, the agent
+//! connects to the client; if that fails too, the data is sent through ssh.
 
 use crossbeam_channel::Sender;
 use linerate_wire::control::{Cookie, Listening, Message, Options};
@@ -37,7 +37,7 @@ pub(super) enum Opener {
     Dial(SocketAddr),
     /// This end requests that the other end connects.
     Ask,
-    /// More streams are impossible, since the only one goes through the control channel.
+    /// More streams are impossible, because the only stream goes through the control channel.
     Tunnel,
     /// The other end is another thread; this queue sends it the other side of each new stream.
     Within(Sender<Stream>),
@@ -75,8 +75,8 @@ impl Session {
         self.listen_and_report(options, reports_all)
     }
 
-    /// Starts to listen, and sends the other end the port with addresses of this host: all of them if `all`
-    /// is set, else only those that the client knows.
+    /// Starts to listen, and sends the other end the port and this host's addresses. All addresses are candidates if
+    /// `reports_all` is set, else only the address that ssh used, if it is known.
     pub(super) fn listen_and_report(
         &mut self,
         options: &Options,
@@ -102,8 +102,8 @@ impl Session {
         self.send(&Message::Listening(listening))
     }
 
-    /// The client: connects to the agent, else makes the agent connect to the client, else sends the data through the
-    /// control channel.
+    /// The client: connects to the agent; if that fails, makes the agent connect to the client; if that fails too,
+    /// sends the data through the control channel.
     pub(super) fn reach(&mut self, options: &Options, interfaces: &Interfaces) -> Result<(), TransferError> {
         if self.is_within() {
             self.connected = Some(Instant::now());
@@ -256,7 +256,7 @@ impl Session {
     fn arrived(&mut self, stream: Stream) {
         self.connected.get_or_insert_with(Instant::now);
         self.cipher = stream.cipher();
-        // The queue can't be closed, since this end also holds its reading side.
+        // The queue can't be closed, because this end also holds its reading side.
         let _ = self.arrivals.0.send(stream);
     }
 
@@ -320,8 +320,8 @@ impl Session {
         }
     }
 
-    /// Sets whether this end may connect back only to the host from which its client has logged in, since the client
-    /// itself may be unable to reach other hosts.
+    /// Sets whether this end may connect back only to the host from which its client has logged in: the client must not
+    /// reach other hosts through this end that it can't reach itself.
     pub fn dials_client_alone(&mut self, alone: bool) {
         self.dials_client_alone = alone;
     }
@@ -360,7 +360,7 @@ impl Session {
         }
     }
 
-    /// Connections to this end's data port that were rejected; `None` if it doesn't listen.
+    /// The number of connections to this end's data port that were rejected; `None` if this end doesn't listen.
     pub fn strangers(&self) -> Option<u64> {
         self.listener.as_ref().map(Listener::strangers)
     }

@@ -1,5 +1,5 @@
-//! Detects whether the other end is still alive. Each end sends its counters once a second, and gives up if
-//! no message of the other end arrives for too long.
+//! Detects whether the other end is still alive. An agent, and with `--timeout` also the client, sends its counters
+//! once a second. Each end gives up if no message of the other end arrives for too long.
 
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, TryRecvError, bounded, never};
 use linerate_wire::control::{Message, Progress};
@@ -16,8 +16,8 @@ use crate::net::pulse::Pulse;
 
 /// How often an end sends its counters, and checks whether the other end has sent any.
 const BEAT: Duration = Duration::from_secs(1);
-/// If this end hasn't looked for this long, its process was stopped, and the other end's signs of life are still to be read. A
-/// process that only lacks processor time looks more often.
+/// If this end hasn't checked for this long, its process was stopped, and the other end's signs of life are still to be
+/// read. A process that only lacks processor time checks more often.
 const ASLEEP: Duration = BEAT.saturating_mul(5);
 /// How long a client may be silent until its job arrives; the job has the user's own limit. The client
 /// sends its first two messages without waiting for the agent.
@@ -43,7 +43,7 @@ pub fn with_end<T>(work: impl FnOnce() -> T) -> (impl FnOnce() -> T, Receiver<In
 pub(super) struct Silence {
     /// When the other end was last heard.
     pub(super) pulse: Arc<Pulse>,
-    /// The user can change the limit with an option.
+    /// True if the user can change the limit with an option.
     has_option: bool,
     looked: Option<Instant>,
     /// The number of payload bytes that had been transferred at the last check.
@@ -107,7 +107,7 @@ impl Session {
         self.silence.heart = Some(Heart::start(&self.control.channel, progress));
     }
 
-    /// Stops sending counters, since this end has sent its last message.
+    /// Stops sending counters, because this end is about to send its last message.
     pub(super) fn end_to_beat(&mut self) {
         self.silence.heart = None;
     }
@@ -134,7 +134,7 @@ impl Session {
         self.partnership.as_ref().map_or(Ok(()), Partnership::take_fault)?;
         let silence = &mut self.silence;
         let Some(longest) = silence.pulse.longest() else { return Ok(()) };
-        // Unread messages of the far end show that it is alive.
+        // Unread messages of the far end show that the far end is alive.
         if silence.looked.is_some_and(|looked| looked.elapsed() < BEAT) || !self.control.incoming.is_empty() {
             return Ok(());
         }

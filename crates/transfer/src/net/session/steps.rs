@@ -89,7 +89,8 @@ impl Session {
         }
     }
 
-    /// A sender of digests: whether the destination takes the sources under their own names.
+    /// The sender of digests: waits for the receiver's message whether the destination takes the sources under their
+    /// own names.
     ///
     /// # Errors
     /// If the receiver gave up or goes away.

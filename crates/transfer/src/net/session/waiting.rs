@@ -197,8 +197,8 @@ impl Session {
         }
     }
 
-    /// The error for a closed control channel. If a signal is about to end this program, the same signal may
-    /// have ended the remote shell a moment earlier, so that counts as an interruption.
+    /// The error for a closed control channel. If a signal is about to end this program, the same signal may have ended
+    /// the remote shell a moment earlier, so such a closed channel counts as an interruption.
     pub(super) fn closed(&self, error: &ControlError) -> TransferError {
         let begun = Instant::now();
         while begun.elapsed() < TICK {

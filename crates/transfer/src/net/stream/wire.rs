@@ -1,5 +1,5 @@
-//! Frames over a transport. They are encrypted with TLS, or have only a checksum each if the user switched
-//! encryption off.
+//! Frames over a transport. The frames are encrypted with TLS; if the user switched encryption off, each frame has only
+//! a checksum.
 
 use linerate_sys::tcp::TcpInfo;
 use linerate_wire::frame::{FrameKind, HEADER, Header, Parser, Piece, SURE_UNIT};
@@ -13,10 +13,10 @@ use crate::net::transport::Transport;
 
 /// Bytes that the receiver requests from the socket at once.
 const RECEIVE: usize = 192 << 10;
-/// While at least this many payload bytes are sure to follow, the receiver is woken only when [`TOGETHER`]
-/// bytes have arrived, and not for each packet. On a link that isn't full, waking for each packet costs as
-/// much as decrypting. The value is twice [`TOGETHER`], since the kernel may first return fewer bytes that
-/// are already there, and then wait for [`TOGETHER`] more.
+/// While at least this many payload bytes are sure to follow, the receiver is woken only when [`TOGETHER`] bytes have
+/// arrived, and not for each packet. On a link that isn't full, waking for each packet costs as much as decrypting. The
+/// value is twice [`TOGETHER`], because the kernel may first return fewer bytes that are already there, and then wait
+/// for [`TOGETHER`] more.
 const SURE: u64 = 2 * TOGETHER as u64;
 /// The number of bytes that wake a receiver. It is less than `RECEIVE`, so that a read also returns bytes
 /// that arrive in the meantime.
@@ -114,7 +114,7 @@ impl WireWriter {
         Ok(read)
     }
 
-    /// Renews the encryption keys, if they may not protect as many more records as one call sends.
+    /// Renews the encryption keys, if the current keys may not protect as many further records as one call sends.
     fn renew_keys(&mut self) -> io::Result<()> {
         let mut update = Vec::new();
         if let Some(tls) = &mut self.tls {
@@ -180,7 +180,7 @@ pub struct WireReader {
     /// The number of bytes that must have arrived before a read of the socket returns.
     least: usize,
     is_used: bool,
-    /// The frame that is being received contains compressed frames.
+    /// True if the frame that is being received contains compressed frames.
     is_packed: bool,
     /// Set if frames may be compressed.
     unpacking: Option<Unpacking>,
@@ -273,8 +273,8 @@ impl WireReader {
         }
     }
 
-    /// Moves the unused bytes to the front of the buffer. They are an incomplete record, since all complete
-    /// records were used.
+    /// Moves the unused bytes to the front of the buffer. They are an incomplete record, because all complete records
+    /// were used.
     fn make_room(&mut self) {
         self.buffer.copy_within(self.head..self.tail, 0);
         self.tail -= self.head;
@@ -353,7 +353,7 @@ struct Frames<'a, 'b, H> {
     parser: &'a mut Parser,
     handler: &'a mut H,
     unpacking: &'a mut Option<Unpacking>,
-    /// The frame that is being received contains compressed frames.
+    /// True if the frame that is being received contains compressed frames.
     is_packed: &'a mut bool,
     pieces: Vec<IoSlice<'b>>,
     ended: bool,

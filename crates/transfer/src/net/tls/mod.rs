@@ -1,4 +1,4 @@
-//! TLS 1.3. The handshake is done by the library, the encryption of records in this program's own buffers.
+//! TLS 1.3. The TLS library makes the handshake; records are encrypted in this program's own buffers.
 
 mod record;
 mod seal;
@@ -51,8 +51,8 @@ impl Handshake {
     /// Completes the handshake over `channel`; returns the connection, and the bytes that followed the
     /// handshake.
     ///
-    /// The channel enforces deadlines. After success, each end knows that the other end has succeeded too,
-    /// since the accepting end sends a message after the handshake.
+    /// The channel enforces deadlines. After success, each end knows that the other end has succeeded too, because the
+    /// accepting end sends a message after the handshake.
     ///
     /// # Errors
     /// If the channel fails or closes, or the other end doesn't have the pinned key.
@@ -185,7 +185,7 @@ pub(super) mod tests {
         let opening = Handshake::client(client).unwrap();
         let far = std::thread::spawn(move || accepting.run(&mut far).map(|(tls, _)| tls));
         let opened = opening.run(&mut near).map(|(tls, _)| tls);
-        // An end that gives up must close its connection, since the other end would otherwise wait for it.
+        // An end that gives up must close its connection, because the other end would otherwise wait for it.
         drop(near);
         (opened, far.join().unwrap())
     }

@@ -1,7 +1,7 @@
 //! The record layer of an established connection (RFC 8446, section 5): records are decrypted in place.
 //!
-//! The library negotiates the keys and encrypts each record. Its own connection type would copy every payload once more
-//! at each end.
+//! The library negotiates the keys and provides the ciphers. The library's own connection type would copy every payload
+//! once more at each end.
 
 use rustls::client::ClientConnectionData;
 use rustls::crypto::cipher::{AeadKey, InboundOpaqueMessage, Iv, MessageDecrypter};
@@ -43,7 +43,7 @@ pub struct Tls {
     opened: u64,
 }
 
-/// The secret of one direction, from which each next key is derived.
+/// The secrets of both directions, from which each next key is derived.
 pub(super) enum KeySchedule {
     Client(Box<KernelConnection<ClientConnectionData>>),
     Server(Box<KernelConnection<ServerConnectionData>>),
@@ -97,8 +97,8 @@ impl Tls {
         }
     }
 
-    /// Appends a record of at most [`RECORD`] bytes to `out`. If the keys have protected enough records, a key update
-    /// comes before it.
+    /// Appends a record of at most [`RECORD`] bytes to `out`. If the current key may protect no further record, a key
+    /// update comes before the record.
     ///
     /// # Errors
     /// If the cipher fails.

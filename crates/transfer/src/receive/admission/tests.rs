@@ -60,8 +60,8 @@ fn a_far_end_sends_only_what_was_asked_for() {
     }
 }
 
-/// Whether, or why, an entry of the requested directory `tree` is refused under these rules and this list of
-/// files.
+/// The reason why an entry of the requested directory `tree` is refused by these rules and this list of files; `None`
+/// if the entry is admitted.
 fn refused(rules: &[&str], list: &str, safe_links: bool, entry: Entry) -> Option<String> {
     judged(rules, list, Options { safe_links, ..Options::default() }, entry)
 }

@@ -39,7 +39,7 @@ fn names(top: &Path) -> Vec<String> {
 #[test]
 fn whoever_brings_the_last_piece_has_the_whole_file_and_nobody_before() {
     let top = tempfile::tempdir().unwrap();
-    assert_eq!(open(top.path(), 0, 0).err(), Some(Errno::NOENT), "it is only to be finished");
+    assert_eq!(open(top.path(), 0, 0).err(), Some(Errno::NOENT), "a missing file isn't created");
     let (one, other) = (open(top.path(), 0, 2).unwrap(), open(top.path(), 2, 3).unwrap());
     bring(&other, 2..5);
     assert_eq!((other.seal(), one.seal()), (Ok(DividedState::Lacks(2)), Ok(DividedState::Lacks(2))));
@@ -50,7 +50,7 @@ fn whoever_brings_the_last_piece_has_the_whole_file_and_nobody_before() {
     assert_eq!(one.present().unwrap(), HashSet::from([0, 2, 3, 4]));
     bring(&one, 1..2);
     assert_eq!(one.seal(), Ok(DividedState::Whole));
-    assert_eq!(other.seal(), Ok(DividedState::Whole), "it is so for everybody");
+    assert_eq!(other.seal(), Ok(DividedState::Whole), "it is complete for all transfers");
     assert_eq!(open(top.path(), 0, 0).unwrap().present().unwrap().len(), 5);
     assert_eq!(other.came(2 * LEAST_PIECE, LEAST_PIECE), Err(Errno::STALE), "no mark is put into the file");
     one.temporary().unwrap().rename(OsStr::new("file")).unwrap();

@@ -2,20 +2,21 @@
 
 use std::collections::HashSet;
 
-/// A bit for each chunk, the first chunk in the lowest bit of the first byte. There are no bytes after the last chunk
-/// that has arrived.
+/// A set of chunks, stored as one bit for each chunk. The first chunk has the lowest bit of the first byte. Bytes after
+/// the last added chunk aren't stored.
 #[derive(Clone, Debug, Default)]
 pub struct Chunks(Vec<u8>);
 
 impl Chunks {
-    /// Adds a chunk. The set may grow by at most `room` bytes, and subtracts its growth from `room`.
+    /// Adds a chunk, unless the set would grow by more than `room` bytes. Subtracts the growth from `room`.
     pub fn insert(&mut self, number: u32, room: &mut usize) {
         if self.grow(number as usize / 8 + 1, room) {
             self.0[number as usize / 8] |= 1 << (number % 8);
         }
     }
 
-    /// Adds those of the first `count` chunks that are set in `bits`, as far as there is `room`.
+    /// Adds each of the first `count` chunks that is set in `bits`. Adds none if the set would grow by more than `room`
+    /// bytes; otherwise subtracts the growth from `room`.
     pub fn merge(&mut self, bits: &[u8], count: u32, room: &mut usize) {
         let bits = &bits[..bits.len().min(count.div_ceil(8) as usize)];
         if self.grow(bits.len(), room) {

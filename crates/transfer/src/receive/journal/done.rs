@@ -35,8 +35,8 @@ struct DoneFile {
 pub struct Landed {
     /// The file's inode number.
     pub inode: u64,
-    /// The file system's time that was recorded after the file got its name. If the file's inode has changed
-    /// later, it isn't the file that was created.
+    /// The file system's time that was recorded after the file got its name. If the file's ctime is later than this
+    /// time, the file has changed since then.
     pub at: Timestamp,
 }
 
@@ -57,7 +57,7 @@ impl DoneFiles {
         }
     }
 
-    /// Removes the files without a stamp, since later changes of these files couldn't be detected.
+    /// Removes the files without a stamp, because later changes of these files couldn't be detected.
     pub fn forget_unstamped(&mut self) {
         self.files.truncate(self.stamped);
     }

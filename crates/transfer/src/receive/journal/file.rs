@@ -1,5 +1,5 @@
-//! The journal's file. It is opened only if it is this user's own and no other process has it, and is written record by
-//! record.
+//! The journal's file. It is opened only if it belongs to this user and no other process has locked it. It is written
+//! record by record.
 //!
 //! Whether programs of this user have written the file is a separate question, which the tags of its records answer.
 
@@ -28,7 +28,7 @@ pub enum HeldJournal {
     Missing,
     /// Another process has locked the file.
     Busy,
-    /// The file may belong to somebody else.
+    /// The name belongs to a file that another user may have written, or to a symbolic link.
     Foreign,
 }
 
@@ -53,7 +53,7 @@ pub fn open(directory: &Directory, name: &OsStr) -> Result<HeldJournal, Errno> {
     Ok(if gone { HeldJournal::Missing } else { HeldJournal::Ours(file) })
 }
 
-/// Opens a file for reading and writing, unless another user could have created it.
+/// Opens a file for reading and writing, unless another user could have created or written it.
 ///
 /// # Errors
 /// The errors of open(2); `ESTALE` if the file isn't this user's own.
@@ -63,7 +63,8 @@ pub fn open_own(directory: &Directory, name: &OsStr) -> Result<OwnedFd, Errno> {
     if is_own(&rustix::fs::fstat(&file)?) { Ok(file) } else { Err(Errno::STALE) }
 }
 
-/// True for a regular file of this user that has exactly one name, and that nobody else may write.
+/// True for a regular file of this user that has at most one name, and that neither its group nor other users may
+/// write.
 pub fn is_own(stat: &Stat) -> bool {
     FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile
         && stat.st_uid == rustix::process::geteuid().as_raw()
@@ -88,7 +89,8 @@ impl JournalWriter {
     /// Creates the journal, readable only for this user.
     ///
     /// # Errors
-    /// If the journal can't be created and locked, or there is no space for it. In this case no file remains.
+    /// If the journal can't be created and locked, or if there is no space for it. If there is no space, no file
+    /// remains.
     pub fn make(directory: &Directory, name: &OsStr, begin: &Begin, sealer: &Sealer) -> Result<Self, Errno> {
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let file = rustix::fs::openat(directory, name, flags, PRIVATE)?;
@@ -120,8 +122,7 @@ impl JournalWriter {
         }
     }
 
-    /// Writes the header and the first record with one call. If one of them doesn't fit, the file stays
-    /// empty.
+    /// Writes the header and the first record. Fails if there is no space for both.
     fn begin_new(file: OwnedFd, begin: &Begin, sealer: &Sealer) -> Result<Self, Errno> {
         let mut salt = Salt::default();
         aws_lc_rs::rand::fill(&mut salt).map_err(|_| Errno::IO)?;
@@ -138,8 +139,8 @@ impl JournalWriter {
         self.is_bare
     }
 
-    /// Records files that have got their real names, followed by a time. The time comes from the file system,
-    /// since the clock of this host may differ from the clock of a file server.
+    /// Records files that have got their real names, followed by a time. The time comes from the file system, because
+    /// the clock of this host may differ from the clock of a file server.
     pub fn done(&mut self, files: Vec<Done>) {
         let Ok(at) = self.now() else { return };
         let files = files.into_iter().map(Record::Done);
@@ -168,9 +169,8 @@ impl JournalWriter {
             && self.write_out(seal).is_ok()
     }
 
-    /// Writes bytes of records at the current offset. If they don't fit, they are left out and the next
-    /// records are written at the same offset, so no record ever follows an incomplete one. After a
-    /// successful write, the next record uses `seal`.
+    /// Writes the records in the buffer at the current offset. If they don't fit, the next records are written at the
+    /// same offset, so no record ever follows an incomplete one. After a successful write, the next record uses `seal`.
     fn write_out(&mut self, seal: Seal) -> Result<(), Errno> {
         if self.at + self.buffer.len() as u64 > MAX_JOURNAL {
             return Err(Errno::FBIG);
@@ -196,7 +196,7 @@ impl JournalWriter {
     }
 }
 
-/// The records of earlier runs, and the offset of their end; `None` if there are none.
+/// The records of earlier runs, and the offset of their end; `None` if the file has no records of this account.
 fn read(
     file: &OwnedFd,
     begin: &Begin,
@@ -215,7 +215,7 @@ fn read(
 /// The records of `file`, if it is a journal.
 ///
 /// # Errors
-/// If it can't be read.
+/// If the file can't be read.
 pub fn open_records(file: &OwnedFd, sealer: &Sealer) -> io::Result<Option<Records<BufReader<File>>>> {
     let reader = BufReader::with_capacity(256 << 10, File::from(file.try_clone()?));
     Records::open(reader, sealer)

@@ -11,19 +11,21 @@ use super::record::{Begin, Done, Epoch, Partial, Record};
 use super::seal::{Records, Salt, Sealer, append, append_bytes, append_header};
 use crate::tree::temporary::Name;
 
-/// The epoch of the run that reads the journal. Records of written chunks count only if they were made in the
-/// same epoch.
+/// The epoch of the run that reads the journal. Records of chunks that were passed to the kernel count only if they
+/// were made in the same epoch.
 const NOW: Epoch = Epoch { boot: [1; 16], mount: 2 };
 const SALT: Salt = [3; 16];
 /// Places that the records refer to.
 const PLACES: [&str; 6] = ["", "a", "a/b", "b", "large", "tree/large"];
-/// Numbers at the edges of ranges.
+/// Numbers at the edges of the ranges that the code distinguishes.
 const NUMBERS: [u64; 8] = [0, 1, 31, 32, 64 << 10, 1 << 20, 1 << 36, u64::MAX];
 
-/// The first byte, modulo 4, selects how the other bytes are used. 0: they are the bytes of a journal. 1:
-/// they are the bytes of records, separated by `|`, which get this account's tags. 2: they choose valid
-/// records about different files. 3: as 2, but then one byte of the journal is changed, or the journal is cut
-/// off, at a chosen offset.
+/// Checks one input of the fuzzer. The first byte of `data`, modulo 4, selects how the other bytes are used:
+/// - 0: The other bytes are the bytes of a journal.
+/// - 1: The other bytes are the bytes of records, separated by `|`; the records get this account's tags.
+/// - 2: The other bytes choose valid records about different files.
+/// - 3: The other bytes choose valid records; then one byte of the journal is changed, or the journal is cut off, at a
+///   chosen offset.
 ///
 /// # Panics
 /// If more records are read than were written, if records differ after they are written again, or if a change
@@ -43,7 +45,7 @@ fn made(records: &[Record]) {
     assert_eq!(read(&written(records)), records);
 }
 
-/// Checks that from a journal that was changed, only the records before the change are read.
+/// Changes a journal, and checks that only the records before the change are read.
 fn changed(data: &[u8]) {
     let Some((change, rest)) = data.split_at_checked(4) else { return };
     let records = Bytes(rest).records();
@@ -99,7 +101,7 @@ fn sealer() -> Sealer {
     Sealer::new(Key::known([5; 32]), OsStr::new("journal"), 7)
 }
 
-/// Bytes as a source of choices.
+/// The rest of the input. Each choice takes bytes from its beginning.
 struct Bytes<'a>(&'a [u8]);
 
 impl Bytes<'_> {

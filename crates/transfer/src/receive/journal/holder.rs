@@ -1,4 +1,4 @@
-//! Determines whether a run is using a journal, and which run it is.
+//! Determines whether a run is using a journal, and which run uses it.
 
 use rustix::fs::FlockOperation;
 use rustix::io::Errno;

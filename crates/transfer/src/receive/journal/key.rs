@@ -1,7 +1,7 @@
-//! The secret by which an account recognises the journals that it has written itself.
+//! The secret by which an account recognizes the journals that it has written itself.
 //!
-//! The secret is stored outside all trees that are copied, since a far end may decide what these trees
-//! contain. A journal in such a tree is trusted only if its records were signed with this secret.
+//! The secret is stored outside all trees that are copied, because a far end may decide what these trees contain. A
+//! journal in such a tree is trusted only if its records were signed with this secret.
 
 use linerate_sys::private::{open_directory, open_file, open_or_make_directory, state_directory, write_file};
 use linerate_wire::control::{JournalKey, Options};
@@ -28,17 +28,17 @@ pub struct Key([u8; 32]);
 pub enum KeyStore {
     /// The client has sent the key.
     Sent(JournalKey),
-    /// The account has the key in this directory, an absolute path.
+    /// The account keeps the key in this directory. The path is absolute.
     Directory(PathBuf),
     /// No key is available.
     Nowhere,
 }
 
-/// The places that a transfer writes to, whose contents the far end decides.
+/// The places that a transfer writes to. The far end decides what these places contain.
 pub struct Written<'a> {
     /// The directory that contains the places.
     pub top: &'a Directory,
-    /// The places below it.
+    /// The places below `top`.
     pub places: &'a [RelPath],
 }
 
@@ -66,16 +66,16 @@ impl KeyStore {
         options.details.journal_key.map_or_else(Self::of_account, Self::Sent)
     }
 
-    /// The key; `None` if there is no key, if other users may read or write the key, or if the key may be in
-    /// the tree that is `written`.
+    /// The key; `None` if there is no key, if other users may read or write the key, or if the key may be in one of the
+    /// places in `written`.
     pub fn find(&self, written: Option<&Written<'_>>) -> Option<Key> {
         let directory = match self {
             Self::Sent(key) => return Some(Key(key.0)),
             Self::Directory(path) => open_directory(path).ok()?,
             Self::Nowhere => return None,
         };
-        // A process that creates a key holds an exclusive lock. Without locks, the key file is complete all
-        // the same, since it is renamed into place.
+        // A process that creates a key holds an exclusive lock. If the file system has no locks, the key file is
+        // complete nevertheless, because a rename gives it its name.
         let _ = rustix::fs::flock(&directory, FlockOperation::LockShared);
         read(&directory, written).ok()
     }
@@ -83,7 +83,7 @@ impl KeyStore {
     /// The key as [`Self::find`] returns it, but a missing key is created; `None` if that fails.
     pub fn find_or_make(&self, written: &Written<'_>) -> Option<Key> {
         let Self::Directory(path) = self else { return self.find(Some(written)) };
-        // This is also checked before a key is created, so that no file is added to a tree that has to equal
+        // The places are checked before a key is created too, so that no file is added to a tree that must equal
         // another tree.
         if written.may_hold(&above(nearest(path)?).ok()?) {
             return None;
@@ -127,7 +127,7 @@ fn read(directory: &OwnedFd, written: Option<&Written<'_>>) -> Result<Key, Errno
     Ok(Key(key))
 }
 
-/// True if the tree that is `written` may contain the key file or be the key file itself, or if that can't be
+/// True if one of the places in `written` may contain the key file or may be the key file itself, or if that can't be
 /// determined.
 fn is_reached(directory: &OwnedFd, key: &Stat, written: &Written<'_>) -> bool {
     let (Ok(mut found), Ok(top)) = (above(directory), identity_of(written.top)) else { return true };
@@ -136,7 +136,7 @@ fn is_reached(directory: &OwnedFd, key: &Stat, written: &Written<'_>) -> bool {
     lands_beside || written.may_hold(&found)
 }
 
-/// The directory and all its parents up to the root.
+/// The identities of the directory and of all its parents up to the root.
 fn above(directory: impl AsFd) -> Result<Vec<Identity>, Errno> {
     let step = |from: &dyn AsFd, to: &str| {
         rustix::fs::openat(

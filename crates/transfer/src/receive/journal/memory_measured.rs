@@ -1,5 +1,5 @@
-//! Measures how much memory it takes to read the longest journals, one test for each kind of record. Each
-//! journal is read by a separate process.
+//! Measures how much memory it takes to read the longest journals, with one kind of record and with all kinds together.
+//! Each journal is read by a separate process.
 
 use linerate_wire::path::RelPath;
 use std::ffi::OsStr;
@@ -19,7 +19,7 @@ use linerate_wire::entry::Timestamp;
 
 /// The most memory in bytes that reading a journal may take.
 const MOST_MEMORY: u64 = 120 << 20;
-/// The environment variable that names, for the test's separate process, the journal to read.
+/// The environment variable by which a test informs its separate process which kind of journal to read.
 const KIND: &str = "LINERATE_TEST_JOURNAL";
 /// The most chunks of a file.
 const CHUNKS: u64 = (1 << 20) - 8;
@@ -62,7 +62,7 @@ fn record(kind: &str, number: u64) -> Record {
         "stable" if number < 1000 => Record::Partial(large(number, 0)),
         "stable" => Record::Stable { partial: of(1000) as u32, chunks: vec![0xff; 100 << 10] },
         "begin" => Record::Begin(Begin { epoch: HERE, nonce: number.to_ne_bytes() }),
-        // The journal has as many records of each kind as are allowed.
+        // The kind "all": the journal has as many records of each kind as are allowed.
         _ => match number {
             0..2_100_000 if stamp(64) => Record::Stamp(at),
             0..2_100_000 => Record::Done(Done { place: place(number, 0), ..done("") }),
@@ -108,7 +108,7 @@ fn peak() -> u64 {
 
 /// Reads one journal. The tests below run this in a separate process.
 #[test]
-#[ignore = "a part of the next two"]
+#[ignore = "the tests below run this test"]
 fn one_journal() {
     let Ok(kind) = std::env::var(KIND) else { return };
     let file = write(&kind);
@@ -127,7 +127,7 @@ fn the_longest_journals_take_little_memory() {
 }
 
 #[test]
-#[ignore = "minutes long: each kind of record alone takes less than all together"]
+#[ignore = "takes minutes; one kind of record takes less memory than all kinds together"]
 fn the_longest_journals_of_one_kind_take_little_memory() {
     measure(&[
         "done",

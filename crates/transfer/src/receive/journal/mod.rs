@@ -46,10 +46,11 @@ use record::{Begin, Epoch, Record};
 pub use record::{Done, Mark, Partial, mark, mark_of};
 use seal::Sealer;
 
-/// A transfer that takes less than this time gets no journal, unless it receives a large file or `FEW_BYTES`
-/// are in place.
+/// A transfer that takes longer than this starts to record finished files. It starts earlier if it receives a large
+/// file.
 const SOON: Duration = Duration::from_millis(500);
-/// If at least this number of bytes is in place, a transfer gets a journal even if it takes little time.
+/// As soon as at least this number of bytes is in place, a transfer starts to record finished files, even before
+/// `SOON`.
 const FEW_BYTES: u64 = 64 << 20;
 
 /// The name of the journal of the command that `options` identify, for sources that land at `places`.
@@ -59,13 +60,13 @@ fn name(options: &Options, places: &[RelPath]) -> Option<OsString> {
     Some(format!("{JOURNAL}{}", &key.to_hex()[..JOURNAL_DIGITS]).into())
 }
 
-/// The location of a command's journal, and what is needed to recognise it.
+/// The location of a command's journal, and what is needed to recognize the journal.
 #[derive(Clone)]
 pub struct Site {
     top: Arc<Directory>,
     name: OsString,
-    /// The places below `top` to which the command writes. A key found in one of these places isn't trusted,
-    /// since the far end may have sent it.
+    /// The places below `top` to which the command writes. A key found in one of these places isn't trusted, because
+    /// the far end may have sent it.
     places: Vec<RelPath>,
     keys: KeyStore,
 }
@@ -76,8 +77,8 @@ pub struct Journal {
     begin: Begin,
     begun: Instant,
     state: Mutex<JournalState>,
-    /// True once finished files are recorded. This can be read without taking the lock, which would be too
-    /// slow for each file.
+    /// True once finished files are recorded. The value can be read without the lock; taking the lock for each file
+    /// would be too slow.
     takes_done: AtomicBool,
 }
 
@@ -85,7 +86,7 @@ enum JournalState {
     /// The journal doesn't exist yet; it is created when it is worthwhile.
     Waiting,
     Open(JournalWriter),
-    /// The run has no journal: it can't be created, or was given up.
+    /// The run has no journal: the journal can't be created, or was given up.
     None,
 }
 
@@ -95,13 +96,13 @@ pub enum Found {
     Nothing(Journal),
     /// The journal of an earlier run, which this run continues.
     Past(Journal, Box<Past>),
-    /// Another run of the same command is using it.
+    /// Another run of the same command is using the journal.
     Busy,
 }
 
 impl Site {
     /// The location of the journal of the command that `options` identify, for sources that land at `places` below
-    /// `top`; `None` if it has no journal.
+    /// `top`; `None` if the command has no journal.
     pub fn of(top: &Arc<Directory>, options: &Options, places: Vec<RelPath>, keys: KeyStore) -> Option<Self> {
         Some(Self { top: top.clone(), name: name(options, &places)?, places, keys })
     }
@@ -115,8 +116,8 @@ impl Site {
         }
     }
 
-    /// The sealer for the account's journals; with `make`, a missing key is created. `None` if the account
-    /// can't have journals here.
+    /// The sealer for the account's journals. If `make` is set, a missing key is created. `None` if the account can't
+    /// have journals here.
     fn sealer(&self, make: bool) -> Option<Sealer> {
         let written = Written { top: &self.top, places: &self.places };
         let key = if make { self.keys.find_or_make(&written) } else { self.keys.find(Some(&written)) }?;
@@ -182,8 +183,8 @@ impl Journal {
         matches!(&*lock(&self.state), JournalState::Open(writer) if writer.is_bare())
     }
 
-    /// True if files in `directory` may be recorded. Their times must come from the same file system as the
-    /// journal's.
+    /// True if files in `directory` may be recorded. Their times must come from the same file system as the journal's
+    /// times.
     pub fn covers(&self, directory: &Directory) -> bool {
         directory.device == self.site.top.device
     }
@@ -196,8 +197,8 @@ impl Journal {
         }
     }
 
-    /// Creates the journal now if possible; true if it exists then. This doesn't start the recording of
-    /// finished files.
+    /// Creates the journal now if possible; true if the journal exists afterwards. This function doesn't start the
+    /// recording of finished files.
     pub fn make(&self) -> bool {
         self.make_if_there_is_room() == Ok(true)
     }
@@ -205,7 +206,7 @@ impl Journal {
     /// Creates the journal as [`Self::make`] does.
     ///
     /// # Errors
-    /// If there is no space for it; there may be space later.
+    /// If there is no space for the journal; there may be space later.
     pub fn make_if_there_is_room(&self) -> Result<bool, Errno> {
         let mut state = lock(&self.state);
         if matches!(*state, JournalState::Waiting) {
@@ -271,8 +272,8 @@ impl Journal {
         }
     }
 
-    /// Records that the storage has lost data, so that chunks that were only passed to the kernel aren't
-    /// trusted. If the record can't be written, the journal is removed.
+    /// Records that the storage has lost data, so that the next run doesn't trust chunks that were only passed to the
+    /// kernel. If the record can't be written, the journal is removed.
     pub fn distrust(&self) {
         let is_open = matches!(*lock(&self.state), JournalState::Open(_));
         if is_open && !self.report(&[Record::Distrust]) {
@@ -285,7 +286,7 @@ impl Journal {
         if let JournalState::Open(writer) = &mut *state { writer.write(records) } else { false }
     }
 
-    /// Removes the journal's file, even if the mode of its directory doesn't let its owner write.
+    /// Removes the journal's file, even if the mode of the directory doesn't let the directory's owner write.
     fn take_away(&self) -> Result<(), Errno> {
         let Site { top, name, .. } = &self.site;
         match top.take_away(name) {
@@ -298,7 +299,7 @@ impl Journal {
         taken
     }
 
-    /// Removes the journal, since all entries are in place.
+    /// Removes the journal. This is done when all entries are in place, or when the journal can't be trusted.
     pub fn remove(&self) {
         let mut state = lock(&self.state);
         self.takes_done.store(false, Ordering::Relaxed);
@@ -327,8 +328,8 @@ fn inode_of(directory: &Directory) -> Option<u64> {
     rustix::fs::fstat(directory).ok().map(|stat| stat.st_ino)
 }
 
-/// The boot ID of the kernel and the ID of the mount that contains `directory`. Zeros if they can't be
-/// determined; data that was only passed to the kernel is then never trusted.
+/// The boot ID of the kernel and the ID of the mount that contains `directory`. If the IDs can't be determined, they
+/// are zeros, and data that was only passed to the kernel is never trusted.
 fn epoch(directory: &Directory) -> Epoch {
     let mount = rustix::fs::statx(directory.as_fd(), "", AtFlags::EMPTY_PATH, StatxFlags::MNT_ID);
     match (boot_id(), mount) {

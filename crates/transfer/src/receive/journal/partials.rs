@@ -7,20 +7,21 @@ use std::hash::{BuildHasher, RandomState};
 use super::chunks::Chunks;
 use super::record::Partial;
 
-/// The most large files that are remembered, not counting files that have got their names.
+/// The most large files that are remembered. Files that have got their names are forgotten to make room for others.
 const MAX_PARTIALS: usize = 65_536;
 /// The most bytes of the remembered files' paths.
 const MAX_PLACES: usize = 12 << 20;
 /// The most bytes of the remembered files' chunk sets.
 const MAX_BITS: usize = 8 << 20;
 
-/// Large files that were begun, by their numbers in the journal.
+/// Large files that earlier runs began to receive, by their numbers in the journal.
 pub struct Partials {
     files: HashMap<u32, Box<Earlier>>,
     hashes: RandomState,
     /// The latest file of each place, by the place's hash.
     places: HashMap<u64, u32>,
-    /// Files that have got their names. If there is no room, these are removed first.
+    /// Files that have got their names. If there is no room for another file, these files are removed in the order in
+    /// which they got their names.
     named: VecDeque<u32>,
     room_for_places: usize,
     room_for_bits: usize,
@@ -34,9 +35,9 @@ pub struct Earlier {
     pub partial: Partial,
     /// The chunks that are on stable storage.
     stable: Chunks,
-    /// The chunks that were passed to the kernel; they count only within the same boot.
+    /// The chunks that were passed to the kernel since the last boot and the last mount of the file system.
     written: Chunks,
-    /// The file has got its name.
+    /// True if the file has got its name.
     is_named: bool,
 }
 
@@ -102,7 +103,7 @@ impl Partials {
         }
     }
 
-    /// Removes the chunks that were only passed to the kernel, since they may be lost.
+    /// Removes the chunks that were only passed to the kernel, because they may be lost.
     pub fn distrust(&mut self) {
         for earlier in self.files.values_mut() {
             self.room_for_bits += earlier.written.size();
@@ -148,7 +149,7 @@ impl Partials {
         self.hashes.hash_one(place.as_bytes())
     }
 
-    /// Checks the internal consistency; used by the fuzzer.
+    /// Checks that the fields agree with each other; used by the fuzzer.
     pub fn check(&self) {
         for (index, earlier) in &self.files {
             let chunks = earlier.partial.chunks().expect("others are not taken");

@@ -1,7 +1,7 @@
 //! The files that earlier runs of a command have left, and which of these files can be trusted.
 //!
-//! The far end decides how many files and which paths a journal names. So each kind of record has its share
-//! of memory, and files beyond that are sent again.
+//! The far end decides how many files and which paths a journal names. So each kind of record has its share of memory,
+//! and files for which the share is too small are sent again.
 
 use linerate_wire::entry::Origin;
 use linerate_wire::path::RelPath;
@@ -12,9 +12,9 @@ use super::done::{DoneFiles, Landed};
 use super::partials::{Earlier, Partials};
 use super::record::{Epoch, Mark, Partial, Record};
 
-/// The most bytes of the opened directories' paths that are kept.
+/// The most bytes of memory for the paths of directories whose owner was given access.
 const MAX_OPENED: usize = 8 << 20;
-/// The memory of a path in a map in addition to the path's own bytes.
+/// The memory, in bytes, that a path takes in a map in addition to the path's own bytes.
 const BESIDE_PATH: usize = 64;
 
 /// The records that earlier runs have written to a journal.
@@ -63,8 +63,8 @@ impl Past {
             }
             Record::Stamp(at) => self.done.stamp(at),
             Record::Partial(partial) => self.begin(partial),
-            // A chunk that was passed to the kernel counts only if the host hasn't been booted and the file
-            // system hasn't been mounted again since.
+            // A chunk that was passed to the kernel counts only if, since then, the host hasn't been booted and the
+            // file system hasn't been mounted again.
             Record::Chunk { partial, number } if self.now.is_known() && self.epoch == Some(self.now) => {
                 self.partials.written(partial, number);
             }
@@ -83,7 +83,7 @@ impl Past {
         self.made.dedup();
     }
 
-    /// Adds a large file. A file whose temporary name belongs to none of these runs isn't accepted, even if
+    /// Adds a large file. The file isn't accepted if its temporary name belongs to none of the earlier runs, even if
     /// its record is valid.
     fn begin(&mut self, partial: Partial) {
         self.partials.count(partial.index);
@@ -92,8 +92,8 @@ impl Past {
         }
     }
 
-    /// Adds the mode that a directory had before its owner was given access. If there are several records,
-    /// the first one counts, since the first run saw the original mode.
+    /// Adds the mode that a directory had before its owner was given access. If there are several records, the first
+    /// one counts, because the first run saw the original mode.
     fn open(&mut self, place: RelPath, mode: u32) {
         let size = place.as_bytes().len() + BESIDE_PATH;
         if size <= self.room_for_opened && !self.opened.contains_key(&place) {
@@ -119,12 +119,12 @@ impl Past {
         self.partials.all().map(|earlier| &earlier.partial)
     }
 
-    /// A number that no partial file of these runs has.
+    /// A number that no large file in the journal has.
     pub fn next_index(&self) -> u32 {
         self.partials.next_index()
     }
 
-    /// Whether one of these runs created the directory at `place`, which may still have a temporary mode. If two hashes
+    /// Whether an earlier run created the directory at `place`, which may still have a temporary mode. If two hashes
     /// collide, which is very rare, the answer may belong to another place.
     pub fn made(&self, place: &RelPath) -> bool {
         self.made.binary_search(&self.hash(place)).is_ok()
@@ -135,7 +135,7 @@ impl Past {
         self.opened.iter().map(|(place, mode)| (place, *mode))
     }
 
-    /// True if one of these runs has this nonce in its temporary names.
+    /// True if an earlier run has this nonce in its temporary names.
     pub fn has_run(&self, nonce: [u8; 8]) -> bool {
         self.nonces.contains(&nonce)
     }
@@ -144,7 +144,8 @@ impl Past {
         self.hashes.hash_one(place.as_bytes())
     }
 
-    /// Checks, for the fuzzer, that the records of each file are about that file only.
+    /// Checks, for the fuzzer, that the records agree with each other, and that each large file has a temporary name of
+    /// an earlier run.
     pub(super) fn check(&self) {
         self.partials.check();
         assert!(self.partials().all(|partial| self.has_run(partial.name.nonce())));
@@ -187,7 +188,7 @@ mod tests {
 
     #[test]
     fn in_the_same_boot_and_mount_all_chunks_count() {
-        assert_eq!(present(&past(two_runs(), HERE)), [0, 1, 2], "and none that the file doesn't have");
+        assert_eq!(present(&past(two_runs(), HERE)), [0, 1, 2], "chunks that the file lacks don't count");
     }
 
     #[test]

@@ -8,8 +8,7 @@ use crate::tree::temporary::Name;
 
 /// The most bytes of a record.
 pub const MAX_RECORD: usize = 256 << 10;
-/// The most bytes of a journal, so that reading a journal takes bounded time. Records beyond this aren't
-/// written.
+/// The most bytes of a journal, so that reading a journal takes bounded time. Records beyond this limit aren't written.
 pub const MAX_JOURNAL: u64 = 128 << 20;
 
 /// One record.
@@ -19,7 +18,7 @@ pub enum Record {
     Begin(Begin),
     /// A file has got its real name. The record counts only if a [`Record::Stamp`] follows.
     Done(Done),
-    /// The file system's time, which was read after all earlier records were true.
+    /// The file system's time, read when all earlier records were already true.
     Stamp(Timestamp),
     /// A large file has got a temporary name.
     Partial(Partial),
@@ -34,12 +33,12 @@ pub enum Record {
     Stable {
         /// The file's number, [`Partial::index`].
         partial: u32,
-        /// A bit for each chunk, the first one in the lowest bit of the first byte.
+        /// A bit for each chunk. The first chunk has the lowest bit of the first byte.
         chunks: Vec<u8>,
     },
     /// The storage has reported a loss of data, so earlier [`Record::Chunk`] records no longer count.
     Distrust,
-    /// A directory was created with a temporary mode that gives its owner access. It gets its own mode when
+    /// A directory was created with a temporary mode that gives its owner access. The directory gets its own mode when
     /// everything is in place.
     Made {
         /// The directory's place below the landing's root.
@@ -110,7 +109,7 @@ pub struct Partial {
     pub inode: u64,
     /// The file's size in bytes.
     pub size: u64,
-    /// Bytes of a chunk; the last chunk may be shorter.
+    /// The size of a chunk in bytes; the last chunk may be shorter.
     pub chunk: u64,
 }
 
@@ -130,7 +129,7 @@ pub fn chunks(size: u64, chunk: u64) -> Option<u32> {
     (chunks / 8 < MAX_RECORD as u64 / 2).then(|| u32::try_from(chunks).ok()).flatten()
 }
 
-/// The mark of an entry: a hash of all its properties except its source and its access time.
+/// The mark of an entry: a hash of all its properties except its source, its path and its access time.
 pub fn mark(entry: &linerate_wire::entry::Entry) -> Mark {
     let said = (&entry.kind, entry.mode, entry.mtime, &entry.extra);
     let hash = blake3::hash(&postcard::to_stdvec(&said).unwrap_or_default());
@@ -139,7 +138,7 @@ pub fn mark(entry: &linerate_wire::entry::Entry) -> Mark {
     mark
 }
 
-/// The mark of an entry from this same source file: another file of equal size and time has a different mark.
+/// The mark of an entry whose source file is `origin`: another source file of equal size and time has another mark.
 pub fn mark_of(entry: &linerate_wire::entry::Entry, origin: Origin) -> Mark {
     let hash = blake3::hash(&postcard::to_stdvec(&(mark(entry), origin)).unwrap_or_default());
     let mut mark = Mark::default();

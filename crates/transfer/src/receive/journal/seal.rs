@@ -1,8 +1,8 @@
 //! A journal's bytes: a header, and then records, each with its length and a tag that only this account can
 //! make.
 //!
-//! A record's tag covers the record and the tag before it. So a reader gets the records that the runs wrote,
-//! in the same order, up to some record: no record can be changed, omitted, moved or inserted.
+//! A record's tag covers the record and the tag before it. So a reader gets only records that the runs wrote, in the
+//! same order: if a record was changed, omitted, moved or inserted, the reader stops before it.
 
 use std::ffi::OsStr;
 use std::io::{self, Read};
@@ -113,8 +113,8 @@ impl<R: Read> Records<R> {
         Ok(Some(Self { journal, bytes: Vec::new(), good, seal }))
     }
 
-    /// The next record; `None` at the end. A record is never empty, so a run of zeros, which a power failure may leave,
-    /// isn't a record.
+    /// The next record; `None` at the end, or if the next record isn't valid. A record is never empty, so a run of
+    /// zeros, which a power failure may leave, isn't a record.
     ///
     /// # Errors
     /// If reading fails; invalid contents aren't an error.
@@ -265,8 +265,8 @@ mod tests {
         assert_eq!(records(&salted).0, []);
     }
 
-    /// A journal was cut off and continued, but bytes of the old records remain after the new ones. These
-    /// bytes don't fit after the new records, so they aren't read as records.
+    /// A journal was cut off and continued, but bytes of the old records remain after the new ones. The tags of the old
+    /// records don't follow from the new records, so the old records aren't read.
     #[test]
     fn a_tail_that_was_overwritten_does_not_come_back() {
         let old =

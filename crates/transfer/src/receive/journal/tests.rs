@@ -56,13 +56,13 @@ impl Ground {
 
     #[track_caller]
     fn new_journal(&self) -> Journal {
-        let Found::Nothing(journal) = self.find() else { panic!("there is one already") };
+        let Found::Nothing(journal) = self.find() else { panic!("a journal exists already") };
         journal
     }
 
     #[track_caller]
     fn past(&self) -> Box<Past> {
-        let Found::Past(_, past) = self.find() else { panic!("it isn't found") };
+        let Found::Past(_, past) = self.find() else { panic!("the journal isn't found") };
         past
     }
 
@@ -103,21 +103,21 @@ fn the_next_run_finds_what_this_one_wrote_and_only_behind_it() {
     let journal = ground.new_journal();
     journal.look(0);
     assert!(!journal.takes_done() && !ground.journal().exists(), "made when it is worth it");
-    assert!(!ground.state().exists(), "and so is the key");
+    assert!(!ground.state().exists(), "the key is created only then too");
     journal.look(FEW_BYTES);
     assert!(journal.takes_done() && journal.is_bare());
     journal.done(vec![done("a")]);
     assert!(!journal.is_bare());
     let index = journal.partial(partial(99)).unwrap();
     journal.chunk(index, 2);
-    assert!(matches!(ground.find(), Found::Busy), "two runs share it");
+    assert!(matches!(ground.find(), Found::Busy), "two runs use it at the same time");
     drop(journal);
-    let Found::Past(journal, past) = ground.find() else { panic!("it isn't found") };
+    let Found::Past(journal, past) = ground.find() else { panic!("the journal isn't found") };
     let sample = partial(0);
     assert!(is_done(&past, "a"));
     let earlier = past.partial(&sample.place, sample.mark, sample.origin).unwrap();
     assert_eq!((earlier.partial.index, bits(&earlier.present())), (index, vec![0b100]));
-    assert_eq!(journal.partial(sample), Some(index + 1), "numbers go on");
+    assert_eq!(journal.partial(sample), Some(index + 1), "the numbers continue");
     journal.remove();
     drop(ground.new_journal());
 }
@@ -127,7 +127,7 @@ fn records_of_several_runs_are_read_as_one() {
     let ground = Ground::new().home();
     ground.leave();
     for (run, place) in ["b", "c"].into_iter().enumerate() {
-        let Found::Past(journal, past) = ground.find() else { panic!("run {run} finds none") };
+        let Found::Past(journal, past) = ground.find() else { panic!("run {run} finds no journal") };
         assert!(is_done(&past, "a") && !is_done(&past, place));
         journal.done(vec![done(place)]);
     }
@@ -141,7 +141,7 @@ fn a_tail_that_was_cut_off_is_overwritten() {
     ground.leave();
     let whole = fs::read(ground.journal()).unwrap();
     fs::write(ground.journal(), [&whole[..], &[0; 5000]].concat()).unwrap();
-    let Found::Past(journal, _) = ground.find() else { panic!("it isn't found") };
+    let Found::Past(journal, _) = ground.find() else { panic!("the journal isn't found") };
     journal.done(vec![done("b")]);
     drop(journal);
     assert!(is_done(&ground.past(), "a") && is_done(&ground.past(), "b"));
@@ -168,11 +168,11 @@ fn what_somebody_else_may_have_put_there_is_not_believed() {
     fs::copy(&real, &at).unwrap();
     fs::set_permissions(&at, Permissions::from_mode(0o600)).unwrap();
     assert!(ground.site().has_journal());
-    assert!(is_done(&ground.past(), "a"), "an own one is believed");
+    assert!(is_done(&ground.past(), "a"), "this account's own journal is believed");
 }
 
-/// A planted journal refers to files outside the destination. These records are ignored, and a new journal
-/// replaces it.
+/// A planted journal refers to files outside the destination. Its records are ignored, and a new journal replaces the
+/// planted one.
 #[test]
 fn planted_journals_say_nothing_and_are_replaced() {
     let ground = Ground::new().home();
@@ -204,7 +204,7 @@ fn planted_journals_say_nothing_and_are_replaced() {
         assert!(is_done(&past, "b") && !is_done(&past, "a") && past.partials().count() == 0, "{what}");
     }
     ground.plant(Key::known(own), NAME, &records);
-    assert!(is_done(&ground.past(), "a"), "the same, by this account");
+    assert!(is_done(&ground.past(), "a"), "this account's journal is believed");
 }
 
 /// A journal in the format of version 1, with a large file of this name.
@@ -274,7 +274,7 @@ fn what_another_run_wrote_under_the_same_name_is_no_partial_file() {
 #[test]
 fn without_a_key_there_is_no_journal() {
     let is_none = |ground: &Ground, what: &str| {
-        let Found::Nothing(journal) = ground.find() else { panic!("{what}: one is believed") };
+        let Found::Nothing(journal) = ground.find() else { panic!("{what}: a journal is believed") };
         journal.look(FEW_BYTES);
         assert!(!journal.make() && journal.partial(partial(0)).is_none() && !journal.takes_done(), "{what}");
         journal.remove();
@@ -315,8 +315,8 @@ fn a_key_that_others_know_or_could_change_is_none() {
         ground.leave();
         change(&ground.state());
         assert!(!ground.site().has_journal(), "{what}");
-        let Found::Nothing(journal) = ground.find() else { panic!("{what}: it is believed") };
-        assert!(!journal.make(), "{what}: one is made");
+        let Found::Nothing(journal) = ground.find() else { panic!("{what}: the journal is believed") };
+        assert!(!journal.make(), "{what}: a journal is created");
     }
 }
 
@@ -369,7 +369,7 @@ fn where_a_transfer_may_write_the_key_there_is_no_journal() {
         if make { keys.find_or_make(&written) } else { keys.find(Some(&written)) }.is_some()
     };
     assert!(!finds("home", "", true) && !finds("", "home", true), "the home itself");
-    assert!(!ground.at("home/.local").exists(), "nothing is made in a tree that is to be like another");
+    assert!(!ground.at("home/.local").exists(), "nothing is created in a tree that must equal another");
     assert!(finds("home", "tree", true), "beside the key");
     symlink("home", ground.at("link")).unwrap();
     let all = [
@@ -399,12 +399,12 @@ fn it_is_known_who_holds_a_journal() {
     let ground = Ground::new().home();
     let keys = KeyStore::Directory(ground.state());
     let holds = || holder(&ground.top(), OsStr::new(NAME), &keys);
-    assert_eq!(holds(), Holder::Nobody, "there is none");
+    assert_eq!(holds(), Holder::Nobody, "there is no journal");
     let journal = ground.new_journal();
     assert!(journal.make());
     assert_eq!(holds(), Holder::Run(NONCE));
     fs::remove_dir_all(ground.at("home")).unwrap();
-    assert_eq!(holds(), Holder::Somebody, "the key went");
+    assert_eq!(holds(), Holder::Somebody, "the key was removed");
     drop(journal);
     assert_eq!(holds(), Holder::Nobody, "its run has ended");
 }

@@ -85,7 +85,7 @@ impl Remover<'_> {
         scope.enter(path, &mut |name| merge_file(fd.as_fd(), name))
     }
 
-    /// Removes an entry that isn't a directory and has a directory's name.
+    /// Removes an entry that isn't a directory, so that a directory can take its name.
     ///
     /// # Errors
     /// A message for the user if the entry can't be removed.

@@ -8,7 +8,8 @@ use super::assembly::Assembly;
 /// The most large files that may be begun but not complete: many times the number that a sender's queue and
 /// workers hold.
 const MAX_UNFINISHED: usize = 1024;
-/// The most given-up files whose numbers are remembered, since parts of them may still arrive.
+/// The most given-up files whose numbers are remembered. They are remembered because parts of the files may still
+/// arrive.
 const MAX_GIVEN_UP: usize = 1 << 20;
 
 /// The large files of a transfer that arrive in several parts.
@@ -51,7 +52,7 @@ impl Assemblies {
         self.open.insert(number, assembly);
     }
 
-    /// Removes a file from the list, since all its parts have arrived.
+    /// Removes a file from the list, because all its parts have arrived.
     pub(super) fn finish(&mut self, number: u64) {
         self.open.remove(&number);
     }

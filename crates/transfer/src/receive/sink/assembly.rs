@@ -32,9 +32,9 @@ pub struct Assembly {
     pub(super) temporary: Mutex<Option<Temporary>>,
     /// An older version of the file, from which chunks that the sender hasn't changed are copied.
     pub(super) basis: Option<Basis>,
-    /// The file may still contain bytes of an older version, at offsets for which no new bytes have arrived.
+    /// True if the file may still contain bytes of an older version, at offsets for which no new bytes have arrived.
     pub(super) has_old_bytes: bool,
-    /// The file has its real name from the start, since the new bytes are written into the older version.
+    /// True if the file has its real name from the start, because the new bytes are written into the older version.
     pub(super) in_place: bool,
     pub(super) admitted: Admitted<'static>,
     /// The parts that have arrived.
@@ -42,9 +42,9 @@ pub struct Assembly {
     /// The sender's digests of the parts.
     pub(super) digests: Mutex<Vec<digest::DigestPart>>,
     pub(super) failed: AtomicBool,
-    /// Blocks of the older version that boundaries between parts cut.
+    /// Blocks of the older version that a boundary between two parts cuts.
     pub(super) edges: Mutex<Edges>,
-    /// A part that contains pieces of the older version differs from the sender's digest.
+    /// True if a part that contains pieces of the older version differs from the sender's digest.
     pub(super) is_wrong: AtomicBool,
     /// The offset of the first part whose contents the sender may not know: the part has pieces of blocks, or
     /// its digest differs from the sender's. If the transfer ends early, no bytes from this offset on are
@@ -52,7 +52,7 @@ pub struct Assembly {
     pub(super) unproven: AtomicU64,
     /// The file's number in the journal, if it has one, and the recorded chunks.
     listed: Mutex<Listed>,
-    /// Chunks that have already arrived in an earlier run.
+    /// Chunks that needn't be sent: they arrived in an earlier run or, in a divided file, other transfers bring them.
     there: HashSet<u32>,
     /// Set if this transfer brings only some pieces of the file.
     pub(super) divided: Option<DividedTarget>,
@@ -64,8 +64,8 @@ pub struct Assembly {
 #[derive(Default)]
 struct Listed {
     index: Option<u32>,
-    /// Bytes of a chunk in the journal: the chunk size of the first part, or a smaller size if the parts take
-    /// long.
+    /// The size in bytes of a chunk in the journal: the chunk size of the first part, or a smaller size if the parts
+    /// take long.
     chunk: u64,
     /// Chunks that are recorded in the journal.
     chunks: HashSet<u32>,
@@ -112,7 +112,7 @@ impl Assembly {
     ) -> Result<Self, Errno> {
         let Resumed { temporary, partial, there } = resumed;
         let index = Some(partial.index);
-        // These chunks have been on stable storage since the file was reopened, which syncs it.
+        // These chunks are on stable storage, because the file was synced when it was reopened.
         let listed = Listed { index, chunk: partial.chunk, chunks: there.clone(), stable: there.len() };
         let new = Self::new(temporary, chunk, admitted)?;
         Ok(Self { listed: Mutex::new(listed), there, has_old_bytes: true, ..new })
@@ -186,19 +186,19 @@ impl Assembly {
         end.min(self.size().unwrap_or(0))
     }
 
-    /// True if an earlier run brought this part.
+    /// True if this part needn't be sent, for example because it arrived in an earlier run.
     pub(super) fn is_there(&self, offset: u64, length: u64) -> bool {
         let (Some(size), chunk) = (self.size(), lock(&self.listed).chunk) else { return false };
         is_chunk(offset, length, size, chunk) && self.there.contains(&((offset / chunk) as u32))
     }
 
-    /// The file's number in the journal. If the file isn't recorded yet, this records it; `None` if the
-    /// journal can't list it.
+    /// The file's number in the journal. If the file isn't recorded yet, this function records it. `None` if the
+    /// journal can't list the file.
     fn list(&self, size: u64, chunk: u64, journal: &Journal) -> Option<u32> {
         let mut temporary = lock(&self.temporary);
         let temporary = temporary.as_mut()?;
-        // Not recorded: a chunk copied from an older version may turn out to have changed, and a file that is written
-        // in place has no temporary name.
+        // A file with an older version isn't recorded, because a chunk copied from the older version may turn out to
+        // have changed. A file that is changed in place isn't recorded, because it has no temporary name.
         if self.basis.is_some() || temporary.is_elsewhere() || !journal.covers(temporary.parent()) {
             return None;
         }
@@ -224,7 +224,7 @@ impl Assembly {
             let Some(index) = listed.index.filter(|_| listed.chunks.len() > listed.stable) else { return };
             (index, listed.chunks.clone())
         };
-        // A failure is recorded in the journal immediately, since the kernel reports it only once.
+        // A failure is recorded in the journal immediately, because the kernel reports it only once.
         match rustix::fs::fdatasync(&self.file) {
             Ok(()) => {
                 lock(&self.listed).stable = chunks.len();
@@ -256,8 +256,8 @@ impl Assembly {
             .ok_or(StreamError::Protocol("parts of a file whose digests can't be joined"))
     }
 
-    /// Ends the file without removing it, so that the chunks in the journal are kept; true if the file had
-    /// failed before.
+    /// Marks the file as failed without removing it, so that the chunks in the journal are kept. Returns true if the
+    /// file was marked before.
     pub(super) fn stop(&self) -> bool {
         self.failed.swap(true, Ordering::AcqRel)
     }
@@ -271,8 +271,8 @@ impl Assembly {
     }
 }
 
-/// The chunk size of the file, derived from one chunk: from its length or, for the last chunk, its offset. 0
-/// if the size can't be derived, since the part is only the rest of a chunk.
+/// The chunk size of the file, derived from one chunk: from its length or, for the last chunk, its offset. 0 if the
+/// size can't be derived, because the part is only the rest of a chunk.
 fn cut(chunk: &Chunk) -> u64 {
     match chunk.entry.kind {
         Kind::File { size } if chunk.offset + chunk.length == size && chunk.parts > 1 => {
@@ -289,9 +289,9 @@ fn is_chunk(offset: u64, length: u64, size: u64, chunk: u64) -> bool {
     chunk > 0 && offset.is_multiple_of(chunk) && length == chunk.min(size.saturating_sub(offset))
 }
 
-/// The chunk size in bytes with which the journal lists a file on a slow link. It is large enough to keep the
-/// journal of a large file short. If the file is written into (`inplace`), it is at least a block, since the
-/// next run's parts consist of these chunks.
+/// The chunk size in bytes with which the journal lists a file on a slow link. It is large enough to keep the journal
+/// of a large file short. If files are changed in place (`inplace`), it is at least [`BLOCK`], because the next run's
+/// parts consist of these chunks.
 pub(super) fn least_chunk(size: u64, inplace: bool) -> u64 {
     (size / 1024).next_power_of_two().max(if inplace { BLOCK } else { LEAST_CHUNK })
 }
@@ -304,8 +304,8 @@ fn chunks_in(offset: u64, length: u64, size: u64, chunk: u64) -> Option<Range<u3
         return Some(number..number.checked_add(1)?);
     }
     let end = offset + length;
-    // A part may consist of several chunks only if the chunks are large. The other end has chosen smaller chunks
-    // itself, and sends each as a separate part.
+    // A part may consist of several chunks only if the chunks are large. If the chunks are smaller, the other end has
+    // chosen their size itself, and sends each chunk as a separate part.
     let is_sum =
         chunk >= LEAST_CHUNK && offset.is_multiple_of(chunk) && (end.is_multiple_of(chunk) || end == size);
     is_sum.then(|| Some(u32::try_from(offset / chunk).ok()?..u32::try_from(end.div_ceil(chunk)).ok()?))?

@@ -30,11 +30,11 @@ pub struct Older {
 #[derive(Clone, Copy)]
 struct OlderStat {
     stat: Stat,
-    /// Bytes of the older version that were hashed.
+    /// The number of bytes of the older version that were hashed, from its beginning.
     hashed: u64,
-    /// Bytes of a chunk for which a digest was reported.
+    /// The size in bytes of the chunks whose digests were reported.
     chunk: u64,
-    /// The new version may have the same chunks at other offsets.
+    /// True if the new version may have the same chunks at other offsets.
     anywhere: bool,
 }
 
@@ -42,7 +42,7 @@ struct OlderStat {
 pub struct Basis {
     file: OwnedFd,
     seen: OlderStat,
-    /// The new file already contains the older version's bytes.
+    /// True if the new file already contains the older version's bytes.
     is_copied: bool,
 }
 
@@ -101,9 +101,9 @@ impl Basis {
         self.is_copied = true;
     }
 
-    /// Whether the bytes from `start` to `end` are one of the chunks that were reported to the sender.
-    /// Smaller ranges aren't allowed: a sender could combine a few of the older version's bytes with its own
-    /// bytes, and find out the former from the digests of the next run.
+    /// Whether the bytes from `start` to `end` are one of the chunks that were reported to the sender. Smaller ranges
+    /// aren't allowed: a sender could combine a few of the older version's bytes with its own bytes, and find out the
+    /// older version's bytes from the digests of the next run.
     pub fn has(&self, start: u64, end: u64) -> bool {
         let chunk = self.seen.chunk;
         !self.seen.anywhere
@@ -123,7 +123,7 @@ impl Basis {
         copy_range(self.file.as_fd(), new, start, end).map_err(CopyError::errno)
     }
 
-    /// Bytes of a block, if blocks may be at any offset of the new version.
+    /// The size of a block in bytes, if blocks may be at any offset of the new version; otherwise `None`.
     pub fn block(&self) -> Option<u64> {
         self.seen.anywhere.then_some(self.seen.chunk)
     }
@@ -148,13 +148,12 @@ impl Basis {
         copy_and_see(self.file.as_fd(), from..from + length, new, at, each).map_err(CopyError::errno)
     }
 
-    /// True if the older version was modified after its chunks were hashed. For a file that is itself being
-    /// written into, that can't be determined, and the result is false.
+    /// True if the older version was modified after its chunks were hashed. If the new version is written into the
+    /// older version's file, that can't be determined, and the result is false.
     pub fn has_changed(&self, is_written_into: bool) -> bool {
         let version = |stat: &Stat| (stat.st_size, stat.st_mtime, stat.st_mtime_nsec);
         let now = rustix::fs::fstat(&self.file);
-        // For blocks this doesn't matter, since the sender's digest shows whether the copied bytes equal the
-        // sender's.
+        // Blocks needn't be checked, because the sender's digest shows whether the copied bytes equal the sender's.
         !is_written_into
             && !self.seen.anywhere
             && now.map_or(true, |now| version(&now) != version(&self.seen.stat))

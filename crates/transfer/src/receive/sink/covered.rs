@@ -18,7 +18,7 @@ pub struct Parts {
 pub struct Covered(Vec<(u64, u64)>);
 
 impl Parts {
-    /// Nothing has arrived of `count` parts.
+    /// A state in which none of `count` parts has arrived.
     pub fn new(count: u32) -> Self {
         Self { count, ..Self::default() }
     }
@@ -36,8 +36,8 @@ impl Parts {
         self.covered.add(offset, length).then_some(self.came == self.count)
     }
 
-    /// Adds the beginning of a part whose rest won't arrive. The range counts, but the number of parts
-    /// doesn't change.
+    /// Adds the beginning of a part whose rest won't arrive. The range counts as arrived, but the number of arrived
+    /// parts doesn't change.
     pub fn add_beginning(&mut self, offset: u64, length: u64) {
         self.covered.add(offset, length);
     }
@@ -49,7 +49,7 @@ impl Parts {
         range.map_or(start, |(_, end)| *end)
     }
 
-    /// True if the parts cover every byte of a file of `size`, which isn't empty.
+    /// True if the parts cover every byte of a file of `size` bytes. `size` must not be 0.
     pub fn are_all_of(&self, size: u64) -> bool {
         self.covered.is_all_of(size)
     }
@@ -77,7 +77,7 @@ impl Covered {
         self.0.len() <= MOST_RANGES
     }
 
-    /// True if the ranges cover every byte of a file of `size`, which isn't empty.
+    /// True if the ranges cover every byte of a file of `size` bytes. `size` must not be 0.
     pub fn is_all_of(&self, size: u64) -> bool {
         self.0 == [(0, size)]
     }

@@ -37,8 +37,7 @@ pub(super) struct Planned {
     entry: Entry,
     /// The directory's final mode; `None` for an existing directory that keeps its own mode.
     mode: Option<u32>,
-    /// The directory's owner, attributes and mode are already right. Entries that land in it change only its
-    /// times.
+    /// True if the directory's owner and attributes are already right.
     is_right: bool,
 }
 
@@ -62,7 +61,8 @@ impl Kept {
 }
 
 impl ReceiveWorker<'_> {
-    /// Finishes all directories, deepest first, since a parent may no longer let its owner in afterwards.
+    /// Finishes all directories, deepest first, because the final mode of a parent may deny its owner access to the
+    /// directories below.
     ///
     /// # Errors
     /// A message if the notes about the directories can't be read.
@@ -75,7 +75,7 @@ impl ReceiveWorker<'_> {
             let Kept { opened, planned } = notes.into_iter().fold(Kept::default(), Kept::and);
             let mode = planned.as_ref().and_then(|planned| planned.mode).or(opened).map(Mode::from_raw_mode);
             let finished = self.finish_directory(&path, mode, planned.as_ref(), touched);
-            // A directory that was only given access to may have been deleted since then.
+            // A directory whose owner was only given access may have been deleted since then.
             let is_gone = planned.is_none() && finished == Err(Errno::NOENT);
             if let Some(error) = finished.err().filter(|_| !is_gone) {
                 self.report_unfinished(&path, error);
@@ -156,11 +156,11 @@ impl ReceiveWorker<'_> {
     }
 }
 
-/// Sets the directory's times. This is the last step, since other changes of metadata would change the times.
+/// Sets the directory's times.
 fn set_times(directory: &Directory, entry: &Entry) -> Result<(), Errno> {
     let times = timestamps(entry);
     match rustix::fs::utimensat(directory.as_fd(), ".", &times, AtFlags::empty()) {
-        // The directory doesn't give its owner access, since an earlier run has already set its final mode.
+        // The directory doesn't give its owner access, because an earlier run has already set its final mode.
         Err(Errno::ACCESS) => {
             rustix::fs::utimensat(rustix::fs::CWD, through_proc(directory.as_fd()), &times, AtFlags::empty())
         }
@@ -181,9 +181,9 @@ impl Reception<'_> {
         Ok(is_first)
     }
 
-    /// The mode with which a directory is created if its entry is known. It never gives more rights than the
-    /// final mode, since nobody else may see the entries that land in the directory meanwhile. If the
-    /// directory will get an owner or an ACL, only this user has access until then.
+    /// The mode with which a directory is created if its entry is known. It never gives other users more rights than
+    /// the final mode, because they may not see the entries that land in the directory meanwhile. If the directory will
+    /// get an owner or an ACL, only this user has access until then.
     pub(super) fn first_directory_mode(&self, entry: &Entry) -> Mode {
         match self.ground.writer.is_private(entry, self.settings.keep.acls) {
             true => Mode::RWXU,
@@ -191,14 +191,14 @@ impl Reception<'_> {
         }
     }
 
-    /// Restricts access to an existing directory during the transfer: each user keeps only the rights that he
-    /// had before and will also have at the end, so that nobody else sees the entries that land there.
+    /// Restricts access to an existing directory during the transfer: users keep only the rights that they had before
+    /// and will also have at the end, so that nobody else sees the entries that land there.
     pub(super) fn close_directory(&self, place: &RelPath, entry: &Entry, is_right: bool) {
         if self.settings.keep.perms
             && let Ok(held) = self.ground.landing.root.directory(place)
         {
-            // If changing the mode isn't permitted, setting the final mode isn't either. That is reported at
-            // the end.
+            // If changing the mode isn't permitted, setting the final mode isn't either. The error of setting the final
+            // mode is reported at the end.
             let _ =
                 self.ground.writer.close_directory(held.as_fd(), entry, self.settings.mode(entry), is_right);
         }
@@ -243,8 +243,8 @@ impl Reception<'_> {
     }
 }
 
-/// For directories to which an earlier run gave their owner access: records the original modes if the access
-/// still exists, so that they are restored.
+/// Records the original modes of directories whose owner was given access by an earlier run and still has it, so that
+/// this run restores the modes.
 pub fn note_still_opened(past: &Past, shared: &Reception<'_>) {
     for (place, mode) in past.opened() {
         let had = Mode::from_raw_mode(mode & 0o7777);

@@ -71,7 +71,7 @@ impl ReceiveWorker<'_> {
 }
 
 impl Assembly {
-    /// Records that a part of the file has arrived, or that it needn't be sent.
+    /// Records that a part has arrived, if the file is a divided file and the part had to be sent.
     pub(super) fn piece_came(&self, offset: u64, length: u64) -> Result<(), Errno> {
         match &self.divided {
             Some(divided) if !self.is_there(offset, length) => divided.came(offset, length),

@@ -1,4 +1,4 @@
-//! Entries that arrive in batches: directories, links and small files, each complete.
+//! Entries that arrive complete, in batches: directories, links, special files and small files.
 
 use linerate_wire::batch;
 use linerate_wire::control::Digest;
@@ -17,9 +17,8 @@ use crate::receive::admission::Admitted;
 use crate::tree::copying::write_all;
 use crate::tree::temporary::Temporary;
 
-/// The most directories that are created for entries of batches before the directories' own entries arrive. A
-/// walk names each directory before its contents, so only a few are missing at a time, on all streams
-/// together.
+/// The most directories that may be created during one batch before the directories' own entries arrive. A walk names
+/// each directory before its contents, so only a few are missing at a time, on all streams together.
 const MAX_MADE: u64 = 16_384;
 
 impl ReceiveWorker<'_> {
@@ -32,7 +31,8 @@ impl ReceiveWorker<'_> {
         };
         let ground = &self.shared.ground;
         let made = ground.landing.root.made_early();
-        // The limit is for a far end. If other trees are used, this end itself may create many directories.
+        // The limit is meant for a far end that sends too much. If other trees are used, this end itself may create
+        // many directories.
         let is_peers = ground.near.others.is_empty();
         for record in records {
             self.land(record.map_err(|_| StreamError::Protocol("a damaged batch"))?)?;

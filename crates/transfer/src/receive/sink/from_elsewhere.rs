@@ -12,7 +12,7 @@ use crate::receive::admission::Admitted;
 use crate::tree::temporary::link;
 
 impl ReceiveWorker<'_> {
-    /// Creates a hard link at `place` to the held entry; no entry may exist at `place`.
+    /// Creates a hard link at `place` to the open entry `held`. No entry may exist at `place`.
     ///
     /// # Errors
     /// The errors of link(2): `EXDEV` if the entry is on another file system.

@@ -32,7 +32,7 @@ use crate::tree::safe_link::leads_out;
 use crate::tree::scan;
 use crate::tree::temporary::{Temporary, timestamps};
 
-/// The most files with several names whose first name is remembered: 70 to 140 MB.
+/// The most files with several names whose first name is remembered. This many first names take 70 to 140 MB of memory.
 pub const FIRST_NAMES: usize = 3_000_000;
 
 /// A further hard link to a file that arrived before.
@@ -95,14 +95,14 @@ impl ReceiveWorker<'_> {
         Ok(())
     }
 
-    /// Counts a file of another source that has the same name, as if that file had been created and then
+    /// Counts a file of another source that lands at the same place, as if that file had been created and then
     /// replaced.
     fn is_replaced(&self) {
         self.shared.reports.counters.landed.file(0);
     }
 
-    /// Whether the held entry, if it is (or stands for) a symbolic link, points outside its source when it
-    /// has the name `path`.
+    /// True if the entry `held` is, or stands for, a symbolic link that points outside its source when it has the name
+    /// `path`.
     fn leads_out_by(&self, path: &RelPath, held: &OwnedFd) -> bool {
         let seen = self.shared.ground.writer.seen(held.as_fd());
         let is_link = seen.is_ok_and(|seen| FileType::from_raw_mode(seen.st_mode) == FileType::Symlink);
@@ -168,7 +168,7 @@ impl ReceiveWorker<'_> {
         temporary.rename(name)
     }
 
-    /// Copies the first file, since the place is on another file system, to which no hard link is possible.
+    /// Copies the file `first` to `place`, which is on another file system, to which no hard link is possible.
     fn copy(&mut self, place: &RelPath, first: &OwnedFd, touched: &mut Touched) -> Result<(), Errno> {
         let parent = self.parent_of(place)?;
         let (_, name) = place.split().ok_or(Errno::ISDIR)?;

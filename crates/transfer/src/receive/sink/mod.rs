@@ -62,9 +62,9 @@ pub use room::SharedRoom;
 pub use storage::OF_A_MOUNT;
 
 impl Reception<'_> {
-    /// Records a directory whose metadata is set after everything below it is in place. `is_right` states
-    /// that the metadata is already right except for mode and times. Returns false if the directory was
-    /// recorded before.
+    /// Records a directory whose metadata is set after everything below it is in place. `is_right` is true if the
+    /// metadata is already right, perhaps except for mode and times. Returns false if the directory was recorded
+    /// before.
     ///
     /// # Errors
     /// If there is no room to record the directory.
@@ -75,8 +75,8 @@ impl Reception<'_> {
         is_right: bool,
     ) -> Result<bool, Errno> {
         let (place, entry) = (admitted.place(), admitted.entry());
-        // As with rsync, the first source gives the directory its metadata. With a list of files, most sources send only entries below
-        // the directory.
+        // As with rsync, the first source gives the directory its metadata. With a list of files, each source that
+        // sends the directory's own entry counts, because most sources send only entries below the directory.
         if self.settings.into && !self.settings.listed && self.ground.landing.has_earlier(entry) {
             return Ok(true);
         }
@@ -107,14 +107,13 @@ impl Reception<'_> {
         held.map_or_else(|| self.settings.mode(entry), |held| self.settings.mode_in(entry, &held))
     }
 
-    /// Makes the directory at `path` let its owner write until everything is in place.
+    /// Gives the owner of the directory at `path` full access until everything is in place.
     ///
     /// # Errors
-    /// The errors of open(2) and chmod(2); an error if there is no room to record its original mode.
+    /// The errors of open(2) and chmod(2); an error if there is no room to record the original mode.
     pub fn open_up(&self, path: &RelPath) -> Result<(), Errno> {
         let held = self.ground.landing.root.directory(path)?;
-        // Only one thread at a time may do this, so that no other thread records the changed mode as the
-        // original one.
+        // The lock makes sure that no other thread records the changed mode as the original one.
         let mut directories = lock(&self.notes.directories);
         let now = Mode::from_raw_mode(rustix::fs::fstat(held.as_fd())?.st_mode & 0o7777);
         if !now.contains(Mode::RWXU) {
@@ -144,7 +143,7 @@ pub struct ReceiveWorker<'a> {
     kind: FrameKind,
     payload: Vec<u8>,
     part: Option<Part>,
-    /// The current batch as a user of the destination's room.
+    /// The current batch, as a user of the free space at the destination.
     under_way: Option<RoomUser>,
     parent: Option<(RelPath, Arc<Directory>)>,
     /// Complete files that haven't been passed to the committer yet.
@@ -228,14 +227,14 @@ impl<'a> ReceiveWorker<'a> {
     /// The mode with which a file is created in `parent`. [`ReceiveWorker::hand_on`] sets the final mode.
     fn first_mode(&self, entry: &Entry, parent: &Directory) -> Mode {
         let (mode, keep) = (self.shared.settings.mode_in(entry, parent), &self.shared.settings.keep);
-        // The file may have an ACL inherited from its directory, or from before.
+        // The file may have an ACL, which it inherits from its directory or, if it is an existing file, had before.
         let may_have_acl =
             keep.perms && parent.has_default_acl() || keep.acls && self.shared.settings.inplace;
         self.shared.ground.writer.first_mode(entry, mode, may_have_acl)
     }
 
-    /// Queues a complete file for the committer, after setting its times if they are kept. `origin` is the identity of
-    /// the source file, if the sender has stated it.
+    /// Sets the metadata of a complete file, and queues the file for the committer. `origin` is the identity of the
+    /// source file, if the sender has stated it.
     fn hand_on(
         &mut self,
         temporary: Temporary,
@@ -274,14 +273,13 @@ impl<'a> ReceiveWorker<'a> {
     pub fn hand_over(&mut self) {
         let whole = std::mem::take(&mut self.whole);
         if !whole.is_empty() {
-            // If the committer has ended, the transfer has failed. The files are then dropped, which removes
-            // them.
+            // If the committer has ended, the transfer has failed. The dropped message then removes the files.
             let _ = self.shared.reports.finished.send(ToCommit::Whole(whole));
         }
     }
 
-    /// Sets the owner, attributes and mode of a complete file, unless they are set already. If some can't be
-    /// kept, reports that and returns false.
+    /// Sets the owner, attributes and mode of a complete file, unless they are set already. If some of these can't be
+    /// kept, reports them and returns false.
     fn give(&self, temporary: &Temporary, admitted: &Admitted<'_>) -> Result<bool, Errno> {
         let (place, entry) = (admitted.place(), admitted.entry());
         let made = self.first_mode(entry, temporary.parent());
@@ -289,7 +287,7 @@ impl<'a> ReceiveWorker<'a> {
             .replaced_mode(place, entry, temporary.parent())
             .unwrap_or_else(|| self.shared.settings.mode_in(entry, temporary.parent()));
         let inherits = self.shared.settings.keep.perms && temporary.parent().has_default_acl();
-        // A file that is written into may have attributes and an ACL that the sender's file doesn't have.
+        // A file that is changed in place may have attributes and an ACL that the sender's file doesn't have.
         let in_place = temporary.is_in_place();
         let may_have_more = in_place && (self.shared.settings.keep.xattrs || self.shared.settings.keep.acls);
         let fakes = self.shared.ground.writer.fakes();
@@ -320,8 +318,7 @@ impl<'a> ReceiveWorker<'a> {
         Ok(is_kept)
     }
 
-    /// The mode of the file that is replaced, if the new file should have that mode as with rsync; otherwise
-    /// `None`.
+    /// The mode for a new file that takes its mode from the file that it replaces, as with rsync; otherwise `None`.
     fn replaced_mode(&self, place: &RelPath, entry: &Entry, parent: &Directory) -> Option<Mode> {
         let is_file = matches!(entry.kind, Kind::File { .. });
         let (_, name) = place.split().filter(|_| is_file && self.shared.settings.leaves_modes)?;
@@ -332,7 +329,7 @@ impl<'a> ReceiveWorker<'a> {
         is_there.then(|| self.shared.settings.mode_over(entry, mode))
     }
 
-    /// The mode of a file while it is written into: its own mode, if that should be kept.
+    /// The mode of a file while it is changed in place: its own mode, if the file should keep it.
     fn mode_in_place(&self, place: &RelPath, entry: &Entry, parent: &Directory) -> Mode {
         if self.shared.ground.writer.fakes() {
             let there = place.name().and_then(|name| parent.stat(name).ok());
@@ -361,8 +358,8 @@ impl<'a> ReceiveWorker<'a> {
         Ok(new)
     }
 
-    /// The existing file, if it should and can be written into. If backups are requested, its backup has been
-    /// made by then.
+    /// The existing file, if it should and can be changed in place; otherwise `None`. If backups are requested, this
+    /// function makes the backup first.
     fn existing_file(
         &self,
         place: &RelPath,

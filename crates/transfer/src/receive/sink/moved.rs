@@ -24,8 +24,8 @@ pub(super) struct Edges {
 }
 
 impl Edges {
-    /// Records a block that is cut at a boundary. `is_tail` states whether its rest continues in the next
-    /// part; otherwise it began in the previous part. False if there are too many.
+    /// Records a block that is cut at a boundary. `is_tail` is true if the rest of the block continues in the next
+    /// part, and false if the block began in the previous part. Returns false if too many blocks are cut.
     fn add(&mut self, is_tail: bool, edge: (u64, u64)) -> bool {
         let edges = if is_tail { &mut self.tails } else { &mut self.heads };
         edges.push(edge);
@@ -48,7 +48,7 @@ struct MovedPiece {
 }
 
 impl ReceiveWorker<'_> {
-    /// Handles a reference to the older version: copies the next bytes of the part from its blocks.
+    /// Handles a reference to the older version: copies the next bytes of the part from the older version's blocks.
     pub(super) fn moved(&mut self) -> Result<(), StreamError> {
         let unasked = StreamError::Protocol("a piece of an older version that this end didn't offer");
         let Some(part) = &mut self.part else { return Err(unasked) };

@@ -23,16 +23,16 @@ pub(super) struct Part {
     pub(super) at: u64,
     pub(super) end: u64,
     pub(super) length: u64,
-    /// The file has its final size already.
+    /// True if the file has its final size already.
     pub(super) sized: bool,
     /// The digest of the part's pieces of an older version, to compare with the sender's digest, which
     /// follows.
     pub(super) brought: Option<Brought>,
-    /// The part contains a piece of the older version that isn't a whole block.
+    /// True if the part contains a piece of the older version that isn't a whole block.
     pub(super) has_edges: bool,
     /// How much of the part is recorded in the journal.
     pub(super) progress: Progress,
-    /// The part as a user of the destination's room; `None` once it is dropped.
+    /// The part, as a user of the free space at the destination; `None` once the part is dropped.
     pub(super) under_way: Option<RoomUser>,
 }
 
@@ -76,8 +76,8 @@ impl Part {
     /// Sets the file's size. This is necessary for a file that ends in a hole.
     pub(super) fn size(&mut self) -> Result<(), Errno> {
         if let (Target::Whole(temporary, ..), false) = (&self.target, self.sized) {
-            // If this part doesn't contain the complete rest of the file, the file's size must be the number
-            // of bytes that have arrived, since another run continues after these bytes.
+            // If the part is appended to a file, the file's size must be the number of bytes that the file has so far,
+            // because another run may continue after these bytes.
             let appends = self.length < self.end;
             rustix::fs::ftruncate(temporary.fd()?, if appends { self.at } else { self.end })?;
             self.sized = !appends;
@@ -85,9 +85,9 @@ impl Part {
         Ok(())
     }
 
-    /// Before the part's first bytes are written at `start`: clears the old contents of this part in a file
-    /// that is written into. So if the part ends early, each block of old contents is either complete or
-    /// zeros.
+    /// Called before bytes of the part are written at `start`. If these are the part's first bytes and the file is
+    /// changed in place, clears the old contents in the range of the part. So if the part ends early, each block of old
+    /// contents is either complete or zeros.
     pub(super) fn forget(&self, start: u64) -> Result<(), Errno> {
         let Target::Shared(assembly) = &self.target else { return Ok(()) };
         if !assembly.in_place || start + self.length != self.end {

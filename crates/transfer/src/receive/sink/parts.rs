@@ -32,9 +32,9 @@ use crate::tree::metadata::write::set_mode;
 use crate::tree::root::Directory;
 use crate::tree::temporary::Temporary;
 
-/// A file that is written into (--inplace) keeps its old contents in whole blocks of this size, or not at
-/// all. Otherwise a sender could leave a few old bytes among its own bytes, stop, and find out the old bytes
-/// from the digests of the next run. Chunks for which digests are compared have at least this length.
+/// A file that is changed in place (`--inplace`) keeps its old contents in whole blocks of this size in bytes, or not
+/// at all. Otherwise a sender could leave a few old bytes among its own bytes, stop, and find out the old bytes from
+/// the digests of the next run. Chunks for which digests are compared have at least this length.
 pub const BLOCK: u64 = 1 << 20;
 
 pub(super) const STANDS: &str = "data of a file of which only the digest was requested";
@@ -192,8 +192,8 @@ impl ReceiveWorker<'_> {
         resumed.fits(chunk).then_some(resumed)
     }
 
-    /// Creates the file for the parts. If sharing blocks costs nothing, the file contains the older version's
-    /// bytes from the start.
+    /// Creates the file for the parts. If the file system can share the blocks of the older version, the file contains
+    /// the older version's bytes from the start.
     fn new_parts(
         &self,
         place: &RelPath,
@@ -213,7 +213,7 @@ impl ReceiveWorker<'_> {
         Ok(temporary)
     }
 
-    /// Sets the file's size, since its parts may arrive in any order. A file that is written into keeps only
+    /// Sets the file's size, because its parts may arrive in any order. A file that is changed in place keeps only
     /// whole blocks of old contents.
     fn sized(&self, temporary: Temporary, chunk: &Chunk) -> Result<Temporary, Errno> {
         let Kind::File { size } = chunk.entry.kind else { return Ok(temporary) };
@@ -393,8 +393,8 @@ impl ReceiveWorker<'_> {
         Ok(())
     }
 
-    /// Checks the digest of a part's pieces of an older version. If it differs, another process may have
-    /// written to the older version meanwhile, and the part must be sent again. The sender learns the result
+    /// Checks the digest of a part's pieces of an older version. If the digest differs, another process may have
+    /// written to the older version meanwhile, and another run must send the file again. The sender learns the result
     /// only after it is clear that all pieces are whole blocks.
     fn check_brought(&mut self, theirs: Digest) {
         let Some(part) = &self.part else { return };
@@ -484,8 +484,8 @@ impl ReceiveWorker<'_> {
     }
 }
 
-/// True if a part of a file that is written into begins and ends at boundaries of blocks, or ends with the
-/// file.
+/// True if the part begins at a boundary of blocks, and ends at such a boundary or at the end of the file. The parts of
+/// a file that is changed in place must do so.
 fn keeps_whole_blocks(chunk: &Chunk) -> bool {
     let end = chunk.offset + chunk.length;
     let is_last = matches!(chunk.entry.kind, Kind::File { size } if size == end);

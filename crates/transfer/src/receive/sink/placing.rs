@@ -1,4 +1,4 @@
-//! Where files are stored until they get their names, and which of their bytes are kept if the transfer ends
+//! Determines where files are stored until they get their names, and which of their bytes are kept if the transfer ends
 //! early.
 
 use linerate_wire::entry::{Entry, Kind};
@@ -20,8 +20,8 @@ use crate::tree::root::Directory;
 use crate::tree::temporary::Temporary;
 
 impl ReceiveWorker<'_> {
-    /// Creates an empty file that will get its name in `parent`. Until then it has a temporary name if
-    /// `named`, and otherwise no name.
+    /// Creates an empty file that will get its name in `parent`. Until then, the file has a temporary name if `named`
+    /// is set or if there is a directory of temporary files, and otherwise no name.
     pub(super) fn make_file(
         &self,
         place: &RelPath,
@@ -62,8 +62,8 @@ impl ReceiveWorker<'_> {
         let came = part.at - (part.end - part.length);
         match part.target {
             Target::Whole(file, admitted, _) if came > 0 => keep(partial, file, admitted.place(), part.at),
-            // The digest of the pieces of an older version hasn't arrived, so the sender may not know their
-            // contents. They aren't kept.
+            // The digest of the pieces of an older version hasn't arrived, so the sender may not know the contents of
+            // the pieces. The arrived bytes of this part aren't kept.
             Target::Shared(assembly) if came > 0 && part.brought.is_none() && !assembly.has_failed() => {
                 lock(&assembly.parts).add_beginning(part.at - came, came);
             }
@@ -73,11 +73,12 @@ impl ReceiveWorker<'_> {
 }
 
 impl Reception<'_> {
-    /// For large files: keeps the bytes that have arrived without a gap from the beginning.
+    /// Keeps, of each unfinished large file, the bytes that have arrived without a gap from the beginning.
     pub fn keep_partials(&self) {
         let Some(partial) = &self.ground.near.partial else { return };
         for assembly in lock(&self.notes.assemblies).open() {
-            // With whole files, no partial file is used; only the journal can resume them.
+            // If files are sent whole, the next run uses no partial files. A file that the journal lists then stays
+            // where the next run can resume it.
             if !self.settings.whole || !assembly.is_listed() {
                 assembly.keep_in(partial);
             }

@@ -21,8 +21,8 @@ pub struct Resumed {
 impl Resumed {
     /// Opens the file that an earlier run left in `parent`; `None` if it can't be trusted.
     ///
-    /// Data that was only passed to the kernel is synced first. If a write-back has failed, the kernel reports it only
-    /// to the next process that opens the file and calls fsync(2), and never again.
+    /// Data that was only passed to the kernel is synced first. If writing the data back has failed, the kernel reports
+    /// the failure only to the next process that opens the file and calls fsync(2), and never again.
     pub fn open(earlier: &Earlier, parent: &Arc<Directory>) -> Option<Self> {
         let (partial, there) = (earlier.partial.clone(), earlier.present());
         if there.is_empty() {

@@ -1,8 +1,8 @@
-//! Shares the room of a full destination among the files that are being received.
+//! Shares the space of a full destination among the files that are being received.
 //!
 //! If all workers gave up their files when the destination is full, each run of the command could end without one more
-//! complete file. Therefore the files give way to each other: while there is another one, a file for which there is no
-//! room is given up, and the last file tries again when the room of the others is free.
+//! complete file. Therefore the files give way to each other: a file for which there is no space is given up as long as
+//! other files are being received. The last file tries again when the space of the other files is free.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
@@ -13,7 +13,7 @@ use crate::base::lock::lock;
 /// The longest time that a worker waits for files of other workers.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// The room of the destination, and the files or batches that are being received.
+/// The number of files and batches that are being received, and that share the space of the destination.
 #[derive(Default)]
 pub struct SharedRoom {
     counts: Mutex<RoomCounts>,
@@ -24,19 +24,19 @@ pub struct SharedRoom {
 
 #[derive(Default)]
 struct RoomCounts {
-    /// Files that are being received.
+    /// The number of files and batches that are being received.
     going_on: usize,
-    /// Files that were given up, but whose room may not be free yet.
+    /// The number of files that were given up, but whose space may not be free yet.
     given_up: usize,
-    /// Files that were given up and whose room has become free.
+    /// The number of files that were given up and whose space has become free.
     freed: u64,
 }
 
-/// A file or batch that is being received; dropped when it is complete or its room is free.
+/// A file or batch that is being received. It is dropped when it is complete or when its space is free again.
 pub struct RoomUser {
     room: Arc<SharedRoom>,
     is_given_up: AtomicBool,
-    /// The number of files whose room had become free when this file was last written.
+    /// The value of `RoomCounts::freed` when this file was begun or last looked for space.
     seen: AtomicU64,
 }
 
@@ -49,7 +49,8 @@ impl SharedRoom {
         RoomUser { room: self.clone(), is_given_up, seen }
     }
 
-    /// Records why the storage failed, so that no further file is begun; waits until no file is under way.
+    /// Records why the storage failed, so that no further file is begun. Then waits until no file is under way, at most
+    /// for `PATIENCE`.
     pub fn fail(&self, why: &str) {
         self.failed.get_or_init(|| why.to_owned());
         self.wait(|counts| counts.going_on + counts.given_up > 0);
@@ -67,8 +68,8 @@ impl SharedRoom {
 }
 
 impl RoomUser {
-    /// Called if there is no room for this file; true if there may be room now. If other files are being
-    /// received, this file gives way to them.
+    /// Called if there is no space for this file; true if there may be space now. If other files are being received,
+    /// this file gives way to them.
     pub fn finds_room(&self) -> bool {
         let mut counts = lock(&self.room.counts);
         if self.is_given_up.load(Ordering::Relaxed) {

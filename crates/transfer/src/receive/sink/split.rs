@@ -11,7 +11,7 @@ use crate::net::stream::StreamError;
 use crate::tree::copying::{CopyError, copy_range};
 
 impl ReceiveWorker<'_> {
-    /// Handles a frame that ends the part here, since other parts bring the rest.
+    /// Handles a frame that ends the part here, because other parts bring the rest.
     pub(super) fn split(&mut self) -> Result<(), StreamError> {
         let damaged = StreamError::Protocol("an early end of a chunk where none is allowed");
         let count = <[u8; 4]>::try_from(self.payload.as_slice()).map(u32::from_le_bytes);

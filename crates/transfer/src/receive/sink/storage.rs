@@ -13,7 +13,7 @@ use crate::net::stream::StreamError;
 use crate::receive::reception::Reception;
 use crate::tree::root::Directory;
 
-/// The advice for an error of the storage of a mount below the destination.
+/// The advice for an error of a file system that is mounted below the destination.
 pub const OF_A_MOUNT: &str = "the entry is on another file system that is mounted below the destination: free space there or make that file system writable, or leave the entry out";
 
 impl ReceiveWorker<'_> {
@@ -47,7 +47,7 @@ impl ReceiveWorker<'_> {
     }
 }
 
-/// Repeats `write` as long as there is no room for it and other files give way.
+/// Repeats `write` as long as there is no space for its data and other files give way.
 pub(super) fn in_room(
     file: Option<&RoomUser>,
     mut write: impl FnMut() -> Result<(), Errno>,
@@ -61,9 +61,9 @@ pub(super) fn in_room(
 }
 
 impl Reception<'_> {
-    /// True if `error` at `place` means that nothing more can be written anywhere, since the destination's
-    /// own file system is full or read-only. An error in a mount below the destination only concerns the
-    /// entries in it.
+    /// True if `error` at `place` means that nothing more can be written anywhere, because the destination's own file
+    /// system is full or read-only. An error of a file system that is mounted below the destination concerns only the
+    /// entries in that file system.
     pub(super) fn ends_everything(&self, place: &RelPath, error: Errno) -> bool {
         let top = self.ground.landing.root.top();
         match error {
@@ -74,8 +74,9 @@ impl Reception<'_> {
         }
     }
 
-    /// The device on which the entry at `place` is written: that of its parent directory or, if that is
-    /// missing, of the nearest existing directory above it.
+    /// The device on which the entry at `place` is written: if files are changed in place, the device of the existing
+    /// entry; otherwise the device of the parent directory or, if the parent is missing, of the nearest existing
+    /// directory above it.
     fn device_of(&self, place: &RelPath) -> Option<u64> {
         let root = &self.ground.landing.root;
         if self.settings.inplace
@@ -93,8 +94,8 @@ pub(super) fn is_of_storage(error: Errno) -> bool {
     matches!(error, Errno::NOSPC | Errno::DQUOT | Errno::ROFS)
 }
 
-/// The error that ends the transfer, since the destination's own file system is full or read-only. `shown` is
-/// the path of the entry that couldn't be written.
+/// The error that ends the transfer, because the destination's own file system is full or read-only. `shown` is the
+/// path of the entry that couldn't be written.
 pub(super) fn destination_failed(shown: &Path, error: Errno) -> StreamError {
     StreamError::Destination(format!("writing {} failed: {error}", shown.display()))
 }

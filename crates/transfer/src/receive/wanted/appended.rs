@@ -13,8 +13,8 @@ use crate::receive::admission::Admitted;
 use crate::tree::reading::hash;
 
 impl Comparer<'_, '_> {
-    /// With `--append`, the answer for a file whose contents differ from those of the existing file `there`;
-    /// `None` if no bytes are to be appended.
+    /// With `--append`, the answer for a file that would be sent although the file `there` exists. `None` if `--append`
+    /// doesn't determine the answer.
     pub(super) fn appended(
         &mut self,
         admitted: &Admitted<'_>,

@@ -69,22 +69,23 @@ impl Comparer<'_, '_> {
         }
     }
 
-    /// True if a file with the right contents must not share its inode with other names: a file on a list,
-    /// compared by checksum, may be listed because it has lost its other names. rsync leaves such names linked.
+    /// True if a file with the right contents must not share its inode with other names. If the files on a list are
+    /// compared by checksum, a file may be on the list because it has lost its other names. If the sources land under
+    /// their own names, as with rsync, such names stay linked, because rsync leaves them linked.
     fn must_be_separate(&self) -> bool {
         self.shared.settings.listed && self.rules.sync.checksum && !self.rules.sync.into
     }
 
-    /// True if the existing file has further hard links that the sender's file doesn't have, which would get
-    /// its metadata too.
+    /// True if the existing file has further hard links that the sender's file doesn't have. If the existing file's
+    /// metadata were changed, these links would get the new metadata too.
     fn is_shared(&self, entry: &Entry, there: &Occupant) -> bool {
         let is_linked = entry.extra.as_ref().is_some_and(|extra| extra.linked);
         let is_file = matches!(entry.kind, Kind::File { .. });
         is_file && self.shared.settings.keep.hard_links && !is_linked && there.stat.st_nlink > 1
     }
 
-    /// Decides about a further hard link. It is right only if the first name stays and both names already
-    /// belong to the same file.
+    /// Decides about a further hard link. The existing entry is right only if the first name stays and both names
+    /// already belong to the same file.
     fn another_name(&self, entry: &Entry, source: u32, path: &RelPath, there: &Occupant) -> Decision {
         let first = self.judge.first_place(entry, source, path).ok();
         let kept = first.and_then(|first| self.shared.notes.first_names.get(&first));

@@ -29,9 +29,9 @@ pub struct Rules {
     pub sync: Sync,
     /// The properties that are kept, and therefore compared.
     pub keep: Keep,
-    /// Access times are kept and compared too.
+    /// True if access times are kept and compared too.
     pub atimes: bool,
-    /// Execute permission is kept and compared too.
+    /// True if execute permission is kept and compared too.
     pub executability: bool,
 }
 
@@ -56,7 +56,7 @@ impl Rules {
         if is_left { Decision::LeftAlone } else { Decision::New }
     }
 
-    /// The change to print for an entry that is skipped, which states why; `there` is the existing entry, if
+    /// The change to print for a skipped entry: it states why the entry is skipped. `there` is the existing entry, if
     /// there is one.
     pub fn why_left(&self, entry: &Entry, there: Option<&Stat>) -> [u8; 11] {
         let is_over = |most| matches!(entry.kind, Kind::File { size } if size > most);
@@ -65,7 +65,7 @@ impl Rules {
             Some(_) if self.sync.ignore_existing => Change::EXISTS,
             _ if self.sync.most.is_some_and(is_over) => Change::OVER,
             _ if self.has_other_size(entry) => Change::UNDER,
-            // An entry that isn't a directory is in the path of the entry.
+            // An entry that isn't a directory has the name of a directory above the skipped entry.
             None => Change::EXISTS,
             Some(_) => Change::NEWER,
         }
@@ -147,16 +147,16 @@ impl Rules {
     }
 }
 
-/// Whether the user's options require that the existing entry `there` stays unchanged. This is also checked
-/// when an entry arrives, since a sender may send an entry that wasn't requested.
+/// Whether the user's options require that the existing entry `there` stays unchanged. This is also checked when an
+/// entry arrives, because a sender may send an entry that wasn't requested.
 pub fn is_left_alone(sync: &Sync, entry: &Entry, there: &Stat) -> bool {
     let rules = Rules { sync: sync.clone(), keep: Keep::NOTHING, atimes: false, executability: false };
     rules.early(entry, there) == Some(Decision::LeftAlone)
 }
 
 impl Decision {
-    /// The change to print for an entry, with the kind `shown`; `None` if the entry isn't changed. `received`
-    /// is true if contents arrive at this host, as the user sees it.
+    /// The change to print for an entry, with the kind `shown`; `None` if the entry is skipped. `received` is true if
+    /// the user's command receives contents, and false if it sends them.
     pub fn item(&self, kind: &Kind, shown: itemize::Kind, received: bool) -> Option<Item> {
         let is_file = matches!(kind, Kind::File { .. });
         let update = match kind {
@@ -192,7 +192,7 @@ pub fn shown(kind: &Kind) -> itemize::Kind {
     }
 }
 
-/// Whether the existing entry is of the entry's kind.
+/// True if an existing entry of the type `there` is of the kind `kind`.
 pub fn is_same_kind(kind: &Kind, there: FileType) -> bool {
     match kind {
         Kind::File { .. } => there == FileType::RegularFile,

@@ -28,8 +28,8 @@ pub struct DeltaBounds {
 impl DeltaBounds {
     /// The limits by default. For smaller files, the comparison costs about as much as sending everything.
     pub const USUAL: Self = Self { file: 4 << 20, older: CHUNK_LEAST, chunk: CHUNK_LEAST };
-    /// The limits if the user explicitly requests the search for blocks: eight of the smallest blocks. Sums
-    /// of shorter files aren't sent.
+    /// The limits if the user explicitly requests the search for blocks: a file must have at least eight of the
+    /// smallest blocks. Sums of shorter files aren't sent.
     pub const SMALL: Self = Self { file: 32 << 10, older: 32 << 10, chunk: 64 << 10 };
 
     /// True if the comparison of files with these sizes in bytes costs less than it may save.
@@ -40,7 +40,7 @@ impl DeltaBounds {
 
 /// The largest chunk in bytes.
 const CHUNK_MOST: u64 = 1 << 30;
-/// The most digests in one answer: half of the longest message.
+/// The most digests in one answer. They take half of the longest message.
 const DIGESTS: u64 = 16_384;
 /// The number of threads that hash one file.
 const THREADS: usize = 4;
@@ -66,8 +66,8 @@ pub fn digests(file: &OwnedFd, chunk: u64, common: u64) -> Result<Vec<Digest>, E
     each_chunk(common / chunk, |number, buffer| hash(file.as_fd(), number * chunk, chunk, buffer))
 }
 
-/// The results of `of` for each of `count` chunks, calculated in parallel. The list ends before the first
-/// chunk without a result, since later results are of no use.
+/// The results of `of` for each of `count` chunks, calculated in parallel. The list ends before the first chunk without
+/// a result, because later results are of no use.
 ///
 /// # Errors
 /// The first error of `of`.

@@ -63,7 +63,10 @@ impl Comparer<'_, '_> {
         }
     }
 
-    /// The chunks that needn't be sent; `None` if this transfer may not send any pieces.
+    /// The chunks that needn't be sent.
+    ///
+    /// # Errors
+    /// A message for the user if this transfer may not send pieces, or if the existing pieces can't be read.
     fn present(
         &self,
         divided: &DividedFile,

@@ -37,7 +37,8 @@ impl<'a> Elsewhere<'a> {
         self.worker.hand_over();
     }
 
-    /// Creates an entry at its place by copying, or hard-linking to, the entry `there` of another tree.
+    /// Creates an entry at its place: a copy of the entry `there` of another tree if `copied` is set, otherwise a hard
+    /// link to `there`.
     fn bring(&mut self, admitted: &Admitted<'_>, there: &Occupant, copied: bool) -> Result<(), Errno> {
         let name = name(admitted.place());
         if copied {
@@ -93,9 +94,8 @@ impl Comparer<'_, '_> {
         Some(if can_be_brought { self.brought(admitted, &there, copied) } else { self.comes_whole(entry) })
     }
 
-    /// The changes to print for an entry that is made with the contents of another tree's entry: as with
-    /// rsync, the value of a link or special file counts as changed, and a time that isn't kept as another
-    /// time.
+    /// The changes to print for an entry that is made with the contents of another tree's entry: as with rsync, the
+    /// value of a link or special file counts as changed, and a time that isn't kept counts as changed too.
     fn made_anew(&self, entry: &Entry, changes: Changes) -> Changes {
         let (is_file, keep) = (matches!(entry.kind, Kind::File { .. }), self.rules.keep);
         if matches!(entry.kind, Kind::HardLink { .. }) || changes.is_empty() && !is_file {
@@ -121,7 +121,8 @@ impl Comparer<'_, '_> {
         Want::Nothing
     }
 
-    /// The first entry of this name in another tree, if files are compared or copied.
+    /// The entry of this name in the first other tree that has one, with `--compare-dest` or `--copy-dest`; otherwise
+    /// `None`.
     pub(super) fn another_tree_s(&mut self, entry: &Entry) -> Option<Occupant> {
         let place = self.named(entry.source, &entry.path);
         let elsewhere = self.elsewhere.as_mut().filter(|elsewhere| elsewhere.used != OtherUse::Link)?;

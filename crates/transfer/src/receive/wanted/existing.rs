@@ -15,8 +15,8 @@ pub fn open_existing(parent: impl AsFd, name: &OsStr, seen: &Stat) -> Result<Own
     open_as_seen(parent, name, seen, OFlags::RDONLY | OFlags::NONBLOCK)
 }
 
-/// Opens the entry whose earlier stat was `seen`, with `O_PATH`, which works even if its mode doesn't let its
-/// owner read.
+/// Opens the entry whose earlier stat was `seen`, with `O_PATH`. This works even if the entry's mode doesn't let the
+/// owner read the entry.
 ///
 /// # Errors
 /// The errors of [`open_existing`].
@@ -28,7 +28,8 @@ fn open_as_seen(parent: impl AsFd, name: &OsStr, seen: &Stat, flags: OFlags) -> 
     let fd = rustix::fs::openat(parent, name, flags | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())?;
     let now = rustix::fs::fstat(&fd)?;
     let kind = FileType::from_raw_mode(now.st_mode);
-    // The types aren't compared, since a file may stand for an entry of another kind (`--fake-super`).
+    // The type may differ if the entry is a regular file now: the file may stand for an entry of another kind
+    // (`--fake-super`).
     let same = identity(&now) == identity(seen)
         && (kind == FileType::from_raw_mode(seen.st_mode) || kind == FileType::RegularFile);
     if same { Ok(fd) } else { Err(Errno::STALE) }

@@ -68,7 +68,7 @@ pub struct Comparer<'a, 'b> {
     buffer: Vec<u8>,
     /// The number of files in the current offer that may be compared in chunks.
     large: u64,
-    /// The number of entries offered so far, up to two.
+    /// The number of entries offered so far, but at most 2.
     offered: usize,
     /// The size limits for comparing files in chunks.
     bounds: DeltaBounds,
@@ -82,11 +82,12 @@ struct LinkedFirst {
     kind: itemize::Kind,
     /// The file's size in bytes.
     size: u64,
-    /// The file isn't created at the destination, since another tree has it.
+    /// True if the file isn't created at the destination, because another tree has it.
     is_elsewhere: bool,
 }
 
-/// Entries that the sender offers, and the memory reservation of the message until they are answered.
+/// Entries that the sender offers, and the reservation of memory for their message, which lasts until the entries are
+/// answered.
 pub type Offer = (Vec<Offered>, Option<Room>);
 
 impl<'a, 'b> Comparer<'a, 'b> {
@@ -133,8 +134,8 @@ impl<'a, 'b> Comparer<'a, 'b> {
             if offered.len() > MAX_OFFERS {
                 return Err(breach("it offers too many entries at once"));
             }
-            // All names are checked together before any system call, since the data that the check needs
-            // would leave the processor's cache between system calls.
+            // All names are checked together before any system call, because system calls would push the data that the
+            // check needs out of the processor's cache.
             if !offered.iter().all(|Offered { entry, .. }| self.recent.is_new(entry.source, &entry.path)) {
                 return Err(breach("it offers a path twice"));
             }
@@ -213,8 +214,9 @@ impl<'a, 'b> Comparer<'a, 'b> {
         })
     }
 
-    /// True if only the name of the entry was offered, since its kind isn't kept. A sender offers such names
-    /// so that nothing with these names is deleted. With rsync's names they are also counted.
+    /// True if only the name of the entry was offered, because the command doesn't keep entries of this kind. A sender
+    /// offers such names so that nothing with these names is deleted. If the sources land under their own names, as
+    /// with rsync, these entries are also counted.
     fn is_mere_name(&self, entry: &Entry) -> bool {
         let Settings { keep, no_links, safe_links, .. } = self.shared.settings;
         let is_kept = match &entry.kind {
@@ -287,9 +289,9 @@ impl<'a, 'b> Comparer<'a, 'b> {
         want
     }
 
-    /// With digests, the answer for a file that stays unchanged: its digest is requested from the sender, so
-    /// that the file can be verified like a received one. A file that can't be read is requested again.
-    /// `None` for an entry without a digest.
+    /// With digests, the answer for a file that stays unchanged: its digest is requested from the sender, so that the
+    /// file can be verified like a received one. A file that can't be read is requested again. `None` without digests,
+    /// in a dry run, and for an entry that has no digest.
     fn proof(&self, entry: &Entry, place: &RelPath, there: &Occupant) -> Option<Want> {
         match entry.kind {
             _ if !self.shared.settings.digests || self.shared.settings.dry_run => None,
@@ -402,8 +404,8 @@ impl<'a, 'b> Comparer<'a, 'b> {
         Some(Item::Existing(itemize::Update::HardLink, kind, changes))
     }
 
-    /// Removes an existing entry of another kind that has the name of `entry`. This isn't necessary if a
-    /// rename can replace it, that is, if neither of the two is a directory.
+    /// Removes an existing entry of another kind that has the name of `entry`. This isn't necessary if a rename can
+    /// replace the existing entry, that is, if neither of the two entries is a directory.
     fn make_way(&mut self, entry: &Entry, place: &RelPath, there: &Occupant) -> Result<(), String> {
         match (&entry.kind, there.kind()) {
             (Kind::Directory, FileType::Directory) => Ok(()),
@@ -420,7 +422,8 @@ impl<'a, 'b> Comparer<'a, 'b> {
 }
 
 /// The size limits for comparisons. If the user requests the search for pieces, or for files of similar names, small
-/// files are compared too. Files that are written into are compared only at the same offsets.
+/// files are compared too. Files that are changed in place are compared only at the same offsets, with the usual
+/// limits.
 fn delta_bounds(sync: Option<&Sync>, settings: &Settings) -> DeltaBounds {
     let is_named = sync.is_some_and(|sync| sync.search == BlockSearch::Everywhere) || settings.fuzzy > 0;
     if is_named && !settings.inplace { DeltaBounds::SMALL } else { DeltaBounds::USUAL }

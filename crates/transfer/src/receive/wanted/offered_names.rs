@@ -3,7 +3,7 @@
 use linerate_wire::path::RelPath;
 use std::hash::{BuildHasher, RandomState};
 
-/// The most names: they take half a gigabyte.
+/// The most names. They take half a gigabyte of memory.
 const MOST_NAMES: usize = 1 << 26;
 /// The most directories in `tops`: a list of files may name many directories that don't contain each other.
 const MOST_TOPS: usize = 1 << 20;
@@ -13,8 +13,8 @@ const MOST_TOP_BYTES: usize = 64 << 20;
 /// directory's name.
 const ON_THE_WAY: u8 = 2;
 
-/// A set of offered names, of which only hashes with a secret key are stored. If two names have the same
-/// hash, the only effect is that an extra entry isn't deleted.
+/// A set of offered names, of which only hashes with a secret key are stored. If an entry that the sender lacks has the
+/// same hash as an offered name, the only effect is that the entry isn't deleted.
 #[derive(Default)]
 pub struct Offered {
     hasher: RandomState,
@@ -24,7 +24,7 @@ pub struct Offered {
     top_bytes: usize,
 }
 
-/// In which form a name was offered.
+/// The form in which a name was offered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NameOf {
     Other,
@@ -64,8 +64,8 @@ impl Offered {
         self.hashes.binary_search(&self.hash(place, ON_THE_WAY)).is_ok()
     }
 
-    /// Sorts the names after all were added. False if a name was added twice or two names have the same hash,
-    /// since it then can't be determined which entries are extra.
+    /// Sorts the names after all were added. False if a name was added twice or two names have the same hash, because
+    /// then it can't be determined which entries the sender lacks.
     #[must_use]
     pub fn sort(&mut self) -> bool {
         self.hashes.sort_unstable();

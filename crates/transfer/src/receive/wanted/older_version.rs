@@ -18,13 +18,13 @@ use crate::base::problem::problem;
 struct OlderVersion {
     file: OwnedFd,
     stat: Stat,
-    /// The older version's name differs from that of the new version.
+    /// True if the older version isn't at the place of the new version.
     elsewhere: bool,
 }
 
 impl Comparer<'_, '_> {
-    /// The answer for a file that is compared with an older version: a kept partial file or the existing file
-    /// `there`. `None` if requesting the whole file is better.
+    /// The answer for a file that is compared with an older version: a kept partial file, the existing file `there` or,
+    /// if neither exists, a file of a similar name. `None` if requesting the whole file is better.
     pub(super) fn pieces(
         &mut self,
         sync: &Sync,
@@ -41,8 +41,8 @@ impl Comparer<'_, '_> {
         self.blocks(sync, size, place, &older).or_else(|| self.differing(size, place, &older))
     }
 
-    /// A file of a similar name, if the user requests that (`--fuzzy`). If the file is sent whole anyway, no
-    /// such file is searched for, since that takes many comparisons of names.
+    /// A file of a similar name, if the user requests that (`--fuzzy`). If the new file is sent whole anyway, no such
+    /// file is searched for, because the search compares many names.
     fn similar_file(&mut self, entry: &Entry, place: &RelPath) -> Option<OlderVersion> {
         let Kind::File { size } = entry.kind else { return None };
         let pays = self.bounds.pays(size, u64::MAX);
@@ -80,9 +80,9 @@ impl Comparer<'_, '_> {
         }
     }
 
-    /// The answer for a large changed file if pieces may be at other offsets: it contains the sums of the
-    /// older version's blocks. `None` for a file that is written into, since moved blocks may be overwritten
-    /// before they are copied.
+    /// The answer for a large changed file if pieces may be at other offsets: it contains the sums of the older
+    /// version's blocks. `None` for a file that is changed in place, because moved blocks may be overwritten before
+    /// they are copied.
     fn blocks(&self, sync: &Sync, size: u64, place: &RelPath, version: &OlderVersion) -> Option<Want> {
         if sync.search == BlockSearch::SamePlaces || sync.inplace {
             return None;
@@ -100,8 +100,9 @@ impl Comparer<'_, '_> {
         sent.all(|sent| sent.is_ok()).then_some(Want::Blocks { block, count })
     }
 
-    /// The answer for a large changed file; `None` if requesting the whole file is better, or the older version can't
-    /// be read.
+    /// The answer for a large changed file if pieces are only searched for at the same offsets: it contains the digests
+    /// of the older version's chunks. `None` if requesting the whole file is better, or the older version can't be
+    /// read.
     fn differing(&self, size: u64, place: &RelPath, version: &OlderVersion) -> Option<Want> {
         let older = u64::try_from(version.stat.st_size).ok()?;
         let chunk = delta::chunk_of(self.bounds, size, older, self.large)?;
@@ -111,7 +112,7 @@ impl Comparer<'_, '_> {
         is_noted.then_some(Want::Differing { chunk, digests })
     }
 
-    /// Keeps an older version with another name open; false if too many are open.
+    /// Keeps an older version open if it isn't at the place of the new version; false if too many are open.
     fn holds(&self, place: &RelPath, version: &OlderVersion) -> bool {
         !version.elsewhere
             || version.file.try_clone().is_ok_and(|file| self.shared.notes.older.hold(place, file))

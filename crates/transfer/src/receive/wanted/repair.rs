@@ -25,7 +25,7 @@ impl Comparer<'_, '_> {
         if entry.kind == Kind::Directory {
             let more = changes.owner || changes.group || changes.acl || changes.xattrs;
             let more = more || self.is_to_be_stored(there);
-            // This can't be a repetition, since each directory is offered only once.
+            // The directory can't have been recorded before, because it is offered only once.
             if let Err(error) = self.shared.keep_directory(admitted, false, !more) {
                 self.report(place, format!("recording the directory's metadata failed: {error}"));
             }
@@ -40,8 +40,7 @@ impl Comparer<'_, '_> {
         }
     }
 
-    /// True if the existing entry itself has the right properties, but they must be stored in attributes
-    /// (`--fake-super`).
+    /// True if the entry's properties must be stored in attributes (`--fake-super`), even if they don't differ.
     fn is_to_be_stored(&self, there: &Occupant) -> bool {
         self.shared.ground.writer.fakes()
             && there.can_store()

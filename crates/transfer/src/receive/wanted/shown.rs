@@ -39,7 +39,7 @@ impl Comparer<'_, '_> {
         }
     }
 
-    /// Reports the change `item` of an entry; `relinked` states that the entry becomes a further hard link.
+    /// Reports the change `item` of an entry; `relinked` is true if the entry becomes a further hard link.
     pub(super) fn state(&mut self, entry: &Entry, item: Item, relinked: bool) {
         let link = match &entry.kind {
             Kind::Symlink { target } => Some(Link::Target(self.as_sent(target))),
@@ -94,8 +94,8 @@ impl Comparer<'_, '_> {
         self.makes_top() && entry.path.is_root() && entry.kind == Kind::Directory
     }
 
-    /// True if the creation of the destination is reported with the entries, and not before, together with
-    /// its parents.
+    /// True if the destination was created, and its creation is reported together with the entries. If the command may
+    /// create missing parents too, the creation is reported before the entries, together with that of the parents.
     pub(super) fn makes_top(&self) -> bool {
         self.shared.ground.landing.is_made && (!self.rules.sync.make_path || self.rules.sync.dry_run)
     }

@@ -16,8 +16,8 @@ use crate::tree::stamp::mtime;
 const FAR: usize = 25;
 /// The weight of an edit in a name's suffix; other edits have the weight 1.
 const SUFFIX: usize = 10;
-/// The most names in a directory that are examined, since each is compared with the name of each new file
-/// there.
+/// The most names in a directory that are examined. There is a limit because each of them is compared with the name of
+/// each new file in the directory.
 const MOST_NAMES: usize = 10_000;
 
 /// The files in the directory that was searched last.
@@ -60,7 +60,7 @@ impl Similar {
     }
 }
 
-/// The regular files in a directory that aren't empty.
+/// The regular files in the directory `above`, except empty files and files with temporary names.
 fn files(root: &Root, above: &RelPath) -> Option<Vec<SimilarFile>> {
     let parent = root.directory(above).ok()?;
     let listed = Dir::new(parent.for_sync().ok()?).ok()?.flatten().take(MOST_NAMES);

@@ -23,7 +23,7 @@ pub fn is_newer(stat: &Stat, time: Timestamp) -> bool {
 }
 
 /// The precision of the file system's times, in nanoseconds. The kernel itself sets the change time, and rounds it down
-/// to what the file system can store: its last digits show the precision.
+/// to what the file system can store, so the last digits of the change time show the precision.
 fn granule(stat: &Stat) -> u32 {
     let changed = stat.st_ctime_nsec as u32;
     let kept = stat.st_mtime_nsec as u32;

@@ -13,7 +13,7 @@ use crate::tree::metadata::read::{At, faked_link};
 use crate::tree::metadata::write::MetadataWriter;
 use crate::tree::root::{Directory, Root};
 
-/// A tree in which entries are looked up. The last directory is kept open, since offers arrive directory by
+/// A tree in which entries are looked up. The last directory is kept open, because offers arrive directory by
 /// directory.
 pub struct View<'a> {
     root: &'a Root,
@@ -29,7 +29,7 @@ pub struct Occupant {
     pub stat: Stat,
     /// The type and mode of the file itself, which may stand for another kind of entry.
     pub real: RawMode,
-    /// The file has the attribute of `--fake-super`, but the attribute's value is invalid.
+    /// True if the file has the attribute of `--fake-super`, but the attribute's value is invalid.
     pub says_nothing: bool,
 }
 
@@ -83,8 +83,8 @@ impl<'a> View<'a> {
         place.parent().is_none_or(|parent| self.root.directory(&parent).is_ok())
     }
 
-    /// The entry at `place`; `None` if no entry exists there or it can't be examined. In the latter case,
-    /// writing the entry reports the error.
+    /// The entry at `place`; `None` if no entry exists there or it can't be examined. If the entry can't be examined,
+    /// writing it reports the error.
     pub fn look(&mut self, place: &RelPath) -> Option<Occupant> {
         let Some(name) = place.name() else {
             let top = self.root.top().clone();

@@ -1,11 +1,10 @@
 //! Decides whether a stream's next payload is compressed, and with which level.
 //!
-//! Compression pays if the connection is slower than the compressor. So nothing is compressed until a stream
-//! has had to wait for its connection, or for the user's rate limit. Then a sample of a payload is
-//! compressed. The time that this takes and the sample's compressed size predict the gain for the rest of the
-//! data, and the best level. The compressor runs in parallel with the stream. While the stream still waits
-//! for the connection and not for the compressor, the level rises. If it waits only for the compressor, the
-//! level falls, and at the lowest level compression ends.
+//! Compression pays if the connection is slower than the compressor. So nothing is compressed until a stream has had to
+//! wait for its connection, or for the user's rate limit. Then a sample of a payload is compressed. The time that this
+//! takes and the sample's compressed size predict the gain for the rest of the data, and the best level. The compressor
+//! runs in parallel with the stream. While the stream still waits for the connection and not for the compressor, the
+//! level rises. If the stream waits only for the compressor, the level falls, and at the lowest level compression ends.
 
 use linerate_wire::control::CompressionLevel;
 use std::time::Duration;
@@ -15,8 +14,8 @@ use crate::net::compress::Packed;
 
 /// A compressed payload isn't worthwhile if its size exceeds this share of the original.
 pub const DULL: f64 = 0.95;
-/// Levels of zstd, each with its time and its output size relative to the first level. The numbers were measured with
-/// source code. They only suggest which level to try; measurements of the stream then decide.
+/// Levels of zstd, each with its time and its output size relative to the first level. The numbers were measured by
+/// compressing programs' source code. They only suggest which level to try; measurements of the stream then decide.
 const RUNGS: [Rung; 7] = [
     Rung { level: 1, time: 1.0, size: 1.0 },
     Rung { level: 3, time: 1.2, size: 0.92 },
@@ -26,7 +25,7 @@ const RUNGS: [Rung; 7] = [
     Rung { level: 9, time: 3.2, size: 0.81 },
     Rung { level: 12, time: 6.6, size: 0.79 },
 ];
-/// The index in [`RUNGS`] of the first level if a stream always compresses: rsync's level.
+/// The index in [`RUNGS`] of the first level if a stream always compresses: rsync's default level.
 const ALWAYS_FROM: usize = 1;
 /// The busy time after which a stream is judged, if it doesn't compress. `FIRST_PACKING_WINDOW` applies when
 /// compression begins, `PACKING_WINDOW` later.
@@ -44,21 +43,20 @@ const AHEAD: Duration = Duration::from_millis(250);
 const MOST_AHEAD: f64 = 4e6;
 const ENOUGH_AHEAD: f64 = 0.5;
 const LITTLE_AHEAD: f64 = 0.125;
-/// If a stream waits for the connection, or for the compressor, for less than this share of its time, that
-/// isn't a limit.
+/// If a stream waits for the connection for less than this share of its time, the connection isn't the limit.
 const FLOWS: f64 = 0.05;
 /// If a stream waits for the compressor for more than this share of its time, and nothing else limits it, the
 /// compressor is the limit.
 const COMPRESSES: f64 = 0.15;
-/// A level is used immediately if the compressor's threads are expected to need at most this share of their
-/// time for it. `FIRST_RUNG` is the highest such level, since a level that is too high costs more than one
-/// that is too low.
+/// A level is used immediately if the compressor's threads are expected to need at most this share of their time for
+/// it. `FIRST_RUNG` is the index of the highest level that may be used immediately, because a level that is too high
+/// costs more than one that is too low.
 const LOAD: f64 = 0.5;
 const FIRST_RUNG: usize = 4;
 /// The next level may make the stream wait for the compressor for at most this share of its time.
 const FULL: f64 = 0.95;
-/// A probe sees only a small sample, so repeats in the rest of the data may make the real result smaller: at
-/// the least, to this share of the probe's result.
+/// A probe sees only a small sample, so repeats in the rest of the data may make the real result smaller. This share of
+/// the probe's result is the smallest that is expected.
 const REPEATED: f64 = 0.5;
 /// Compression continues only if the time for a byte falls below this share of the time without compression.
 const GAIN: f64 = 0.85;
@@ -118,7 +116,7 @@ pub struct CompressionController {
     /// The number of bytes that the compressor had taken when the level changed. Results for these bytes
     /// don't show the effect of the new level.
     settles: u64,
-    /// The stream's rate has been measured with compression.
+    /// True once the stream's rate has been measured with compression.
     has_looked: bool,
     /// The compression time in seconds per byte, from the last probe of compressible data.
     each: f64,
@@ -136,7 +134,7 @@ pub struct CompressionController {
     /// The stream's busy time from which on a higher level may be tried.
     climbs: Duration,
     climb_rest: Duration,
-    /// The level has risen since it last fell.
+    /// True if the level has risen since it last fell.
     has_climbed: bool,
     /// The stream's busy time from which on the controller may try whether the connection is as fast without
     /// compression.
@@ -269,17 +267,17 @@ impl CompressionController {
         waits
     }
 
-    /// Records that a payload doesn't become smaller. Later payloads may.
+    /// Records that a payload doesn't become smaller. Later payloads may become smaller.
     fn is_dull(&mut self, now: &StreamTimes) {
         (self.probes, self.since) = (now.busy + self.dull_rest, *now);
         self.dull_rest = (self.dull_rest * 2).min(LONGEST_DULL_REST);
-        // Whether the connection is still the limit has to be measured again.
+        // It has to be measured again whether the connection is the limit.
         if self.dull_rest == LONGEST_DULL_REST {
             self.plain = None;
         }
     }
 
-    /// Ends a trial of compression, since the compressor is slower than the connection.
+    /// Ends a trial of compression, because the compressor is slower than the connection.
     fn rest(&mut self, now: &StreamTimes) {
         (self.is_packing, self.plain, self.rung) = (false, None, 0);
         (self.probes, self.since) = (now.busy + self.rest, *now);

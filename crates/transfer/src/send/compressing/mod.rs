@@ -22,22 +22,22 @@ use crate::net::stream::DATA_FRAME;
 
 /// Bytes of a chunk that are read at a time if they may be compressed.
 const PACKED_FRAME: usize = 2 * DATA_FRAME;
-/// Bytes that are certainly sent uncompressed before compression may begin. Since the receiver knows this, it
-/// reads them in larger pieces.
+/// Bytes that are certainly sent uncompressed before compression may begin. Because the receiver knows this number, it
+/// reads these bytes in larger pieces.
 const SURE: u64 = 8 * SURE_UNIT as u64;
 /// Bytes of a payload that are compressed as a sample, in `PIECES` pieces from all parts of the payload.
 const SAMPLE: usize = 16 << 10;
 const PIECES: usize = 4;
-/// While compression is on, up to this many incompressible bytes still pass through the compressor: it skips
-/// them quickly, and stopping it would cost more. In a longer chunk, the compression is reconsidered after
-/// each further such number of bytes.
+/// While compression is on, up to this many incompressible bytes still pass through the compressor: it skips them
+/// quickly, and stopping it would cost more. In a longer chunk, the compression is reconsidered each time that this
+/// number of bytes has passed.
 const PASSED: u64 = 1 << 20;
 /// The window if only little data is sent, as a power of two in bytes.
 const SHORT_WINDOW_LOG: u8 = 19;
 /// The most threads that compress if there is only one stream. With several streams, each has one thread.
 const MOST_THREADS: usize = 4;
-/// A queue is assumed if the current round-trip time exceeds the shortest one by this share, and by at least
-/// this time.
+/// A queue on the path is assumed if the current round-trip time exceeds the shortest one by this share, and by at
+/// least this time.
 const QUEUED: (f64, Duration) = (0.25, Duration::from_micros(500));
 
 /// The user's options for compression, and the data that all streams share.
@@ -87,14 +87,15 @@ impl Compressing {
 pub struct PackingTerms {
     /// The bytes of the whole transfer, if they are known.
     pub total: Option<u64>,
-    /// The user limits the rate.
+    /// True if the user limits the rate.
     pub is_limited: bool,
     /// The kernel's counters of the connection.
     pub tcp: Option<TcpInfo>,
 }
 
 impl PackingTerms {
-    /// True if one stream can fill the path: the path is short, or there is a queue before it.
+    /// True if one stream is enough: the path is short, there is a queue before it, the user limits the rate, or the
+    /// stream has no TCP connection.
     fn is_one_enough(&self) -> bool {
         let Some(tcp) = self.tcp.filter(|_| !self.is_limited) else { return true };
         let [now, shortest] = [tcp.rtt_us, tcp.min_rtt_us].map(|us| Duration::from_micros(us.into()));
@@ -117,13 +118,13 @@ pub struct Packing<'a> {
     wanted: &'a Compressing,
     controller: CompressionController,
     compressor: Option<Compressor>,
-    /// Frames are being compressed now.
+    /// True while frames are being compressed.
     is_on: bool,
-    /// This stream has the long window, and may become the only stream.
+    /// True if this stream has the long window, and may become the only stream.
     is_first: bool,
     prober: Prober,
     sample: Vec<u8>,
-    /// The name of the current file shows that its contents are already compressed.
+    /// True if the name of the current file shows that its contents are already compressed.
     is_skipped: bool,
     /// Bytes of the current chunk; 0 for a batch.
     length: u64,
@@ -180,8 +181,8 @@ impl<'a> Packing<'a> {
         self.compressor.as_mut().filter(|_| self.is_on)
     }
 
-    /// The largest number of compressed bytes that may wait to be sent; 0 if there may be several streams,
-    /// since each would have such bytes.
+    /// The largest number of compressed bytes that may wait to be sent; 0 if there may be several streams, because each
+    /// stream would have such bytes.
     pub fn most_waiting(&self) -> usize {
         if self.is_first { self.controller.most_waiting() as usize } else { 0 }
     }

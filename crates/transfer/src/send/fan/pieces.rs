@@ -42,7 +42,7 @@ pub(super) struct KeptPieces {
     /// The keys of pieces in the order in which they were read. Some of these pieces may have been dropped
     /// already.
     pub(super) order: VecDeque<PieceKey>,
-    /// The keys of pieces that every transfer has taken, of those that wait for each other.
+    /// The keys of pieces that have been taken by all transfers that wait for each other.
     had: VecDeque<PieceKey>,
     pub(super) bytes: u64,
 }
@@ -55,9 +55,9 @@ pub(super) struct KeptPiece {
 }
 
 impl KeptPieces {
-    /// The slot of a piece, from which the transfer with the bit `bit` takes the piece. `together` are the
-    /// bits of the transfers that wait for each other. If the transfer is one of these, a new slot is created
-    /// for a piece without one, and older pieces may be dropped for it.
+    /// The slot of a piece, from which the transfer with the bit `bit` takes the piece. `together` are the bits of the
+    /// transfers that wait for each other. If the piece has no slot, a transfer that is one of these gets a new slot,
+    /// for which other pieces may be dropped; any other transfer gets `None`.
     pub(super) fn slot(&mut self, key: PieceKey, bit: u64, together: u64) -> Option<PieceSlot> {
         if let Some(kept) = self.slots.get_mut(&key) {
             let had = kept.by & together == together;

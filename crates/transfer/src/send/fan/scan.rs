@@ -1,9 +1,9 @@
 //! One scan for several transfers: the entries that it finds go into a log, which each transfer reads at its
 //! own pace.
 //!
-//! The scan may be ahead of the fastest transfer by a fixed number of entries. Entries that slower transfers
-//! haven't read yet stay in memory and, beyond a limit, in a file without a name. So no transfer has to wait
-//! for slower ones.
+//! The scan may be ahead of the fastest transfer by a fixed number of groups of entries. Entries that slower transfers
+//! haven't read yet stay in memory and, beyond a limit, in a file without a name. So no transfer has to wait for slower
+//! ones.
 
 use crossbeam_channel::bounded;
 use linerate_wire::control::{Options, Problem, ProblemKind};
@@ -61,14 +61,14 @@ struct LogState {
     is_over: bool,
 }
 
-/// A group of entries that the scan found together.
+/// One result of the scan: in memory, with the number of its bytes, or in the file.
 #[derive(Clone)]
 enum LogPiece {
     Kept(Arc<LoggedFind>, usize),
     Stored { offset: u64, length: usize },
 }
 
-/// One result of the scan: an entry or a problem.
+/// One result of the scan: a group of entries, or a problem.
 enum LoggedFind {
     Entries(Gathered),
     Problem(Problem),
@@ -274,8 +274,8 @@ fn nameless() -> io::Result<File> {
     if let Ok(file) = rustix::fs::openat(CWD, &directory, flags | OFlags::TMPFILE, mode) {
         return Ok(File::from(file));
     }
-    // The file is created with a name, which is removed immediately, since not every file system supports
-    // files without a name.
+    // Not every file system supports files without a name. Here the file is created with a name, which is removed
+    // immediately.
     let name = directory.join(format!("linerate-{:016x}", RandomState::new().hash_one(std::process::id())));
     let file =
         rustix::fs::openat(CWD, &name, flags | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW, mode)?;

@@ -90,7 +90,7 @@ fn changed(what: &str, older: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-#[ignore = "it takes 4 GB of memory, and means something with --release alone"]
+#[ignore = "it takes 4 GB of memory, and its results mean something only with --release"]
 fn what_six_changes_of_a_file_of_1_gb_cost() {
     let older = noise(SIZE, 7);
     for what in [

@@ -25,7 +25,7 @@ pub(crate) struct Destination {
 /// The state of a destination.
 pub(crate) enum DestinationState {
     Nothing,
-    /// A directory exists. `by_link` states that the path's last component is a link to it.
+    /// A directory exists. `by_link` is true if the path's last component is a link to the directory.
     Directory {
         held: Held,
         by_link: bool,
@@ -41,7 +41,8 @@ impl Named {
     /// Looks up the destination at the path, for writing. Links that other users can change aren't followed.
     ///
     /// # Errors
-    /// If the destination's parent directory can't be reached.
+    /// If the destination's parent directory can't be reached, or if another user's link at the path leads to a
+    /// directory.
     pub(crate) fn destination(&self) -> Result<Destination, TransferError> {
         self.look().map_err(|(path, stop)| {
             let destination = printable(self.shown().as_os_str().as_bytes());
@@ -105,7 +106,7 @@ fn what_is(mut walk: PathWalk, name: &OsStr) -> Result<DestinationState, Stop> {
         Ok(Some(_)) | Err(Stop::System(Errno::NOENT | Errno::NOTDIR | Errno::LOOP)) if by_link => {
             Ok(DestinationState::Link)
         }
-        // The file replaces the link itself; the link's target isn't touched.
+        // A file that is copied to the path replaces the link itself; the link's target isn't touched.
         Err(Stop::Strange { .. }) if !leads_to_directory(&from, name) => Ok(DestinationState::Link),
         Ok(Some(_)) => Err(Errno::NOTDIR.into()),
         Err(stop) => Err(stop),

@@ -39,14 +39,12 @@ enum Extent {
 }
 
 impl Bounds {
-    /// The bounds at the client's end, which are none. A shell has already expanded the paths, so they are
-    /// taken literally.
+    /// No bounds, for the client's end. A shell has already expanded the paths, so they are taken literally.
     pub fn here() -> Self {
         Self(Extent::Here)
     }
 
-    /// The bounds at the far end, which are none. No shell has expanded the paths, so `~` and patterns are
-    /// expanded here.
+    /// No bounds, for the far end. No shell has expanded the paths, so `~` and patterns are expanded here.
     pub fn anywhere() -> Self {
         Self(Extent::Anywhere)
     }
@@ -195,11 +193,11 @@ impl Named {
         names.filter(|name| name != b"." && name != b"..").collect()
     }
 
-    /// The source at the path, for reading: the directory itself, or the directory that holds the file and
-    /// the file's name in it. All links that the user named are followed.
+    /// The source at the path, for reading: the directory itself, or the directory that holds the file and the file's
+    /// name in it. All links in the path are followed.
     ///
     /// # Errors
-    /// If no entry exists at the path, or it may not be reached.
+    /// If no entry exists at the path, or the entry can't or may not be reached.
     pub(crate) fn find(&self) -> Result<(Held, Option<OsString>), Stop> {
         if self.path.is_empty() {
             return Err(Errno::NOENT.into());
@@ -209,8 +207,8 @@ impl Named {
         Ok((walk.held(), file))
     }
 
-    /// The link at the path, as the directory that holds it and its name; `None` if the path's last component isn't a
-    /// link.
+    /// The link at the path: the directory that holds the link, and the link's name; `None` if the path's last
+    /// component isn't a link.
     pub(crate) fn find_link(&self) -> Option<(Held, OsString)> {
         let ends_in_name = !self.path.ends_with(b"/") && !self.path.ends_with(b"/.");
         let (parent, name) = split(&self.path).filter(|_| ends_in_name)?;
@@ -228,7 +226,7 @@ impl Named {
     /// Creates the missing parent directories of the last component, and returns their number.
     ///
     /// # Errors
-    /// If one can't be created, or an existing entry isn't a directory.
+    /// If a directory can't be created, or an existing entry isn't a directory.
     pub(crate) fn make_above(&self, mode: Mode) -> Result<u64, TransferError> {
         let mut made = 0;
         let end = self.path.iter().rposition(|byte| *byte != b'/').unwrap_or(0);

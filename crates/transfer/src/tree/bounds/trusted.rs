@@ -34,8 +34,8 @@ pub fn open_trusted(path: &Path) -> io::Result<File> {
     }
 }
 
-/// Opens the file at `path` for appending, and creates it if it is missing, if all links in the path belong
-/// to root or to this process's user. If somebody puts a link there meanwhile, no file is created at its
+/// Opens the file at `path` for appending, and creates the file if it is missing. All links in the path must belong to
+/// root or to this process's user. If somebody puts a link at `path` meanwhile, no file is created at the link's
 /// target. Opening a fifo doesn't wait for a reader.
 ///
 /// # Errors
@@ -54,7 +54,7 @@ pub fn append_trusted(path: &Path) -> io::Result<File> {
     Ok(file.into())
 }
 
-/// The identity of the file at `path`, whose links must all be trusted; `None` for a directory.
+/// The identity of the file at `path`; `None` for a directory. All links in the path must be trusted.
 fn reached(path: &Path) -> Result<Option<Identity>, Stop> {
     let path = path.as_os_str().as_bytes();
     let mut walk = PathWalk::begin(&Bounds::here(), path, Follow::Trusted)?;

@@ -107,7 +107,7 @@ impl PathWalk {
         let (fd, real) = match &bounds.0 {
             Extent::Below(top) => (top.try_clone().map_err(system)?, PathBuf::from("/")),
             _ if path.starts_with(b"/") => (open("/")?, PathBuf::from("/")),
-            // The path of the current directory is used only by rules. The directory may not have a path.
+            // Only filter rules use the path of the current directory. The current directory may have no path.
             _ => (open(".")?, std::env::current_dir().unwrap_or_default()),
         };
         let held = Held { fd, real, bounds: bounds.clone() };
@@ -183,7 +183,7 @@ impl PathWalk {
     }
 
     fn step(&mut self, name: &OsStr) -> Result<PathStep, Stop> {
-        // The name is first opened as a directory, since that triggers an automount.
+        // The name is first opened as a directory, because that triggers an automount.
         match rustix::fs::openat(&self.held.fd, name, DIRECTORY, Mode::empty()) {
             Ok(fd) => return self.down(name, fd),
             Err(Errno::NOTDIR | Errno::LOOP) => {}
@@ -246,8 +246,8 @@ impl PathWalk {
 }
 
 impl Held {
-    /// The directory at `path` below this one. Links in the path may lead anywhere within the bounds, but if
-    /// the bounds are a directory, only below this directory.
+    /// The directory at `path` below this one. Links in the path may lead anywhere, unless the bounds are a directory:
+    /// then they may lead only below the directory from which this function starts.
     pub fn follow(self, path: &RelPath) -> Result<OwnedFd, Errno> {
         let mut walk =
             PathWalk { held: self, above: Vec::new(), follow: Follow::All, links: 0, link: PathBuf::new() };

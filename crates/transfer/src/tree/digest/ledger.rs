@@ -25,7 +25,7 @@ pub enum Reported {
 /// report.
 pub type Known<'a> = &'a (dyn Fn(u32, &RelPath, Reported) + Sync);
 
-/// Joins the digests of a sender's files from the digests of their parts, which several workers compute.
+/// Computes the digests of a sender's files from the digests of their parts, which several workers compute.
 pub struct Ledger<'a> {
     known: Known<'a>,
     open: Mutex<HashMap<u64, Vec<DigestPart>>>,

@@ -2,7 +2,8 @@
 //! the ordinary root hash, which b3sum prints.
 //!
 //! BLAKE3 is a tree over chunks of 1 KiB. A part that is a whole subtree has a chaining value that depends only on its
-//! contents and its offset, and the root hash depends only on the chaining values (the paper, sections 2.1 and 2.4).
+//! contents and its offset, and the root hash depends only on the chaining values (the BLAKE3 paper, sections 2.1 and
+//! 2.4).
 
 pub mod ledger;
 pub mod manifest;
@@ -16,12 +17,13 @@ use std::io::IoSliceMut;
 pub struct Hashing {
     hasher: Hasher,
     whole: bool,
-    /// Digests of parts that other code has computed; used instead of the bytes.
+    /// Digests of parts that other code has computed. If there are any, they are used instead of the bytes.
     parts: Vec<DigestPart>,
 }
 
 impl Hashing {
-    /// Starts a digest of `length` bytes at `offset` in a file of `size`; `None` if they aren't a subtree of the file.
+    /// Starts a digest of `length` bytes at `offset` in a file of `size` bytes; `None` if the bytes aren't a subtree of
+    /// the file's hash tree.
     pub fn of(offset: u64, length: u64, size: u64) -> Option<Self> {
         let whole = offset == 0 && length == size;
         if !whole && !is_subtree(offset, length, size) {
@@ -37,7 +39,7 @@ impl Hashing {
         self.hasher.update(bytes);
     }
 
-    /// Adds the bytes in `places`, in order, until the file or part is complete.
+    /// Adds the bytes in `places`, in order.
     pub fn update_from(&mut self, places: &[IoSliceMut<'_>]) {
         places.iter().for_each(|place| self.update(place));
     }
@@ -53,7 +55,7 @@ impl Hashing {
     }
 
     /// Adds the next bytes by their digest, which other code has computed: a subtree of the file, or the whole file. If
-    /// one part is added in this way, all must be.
+    /// one part is added in this way, all parts must be.
     pub fn part(&mut self, offset: u64, length: u64, digest: Digest) {
         self.parts.push(DigestPart { offset, length, digest });
     }

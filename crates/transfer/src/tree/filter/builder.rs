@@ -138,7 +138,7 @@ impl Builder {
         Ok(())
     }
 
-    /// True if the merge file of this rule was already named. Only the first rule for it counts.
+    /// True if the merge file of this rule was already named. Only the first rule that names a merge file counts.
     fn has_merge(&self, rule: &Rule) -> bool {
         let Rule::Merge(new) = rule else { return false };
         self.rules.iter().any(|rule| matches!(rule, Rule::Merge(old) if old.name == new.name))
@@ -179,7 +179,7 @@ fn read(path: &Path) -> io::Result<Option<Vec<u8>>> {
 /// Standard input, for a file named `-`.
 ///
 /// # Errors
-/// If it was opened before: it would be empty.
+/// If standard input was opened before, because it would be empty now.
 pub fn standard_input() -> io::Result<StdinLock<'static>> {
     static IS_OPENED: AtomicBool = AtomicBool::new(false);
     if IS_OPENED.swap(true, Ordering::Relaxed) {
@@ -188,7 +188,7 @@ pub fn standard_input() -> io::Result<StdinLock<'static>> {
     Ok(io::stdin().lock())
 }
 
-/// All bytes of `from`; `None` if they are more than [`MAX_FILE`].
+/// All bytes of `from`; `None` if there are more than [`MAX_FILE`].
 pub(super) fn limited(from: impl Read) -> io::Result<Option<Vec<u8>>> {
     let mut text = Vec::new();
     from.take(MAX_FILE as u64 + 1).read_to_end(&mut text)?;

@@ -6,9 +6,9 @@ use linerate_wire::path::RelPath;
 
 use super::rule::{Base, Compiled};
 
-/// Rules whose result doesn't depend on the sender's tree. A merge file in that tree may include any entry,
-/// and so may a rule that is matched against an absolute path there. Therefore, rules after such a rule
-/// aren't included.
+/// Rules whose result doesn't depend on the sender's tree. A merge file in that tree may include any entry, and so may
+/// an include rule that is matched against an absolute path. Therefore, rules after such a rule don't belong to this
+/// set.
 #[derive(Clone, Debug, Default)]
 pub struct Certain(Vec<Compiled>);
 
@@ -28,13 +28,13 @@ impl Certain {
         Self(certain)
     }
 
-    /// True if these rules leave no entry out with certainty.
+    /// True if this set has no rules.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// True if every sender leaves out `path`, relative to the source. The directories above it must be checked
-    /// separately.
+    /// True if every sender leaves out `path`, which is relative to the source. The directories above it must be
+    /// checked separately.
     pub fn excludes(&self, path: &RelPath, is_directory: bool) -> bool {
         let decides = self.0.iter().find(|rule| rule.applies(path.as_bytes(), is_directory));
         decides.is_some_and(|rule| !rule.include)

@@ -6,8 +6,8 @@ use std::io;
 use super::parse::BadRule;
 use super::{MAX_FILE, MAX_NESTED, MAX_READ};
 
-/// The reason why filter rules can't be used. The messages quote no line of a file, since the line may be
-/// another user's secret.
+/// The reason why filter rules can't be used. The messages quote no line of a file, because the line may be another
+/// user's secret.
 #[derive(Debug, thiserror::Error)]
 pub enum FilterError {
     /// A rule of an option or a file is invalid.

@@ -11,7 +11,7 @@ pub const MAX_LISTED: usize = 4_000_000;
 /// The most memory, in MiB, that the paths of one list may take. In a pull, both ends keep the list in
 /// memory.
 pub const MAX_LISTED_MIB: usize = 160;
-/// The approximate memory of a path in addition to its own bytes.
+/// The approximate memory in bytes that a path takes in addition to its own bytes.
 const PATH_OVERHEAD: usize = 64;
 
 /// The reason why a list isn't accepted.
@@ -29,7 +29,7 @@ pub enum FilesFromError {
         /// The reason why the line isn't a valid path.
         error: BadPath,
     },
-    /// The list has more than [`MAX_LISTED`] paths, or takes more than [`MAX_LISTED_MIB`].
+    /// The list has more than [`MAX_LISTED`] paths, or takes more than [`MAX_LISTED_MIB`] MiB of memory.
     #[error(
         "the list of files has more than {MAX_LISTED} paths, or more than {MAX_LISTED_MIB} MiB; send the whole tree, or divide the list and run the command for each part"
     )]
@@ -39,17 +39,17 @@ pub enum FilesFromError {
 /// The result of looking up a path in a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Selected {
-    /// The path is sent: it is listed, it is a parent of a listed path, or it is in a directory whose contents are
-    /// wanted.
+    /// True if the path is sent: it is listed, it is a parent of a listed path, or it is in a directory whose contents
+    /// are wanted.
     pub sent: bool,
-    /// If the path is a directory, a walk enters it, since entries in it are sent.
+    /// True if entries below the path are sent, so that a walk enters the path if it is a directory.
     pub entered: bool,
-    /// The path is sent only if it is a directory: it is a parent of a listed path.
+    /// True if the path is sent only if it is a directory, because it is no more than a parent of a listed path.
     pub as_directory: bool,
 }
 
 impl Selected {
-    /// Whether the entry of this path is sent; `is_directory` states its kind.
+    /// Whether the entry at this path is sent; `is_directory` is true if the entry is a directory.
     pub fn admits(&self, is_directory: bool) -> bool {
         self.sent && (is_directory || !self.as_directory)
     }
@@ -131,8 +131,8 @@ impl FilesFrom {
 }
 
 impl FilesFrom {
-    /// The directories that aren't listed themselves but are parents of listed paths. A directory inside a
-    /// listed one isn't included if `whole` is set, since listed directories then include all their contents.
+    /// The directories that aren't listed themselves but are parents of listed paths. If `whole` is set, directories
+    /// inside a listed directory are left out, because a listed directory then stands for all its contents.
     pub fn implied(&self, whole: bool) -> BTreeSet<RelPath> {
         let mut all = ListedSource::default();
         self.listed().for_each(|listed| {
@@ -198,8 +198,8 @@ impl ListedSource {
         self.known.get(path).is_some_and(|known| known.on_the_way || known.contents)
     }
 
-    /// Looks up `path`: whether it is sent, and whether a walk has to enter it. `recursive` states that the
-    /// user requested whole trees.
+    /// Looks up `path`: whether it is sent, and whether a walk has to enter it. `recursive` is true if the user
+    /// requested whole trees.
     pub fn wants(&self, path: &RelPath, recursive: bool) -> Selected {
         let is_in_whole = |above: RelPath| self.is_whole(&above);
         self.wants_in(path, recursive && path.ancestors().any(is_in_whole), recursive)

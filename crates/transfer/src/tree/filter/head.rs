@@ -51,7 +51,7 @@ impl Modifiers {
         MergeStyle { sides, perishable, absolute, ..self.style }
     }
 
-    /// Adds one letter after the name of a rule.
+    /// Adds the modifier that one letter after the name of a rule means.
     fn add(&mut self, letter: u8, what: HeadKind, side_is_reported: bool) -> Result<(), BadRule> {
         let merges = matches!(what, HeadKind::Merge | HeadKind::DirMerge);
         match letter {

@@ -26,8 +26,8 @@ pub type ReadsMergeFile<'a> = dyn FnMut(&OsStr) -> io::Result<Option<Vec<u8>>> +
 /// Reads the merge file `name` in the open directory `fd`, for [`Scope::enter`]. A link isn't followed.
 ///
 /// # Errors
-/// If the file is a link, can't be read or is larger than [`MAX_FILE`]. If the entry is neither a link nor a
-/// regular file, the result is that no merge file exists.
+/// If the file is a link, can't be read or is larger than [`MAX_FILE`]. An entry that is neither a link nor a regular
+/// file isn't an error: it counts as a missing merge file.
 pub fn merge_file(fd: impl AsFd, name: &OsStr) -> io::Result<Option<Vec<u8>>> {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let file = match rustix::fs::openat(fd, name, flags, Mode::empty()) {

@@ -12,7 +12,8 @@ use super::head::{Head, HeadKind, Modifiers, head_with_modifiers};
 pub(super) struct Syntax {
     /// The prefixes that each rule may have.
     pub prefixes: Prefixes,
-    /// The settings that rules inherit from their file. Its field `patterns` must agree with `prefixes`.
+    /// The settings that rules inherit from their file. The field `patterns` of these settings must agree with
+    /// `prefixes`.
     pub style: MergeStyle,
     /// How files with rules are read.
     pub reading: Reading,

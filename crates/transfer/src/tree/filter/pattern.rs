@@ -5,9 +5,9 @@
 pub(crate) struct Pattern {
     text: Text,
     reach: PatternReach,
-    /// The pattern only matches directories.
+    /// True if the pattern matches only directories.
     directory_only: bool,
-    /// The pattern ends in `***`, so it matches a directory itself too, as if the directory's path had a
+    /// True if the pattern ends in `***`, so that it matches a directory itself too, as if the directory's path had a
     /// slash appended.
     directory_and_contents: bool,
 }
@@ -35,7 +35,7 @@ enum PatternReach {
     Tail(usize),
     /// The whole path, relative to the rule's base.
     Anchored,
-    /// The whole path with a slash inserted before it, since the pattern begins with `**`.
+    /// The whole path with a slash inserted before it, because the pattern begins with `**`.
     FromAnySlash,
     /// The whole path, or any part of it that begins after a slash.
     BehindAnySlash,
@@ -53,7 +53,8 @@ enum PatternToken {
     Stars,
     /// `[...]`: a single byte of the class, but never a slash.
     Class(Box<Class>),
-    /// An invalid class, which isn't closed or has an unknown name: matches nothing.
+    /// An invalid class, which isn't closed or has an unknown name, or a backslash at the end of the pattern: matches
+    /// nothing.
     Nothing,
 }
 
@@ -156,9 +157,9 @@ impl Text {
 /// state.
 const MOST_WORDS: usize = linerate_wire::filter::MAX_PATTERN / 64 + 1;
 
-/// Matches by simulating a nondeterministic automaton, whose sets of states have `WORDS` words. The time is
-/// at most proportional to the length of the pattern times the number of bytes. With `begins_anew`, a match
-/// may also begin after any slash.
+/// Matches by simulating a nondeterministic automaton, whose sets of states have `WORDS` words. The time is at most
+/// proportional to the length of the pattern times the number of bytes. If `begins_anew` is set, a match may also begin
+/// after any slash.
 fn run<const WORDS: usize>(
     tokens: &[PatternToken],
     bytes: impl Iterator<Item = u8>,
@@ -253,7 +254,7 @@ impl Class {
     fn add_named<'a>(&mut self, text: &'a [u8]) -> Option<&'a [u8]> {
         let end = text.iter().position(|&b| b == b']')?;
         let Some(name) = text[..end].strip_suffix(b":") else {
-            // This isn't a class name, so the bracket is literal, and parsing continues with the colon.
+            // This isn't a class name, so the bracket and the colon are literal, and parsing continues after the colon.
             self.add(b'[');
             self.add(b':');
             return Some(text);

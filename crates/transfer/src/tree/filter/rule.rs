@@ -21,7 +21,7 @@ pub(super) enum Base {
 pub(super) struct Compiled {
     /// True if the rule includes entries, false if it excludes them.
     pub include: bool,
-    /// The rule doesn't apply in a directory that is being deleted.
+    /// True if the rule doesn't apply in a directory that is being deleted.
     pub perishable: bool,
     negated: bool,
     base: Base,

@@ -65,7 +65,7 @@ pub(super) struct Inner {
 pub struct Scope {
     pub(super) filter: Arc<Inner>,
     pub(super) merges: Vec<MergeFile>,
-    /// True if merge files were searched in the parent directories of the first directory.
+    /// True once merge files were searched in the parent directories of the first directory that was entered.
     is_inside: bool,
 }
 
@@ -145,12 +145,12 @@ impl Scope {
         self.asked(path, is_directory, true)
     }
 
-    /// The scope for the entries of `directory`, which was found in this scope. `read` returns the contents
-    /// of the directory's merge files; merge files above the transfer are read by their paths.
+    /// The scope for the entries of `directory`, which was found in this scope. `read` returns the contents of the
+    /// directory's merge files; merge files above the transfer's root are read by their paths.
     ///
     /// # Errors
-    /// If a merge file can't be read or is invalid. The directory's entries must then be neither sent nor
-    /// deleted, since the user's rules aren't known.
+    /// If a merge file can't be read or is invalid. The directory's entries must then be neither sent nor deleted,
+    /// because the user's rules for them aren't known.
     pub fn enter(&self, directory: &RelPath, read: &mut ReadsMergeFile) -> Result<Scope, FilterError> {
         let mut inside = self.clone();
         if inside.merges.is_empty() {

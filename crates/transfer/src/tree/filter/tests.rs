@@ -157,7 +157,7 @@ fn a_bad_merge_file_is_an_error_that_shows_none_of_it() {
         let found = why.trim_start_matches('/').split('|').any(|why| error.contains(why));
         assert!(found && !error.contains("secret") && error.contains("d/"), "{text}: {error}");
     }
-    // Without a limit, the file would be read 2^16 times.
+    // Without a limit, the file `.t` would be read 2^16 times.
     assert!(entered(&top, "d", &[(".r", ". .t\n. .t\n"), (".t", &". .t\n".repeat(2))]).is_err());
     assert!(entered(&top, "d", &[(".r", &"!\n".repeat(MAX_RULES + 1))]).is_err());
     let often: String = ". .t\n".repeat(MAX_READ);

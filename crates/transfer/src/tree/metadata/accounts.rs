@@ -1,15 +1,15 @@
 //! Names of users and groups, and their numbers.
 //!
-//! First /etc/passwd and /etc/group are read. Users who aren't listed there may be known to another service
-//! (LDAP, systemd), which the program `getent` queries. The C library's functions aren't used, since they
-//! would load code that may not be compatible with a static program.
+//! First /etc/passwd and /etc/group are read. Users who aren't listed there may be known to another service (LDAP,
+//! systemd), which the program `getent` queries. The C library's functions aren't used, because they would load code
+//! that may not be compatible with a static program.
 
 use std::collections::HashMap;
 use std::fs;
 use std::io::Read;
 use std::process::{Command, Stdio};
 
-/// The most calls of the program `getent`, since a far end may name any number of users.
+/// The most calls of the program `getent`. There is a limit because a far end may name any number of users.
 const MAX_QUESTIONS: usize = 1000;
 /// The most bytes that are read of a file or of `getent`'s output.
 const MAX_TEXT: u64 = 64 << 20;
@@ -41,7 +41,7 @@ impl Accounts {
         Self { database: "group", known: None, questions: 0 }
     }
 
-    /// The name of the user or group `number`; empty if it has none.
+    /// The name of the user or group `number`; empty if the number has no name.
     pub fn name(&mut self, number: u32) -> String {
         if let Some(name) = self.known().names.get(&number) {
             return name.clone();
@@ -92,7 +92,7 @@ pub fn home_of(name: &str) -> Option<String> {
     line.split(':').nth(5).filter(|home| home.starts_with('/')).map(str::to_owned)
 }
 
-/// The text of the file for this database. A missing file isn't an error, and contains no names.
+/// The text of the file for this database. A missing file isn't an error; it counts as empty.
 fn file_of(database: &str) -> String {
     fs::File::open(format!("/etc/{database}")).map(read).unwrap_or_default()
 }
@@ -106,7 +106,7 @@ fn answer(database: &str, key: &str) -> Option<String> {
         .spawn()
         .ok()?;
     let answer = asked.stdout.take().map(read).unwrap_or_default();
-    // The exit code of `getent` is ignored, since its output already shows whether the name exists.
+    // The exit code of `getent` is ignored, because its output already shows whether the name exists.
     let _ = asked.wait();
     Some(answer)
 }
@@ -124,7 +124,7 @@ impl KnownNames {
 
 fn read(from: impl Read) -> String {
     let mut bytes = Vec::new();
-    // A file that can't be read contains no names.
+    // If reading fails, only the part that was read before counts.
     let _ = from.take(MAX_TEXT).read_to_end(&mut bytes);
     String::from_utf8_lossy(&bytes).into_owned()
 }
@@ -174,7 +174,7 @@ mod tests {
             ("root", Some(0), Some(0))
         );
         assert_eq!((users.name(3_999_999_999).as_str(), users.number("no such user")), ("", None));
-        // Names that consist of digits, or look like an option, aren't looked up.
+        // A user's number isn't accepted as a name. Names that look like an option or contain a colon aren't looked up.
         assert_eq!((users.number("0"), users.number("--help"), users.number("a:b")), (None, None, None));
         assert_eq!(users.questions, 3);
     }

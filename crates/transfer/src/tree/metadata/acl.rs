@@ -78,9 +78,9 @@ pub fn encode(acl: &[AclEntry], mut number: impl FnMut(Who, u32, &str) -> u32) -
     value
 }
 
-/// The ACL, with the entries for the owner, for others and for the mask taken from `mode`, since on a file
-/// these always agree with the mode. The result grants no right that the mode doesn't grant. Without a mode,
-/// the ACL is returned unchanged.
+/// The ACL, with the entries for the owner, for others and for the mask taken from `mode`, because on a file these
+/// entries always agree with the mode. The result grants no right that the mode doesn't grant. Without a mode, the ACL
+/// is returned unchanged.
 pub fn within(acl: &[AclEntry], mode: Option<Mode>) -> Vec<AclEntry> {
     let Some(mode) = mode else { return acl.to_vec() };
     let has_mask = acl.iter().any(|entry| entry.tag == AclTag::Mask);
@@ -112,8 +112,8 @@ pub fn permissions(acl: &[AclEntry]) -> Mode {
     Mode::from_raw_mode(user << 6 | group << 3 | other)
 }
 
-/// True if the ACL contains only entries for the owner, the group and others, so that the mode expresses the
-/// same.
+/// True if the ACL contains only entries for the owner, the group and others, so that the mode expresses the same
+/// rights.
 pub fn is_mode(acl: &[AclEntry]) -> bool {
     let plain = |entry: &AclEntry| matches!(entry.tag, AclTag::UserObj | AclTag::GroupObj | AclTag::Other);
     acl.iter().all(plain)

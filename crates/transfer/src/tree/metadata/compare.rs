@@ -28,7 +28,7 @@ pub struct Comparing {
 }
 
 impl Comparing {
-    /// Compares the properties in `keep`, without the attributes that the rules of `writer` leave out.
+    /// A comparison of the properties in `keep`, without the attributes that the rules of `writer` leave out.
     pub fn new(keep: Keep, writer: &MetadataWriter) -> Self {
         // The other properties are in the entry's stat. ACLs are compared by numbers of users and groups.
         let read = Keep { xattrs: keep.xattrs, acls: keep.acls, numeric_ids: true, ..Keep::NOTHING };
@@ -36,8 +36,8 @@ impl Comparing {
         Self { keep, reader: reader.with_fakes(writer.fakes().then_some(Faked::Stored)) }
     }
 
-    /// The differences between `entry` and the existing file `at` its place, whose stat is `there`. Only
-    /// differences that `writer` may repair count.
+    /// The differences between `entry` and the existing entry at its place. The existing entry is found by `at`, and
+    /// its stat is `there`. Only differences that `writer` may repair count.
     pub fn differences(
         &mut self,
         writer: &MetadataWriter,

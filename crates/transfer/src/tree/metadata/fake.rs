@@ -15,12 +15,12 @@ pub const STAT: &str = "user.rsync.%stat";
 pub const ACCESS: &str = "user.rsync.%aacl";
 /// The attribute that holds a directory's default ACL.
 pub const DEFAULT: &str = "user.rsync.%dacl";
-/// The prefix under which attributes are stored that only root could set.
+/// The prefix of the names under which attributes that only root could set are stored.
 const PREFIX: &[u8] = b"user.rsync.";
 /// The most bytes of [`STAT`] that are read. Its numbers are never longer.
 pub const MOST_STAT_BYTES: usize = 255;
 
-/// Marks an ACL entry as missing, since its permissions are in the mode.
+/// Marks an ACL entry as missing, because its permissions are in the mode.
 const NO_ENTRY: u32 = 0x80;
 /// Marks a named ACL entry as that of a user, and not of a group.
 const IS_USER: u32 = 1 << 31;
@@ -63,7 +63,7 @@ impl FakeStat {
         format!("{mode:o} {major},{minor} {uid}:{gid}")
     }
 
-    /// The stat that the attribute declares, for a file whose own stat is `real`.
+    /// The stat of the entry for which the file stands. The file's own stat is `real`.
     pub fn apply(&self, real: &Stat) -> Stat {
         let mut seen = *real;
         let (major, minor) = self.device;
@@ -103,7 +103,7 @@ fn pair(text: &str, between: char) -> Option<(u32, u32)> {
     Some((first.parse().ok()?, second.parse().ok()?))
 }
 
-/// The type bits of the mode of an entry of this kind, and its device numbers.
+/// The type bits of the mode of an entry of this kind, and the entry's device numbers.
 pub fn kind_of(kind: &Kind) -> (u32, (u32, u32)) {
     let of = |kind: FileType| (kind.as_raw_mode(), (0, 0));
     match kind {
@@ -119,7 +119,7 @@ pub fn kind_of(kind: &Kind) -> (u32, (u32, u32)) {
     }
 }
 
-/// True for the attributes of this format that don't store another attribute.
+/// True for the attributes of this format that store the stat or an ACL, and not another attribute.
 pub fn is_own(name: &[u8]) -> bool {
     [STAT, ACCESS, DEFAULT].iter().any(|own| own.as_bytes() == name)
 }
@@ -172,8 +172,8 @@ pub fn decode_acl(
     Some(acl)
 }
 
-/// The stored format of an ACL that isn't empty. With `access`, the permissions of the owner and others
-/// aren't stored, since the mode contains them.
+/// The stored format of an ACL that isn't empty. If `access` is set, the permissions of the owner and others aren't
+/// stored, because the mode contains them.
 pub fn encode_acl(acl: &[AclEntry], access: bool, mut number: impl FnMut(Who, u32, &str) -> u32) -> Vec<u8> {
     let (mut own, mut named) = ([NO_ENTRY; 4], Vec::new());
     for AclEntry { tag, permissions } in acl {
@@ -184,13 +184,13 @@ pub fn encode_acl(acl: &[AclEntry], access: bool, mut number: impl FnMut(Who, u3
             AclTag::Mask => own[2] = bits,
             AclTag::Other if !access => own[3] = bits,
             AclTag::UserObj | AclTag::Other => {}
-            // Users come before groups, each sorted by number.
+            // Users come before groups, and both are sorted by number.
             AclTag::User(id, name) => named.push((0, number(Who::User, *id, name), bits | IS_USER)),
             AclTag::Group(id, name) => named.push((1, number(Who::Group, *id, name), bits)),
         }
     }
     if access && own[1] == own[2] {
-        // If the ACL has a mask, the mode's group bits are the mask, so the mask isn't stored.
+        // If the group's permissions equal the mask, they equal the mode's group bits, so they aren't stored.
         own[1] = NO_ENTRY;
     }
     named.sort_unstable();

@@ -7,7 +7,7 @@ use std::os::fd::BorrowedFd;
 
 /// The smallest number of zero bytes that is turned into a hole.
 const BLOCK: usize = 4096;
-/// Bytes that are read at a time.
+/// The number of bytes that are read at a time.
 const READ: usize = 256 << 10;
 
 /// The next range of a file: data or a hole.
@@ -48,9 +48,8 @@ pub fn next_run(fd: BorrowedFd<'_>, from: u64, end: u64) -> Run {
     }
 }
 
-/// Turns whole blocks of zeros into holes in a file of `size` bytes. Existing holes are skipped. If space was
-/// allocated in advance (`is_taken`), nothing is skipped, since file systems report allocated space that
-/// wasn't written as holes.
+/// Turns whole blocks of zeros into holes in a file of `size` bytes. Existing holes are skipped. If space was allocated
+/// in advance (`is_taken`), nothing is skipped, because file systems report allocated but unwritten space as holes.
 ///
 /// # Errors
 /// The errors of pread(2) and fallocate(2): `EOPNOTSUPP` if the file system has no holes.
@@ -87,7 +86,7 @@ fn punch(file: BorrowedFd<'_>, zeros: &mut Range<u64>) -> Result<(), Errno> {
     if start == end {
         return Ok(());
     }
-    // The last block of the file is removed as a whole.
+    // If the zeros reach the end of the file, the hole covers the file's whole last block.
     let end = end.next_multiple_of(BLOCK as u64);
     rustix::fs::fallocate(file, FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE, start, end - start)
 }

@@ -1,12 +1,12 @@
 //! The users who have access to an entry while its owner, its ACL and its mode are set one after the other: only those
-//! who may use it before, and those who may use it at the end.
+//! who may use it both before and at the end.
 //!
 //! The steps of [`MetadataWriter::give`] in order, and the rights after each step:
 //!
 //! | after | who may do what |
 //! | --- | --- |
-//! | creation, or [`MetadataWriter::close`] | new entry: its owner, this user. Existing entry: users who had the right before and will have it at the end |
-//! | group, owner | the same bits. New entry: only the owner's. Existing entry: the rights that all of these have both before and at the end: the old group, the new group, others |
+//! | creation, or [`MetadataWriter::close`] | new entry: its owner, who is this user. Existing entry: users who had the right before and will have it at the end |
+//! | group, owner | the same bits. New entry: only the owner's. Existing entry: the rights that the old group, the new group and others all have, both before and at the end |
 //! | attributes | the same |
 //! | default ACL | the same: it doesn't affect the directory itself |
 //! | ACL, limited to the mode | as at the end |
@@ -21,7 +21,7 @@ use super::write::{MetadataTarget, MetadataWriter, set_mode};
 
 const ALL: Mode = Mode::from_raw_mode(0o777);
 
-/// Which properties of an existing file or directory change, in addition to its mode.
+/// The properties of an existing file or directory that change, in addition to its mode.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MetadataChanges {
     /// The owner or the group changes.
@@ -31,11 +31,10 @@ pub struct MetadataChanges {
 }
 
 impl MetadataWriter {
-    /// The mode with which a file is created that will get the mode `mode` at the end. It grants no rights
-    /// that could be misused before the file is complete. If the group's rights will apply to other users
-    /// later, only the owner has access. Attributes must be settable, which requires write permission for the
-    /// owner unless this user is root. `may_have_acl` states that the file may have an ACL that it won't
-    /// keep.
+    /// The mode with which a file is created that will get the mode `mode` at the end. It grants no rights that could
+    /// be misused before the file is complete. If the group's rights will apply to other users later, only the owner
+    /// has access. Attributes must be settable, which requires write permission for the owner unless this user is root.
+    /// `may_have_acl` is true if the file may have an ACL that it won't keep.
     pub fn first_mode(&self, entry: &Entry, mode: Mode, may_have_acl: bool) -> Mode {
         if self.fakes {
             // With `--fake-super`, the file may stand for an entry that its owner can't write, or that
@@ -56,9 +55,9 @@ impl MetadataWriter {
         may_have_acl || entry.extra.as_deref().is_some_and(is_given)
     }
 
-    /// Restricts access to an existing directory that will get the mode `last`: only users who have access
-    /// both now and at the end keep it. This user's own rights stay. `is_right` states that the directory's
-    /// owner, group and ACL already equal those of `entry`.
+    /// Restricts access to an existing directory that will get the mode `last`: only users who have access both now and
+    /// at the end keep it. This user's own rights stay. `is_right` is true if the directory's owner, group and ACL
+    /// already equal those of `entry`.
     ///
     /// # Errors
     /// The errors of stat(2) and chmod(2).
@@ -79,9 +78,9 @@ impl MetadataWriter {
         if closed == had { Ok(()) } else { set_mode(fd, closed) }
     }
 
-    /// Called before several of the owner, ACL and mode of an existing entry change. Reduces the mode to the
-    /// rights that apply both before and after the changes, and returns the former mode. `None` if that isn't
-    /// necessary, since a single change has no intermediate state.
+    /// Called before several of the owner, ACL and mode of an existing entry change. Reduces the mode to the rights
+    /// that apply both before and after the changes, and returns the former mode. `None` if that isn't necessary,
+    /// because a single change has no intermediate state.
     pub(super) fn close(
         &self,
         fd: BorrowedFd<'_>,
@@ -117,9 +116,9 @@ impl MetadataWriter {
     }
 }
 
-/// The largest set of rights that grants nobody more than both the mode `had` and the mode `last`. If the
-/// group changes, members of the old group become others, and members of the new group are still others. If
-/// an ACL changes, the group bits are a mask, and the mode doesn't show the rights of named users.
+/// The largest set of rights that grants nobody a right that the mode `had` or the mode `last` denies. If the group
+/// changes, members of the old group become others, and members of the new group are still others. If an ACL changes,
+/// the group bits are a mask, and the mode doesn't show the rights of named users.
 fn between(had: Mode, last: Mode, changes: MetadataChanges) -> Mode {
     let both = had & last & ALL;
     if changes.acl {

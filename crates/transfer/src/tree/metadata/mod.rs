@@ -1,6 +1,6 @@
 //! The properties that an archive keeps in addition to contents, mode and times: owners, extended attributes, ACLs,
 //! hard links, holes. [`read`] is the sender's half, [`write`] the receiver's. [`fake`] is rsync's format for
-//! properties that only root could set, and `store` the receiver's half of that.
+//! properties that only root could set, and `store` is the receiver's half of that format.
 
 pub mod accounts;
 pub mod acl;
@@ -22,11 +22,11 @@ use std::collections::HashSet;
 const ACCESS: &str = "system.posix_acl_access";
 const DEFAULT: &str = "system.posix_acl_default";
 
-/// Attributes that make sense only on their own host and could do harm on another one: labels of its security
-/// policy (SELinux, Smack, AppArmor), its measurements and signatures (IMA, EVM), and the locations of its
-/// overlays' layers. With an attribute from another host, a file could be run with wrong rights, or a
-/// directory could show contents from elsewhere. The list also contains the attributes in which XFS provides
-/// ACLs in its own format, since ACLs are sent separately.
+/// Attributes that make sense only on their own host and could do harm on another one: labels of its security policy
+/// (SELinux, Smack, AppArmor), its measurements and signatures (IMA, EVM), and the locations of its overlays' layers.
+/// With an attribute from another host, a file could be run with wrong rights, or a directory could show contents from
+/// elsewhere. The list also contains the attributes in which XFS provides ACLs in its own format, because ACLs are sent
+/// separately.
 const OF_THE_HOST: [&[u8]; 8] = [
     b"security.apparmor",
     b"security.evm",
@@ -45,13 +45,13 @@ pub(crate) fn is_kept(name: &[u8], is_root: bool) -> bool {
     if name.starts_with(b"user.") {
         return true;
     }
-    // The names are compared by prefixes, since Smack has six labels and overlays have ten attributes.
+    // The names are compared by prefixes, because Smack has six labels and overlays have ten attributes.
     let is_of_the_host = OF_THE_HOST.iter().any(|of| name.starts_with(of));
     is_root && !name.starts_with(b"system.") && !is_of_the_host
 }
 
-/// The reason why an honest sender, under `keep`, wouldn't send an entry of this kind with these extra
-/// properties; `None` if it would.
+/// The reason why an honest sender, under `keep`, wouldn't send an entry of this kind with these extra properties;
+/// `None` if an honest sender would send it.
 pub fn unasked(kind: &Kind, extra: Option<&Extra>, keep: &Keep) -> Option<&'static str> {
     let asked = match kind {
         Kind::File { .. } | Kind::Directory | Kind::Symlink { .. } => true,

@@ -18,7 +18,7 @@ use crate::tree::reading::append_from;
 
 /// The most bytes that the kernel returns for all attribute names of an entry, or for one value (limits.h).
 const LARGEST: usize = 64 << 10;
-/// The buffer size with which attributes are read first, which is usually enough. For each call, the kernel
+/// The buffer size in bytes with which attributes are read first. It is usually enough. For each call, the kernel
 /// allocates memory of the buffer's size.
 const USUAL: usize = 512;
 
@@ -36,7 +36,7 @@ pub enum At<'a> {
     Open(BorrowedFd<'a>),
 }
 
-/// Which attributes are read if some attributes stand for other properties (`--fake-super`).
+/// Determines which attributes are read if some attributes stand for other properties (`--fake-super`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Faked {
     /// All attributes; a stored attribute is read under the name of the attribute for which it stands.
@@ -99,8 +99,8 @@ impl Reader {
         self
     }
 
-    /// Adds the kept properties to `entry`. `bare` states that the entry is known to have no attributes. If
-    /// the file was found before under another name, the entry becomes a hard link to that name.
+    /// Adds the kept properties to `entry`. `bare` is true if the entry is known to have no attributes. If the file was
+    /// found before under another name, the entry becomes a hard link to that name.
     ///
     /// # Errors
     /// The reason why a property can't be read. The entry is then sent without this property.
@@ -119,7 +119,8 @@ impl Reader {
         read
     }
 
-    /// The first name of the file to which `entry` is a further hard link; `None` if this is the first name.
+    /// If `entry` is a further hard link: the kind of entry that refers to the file's first name. `None` if `entry` is
+    /// the first name.
     fn first_name(&mut self, entry: &Entry, stat: &Stat) -> Option<Kind> {
         let file = (stat.st_dev, stat.st_ino);
         let left = u128::from(stat.st_nlink);
@@ -148,7 +149,7 @@ impl Reader {
     /// Adds the requested extended attributes and ACLs of an entry whose stat is `stat`.
     ///
     /// # Errors
-    /// The reason why some of them can't be read.
+    /// The reason why some of these attributes can't be read.
     pub(super) fn attributes(&mut self, extra: &mut Extra, stat: &Stat, at: At<'_>) -> Result<(), String> {
         if self.names.is_empty() {
             return Ok(());
@@ -257,7 +258,8 @@ impl Reader {
         Ok(())
     }
 
-    /// A function that checks whether an entry has no attributes; `None` if attributes aren't requested.
+    /// A function that checks whether an entry has no attributes; `None` if attributes aren't requested, or can't be
+    /// read because /proc isn't mounted.
     pub fn baring(&self) -> Option<impl Fn(At<'_>) -> bool + Sync + use<>> {
         let asks = !self.names.is_empty() && self.has_proc;
         asks.then_some(|at: At<'_>| {
@@ -329,8 +331,8 @@ impl Reader {
     }
 }
 
-/// The stat for which a file with the stat `real` stands, according to its attribute in the format of rsync's
-/// `--fake-super`.
+/// The stat of the entry for which a file with the stat `real` stands, according to the file's attribute in the format
+/// of rsync's `--fake-super`.
 ///
 /// # Errors
 /// The errors of getxattr(2); `EINVAL` if the attribute isn't valid for such a file.
@@ -381,8 +383,8 @@ pub fn faked_link(at: At<'_>) -> Result<Vec<u8>, Errno> {
     }
 }
 
-/// Sets `path` to the entry's path below /proc. This path leads through the descriptor, so it never follows a
-/// link.
+/// Sets `path` to the entry's path below /proc. This path leads through the descriptor, so no link is followed on the
+/// way to the entry.
 fn write_path(path: &mut Vec<u8>, at: At<'_>) {
     path.clear();
     let (fd, name) = match at {

@@ -11,7 +11,7 @@ use super::read::{At, seen};
 use super::write::{Loss, MetadataTarget, MetadataWriter, remove_xattr, set_mode, set_xattr, xattr_names};
 
 impl MetadataWriter {
-    /// The stat of an open entry as the user means it: with `--fake-super`, the stat for which the entry
+    /// The stat of an open entry as the user means it: with `--fake-super`, the stat of the entry for which the file
     /// stands.
     ///
     /// # Errors
@@ -20,7 +20,7 @@ impl MetadataWriter {
         Ok(self.seen_at(At::Open(fd), rustix::fs::fstat(fd)?))
     }
 
-    /// The stat for which an entry with the stat `real` stands. An invalid attribute is ignored, since it
+    /// The stat of the entry for which a file with the stat `real` stands. An invalid attribute is ignored, because it
     /// will be replaced.
     pub fn seen_at(&self, at: At<'_>, real: Stat) -> Stat {
         self.seen_as(at, &real).unwrap_or(real)

@@ -40,7 +40,7 @@ pub enum MetadataTarget {
     New {
         /// The mode with which the entry was created.
         made: Mode,
-        /// The directory that contains the entry has a default ACL.
+        /// True if the directory that contains the entry has a default ACL.
         inherits: bool,
     },
     /// A link, which has no mode and no ACL.
@@ -57,7 +57,7 @@ pub struct MetadataWriter {
     /// Attributes whose names match these rules stay unchanged.
     rules: AttributeRules,
     pub(super) is_root: bool,
-    /// Properties that only root could set are stored in attributes.
+    /// True if properties that only root could set are stored in attributes.
     pub(super) fakes: bool,
     /// The groups to which this process's user belongs, if the user isn't root.
     member_of: Vec<u32>,
@@ -112,9 +112,9 @@ impl MetadataWriter {
         self.fakes
     }
 
-    /// Sets all metadata except times: the owner, the attributes, the ACLs, and last the mode, if it is
-    /// known. The order matters, since a step may undo another: for example, a new owner removes setuid bits
-    /// and capabilities. [`super::meantime`] describes who has access between the steps.
+    /// Sets all metadata except times: the owner, the attributes, the ACLs, and last the mode, if it is known. The
+    /// order matters, because a step may undo an earlier one: for example, a new owner removes setuid bits and
+    /// capabilities. [`super::meantime`] describes who has access between the steps.
     pub fn give(
         &self,
         fd: BorrowedFd<'_>,
@@ -158,8 +158,8 @@ impl MetadataWriter {
         losses
     }
 
-    /// Sets the owner and group as far as this process may. Returns the mode without the bits that would
-    /// grant rights of another user than intended.
+    /// Sets the owner and group as far as this process may. Returns the mode without the setuid or setgid bit if that
+    /// bit would grant the rights of another user or group than intended.
     fn give_owner(
         &self,
         fd: BorrowedFd<'_>,
@@ -203,8 +203,9 @@ impl MetadataWriter {
         mode & !lost
     }
 
-    /// The user and group number of an owner at this host, by rsync's rules: root is always root; a name that
-    /// exists at this host gets its number here; otherwise the sender's number is used.
+    /// The user and group number of an owner at this host, by rsync's rules: first `--usermap` and `--groupmap` count;
+    /// then root stays root; then a name that exists on this host gets its number here; otherwise the sender's number
+    /// is used.
     pub(super) fn numbers(&self, owner: &Owner) -> (u32, u32) {
         (self.number(Who::User, owner.uid, &owner.user), self.number(Who::Group, owner.gid, &owner.group))
     }
@@ -262,7 +263,7 @@ impl MetadataWriter {
         let_in(fd, needed).unwrap_or(None)
     }
 
-    /// Removes attributes of an existing directory that the sender's directory doesn't have.
+    /// Removes the attributes of an existing entry that the sender's entry doesn't have.
     fn remove_others(&self, fd: BorrowedFd<'_>, extra: &Extra) -> Result<(), Errno> {
         let names = xattr_names(fd)?;
         let wanted = |name: &[u8]| extra.xattrs.iter().any(|(wanted, _)| wanted == name);
@@ -304,7 +305,7 @@ impl MetadataWriter {
     }
 }
 
-/// False if a new entry was already created with the mode.
+/// False for a link, and for a new entry that was already created with the mode.
 fn needs_mode(what: MetadataTarget, mode: Mode) -> bool {
     match what {
         MetadataTarget::New { made, inherits } => inherits || made != mode,
@@ -324,8 +325,8 @@ pub fn xattr_names(fd: BorrowedFd<'_>) -> Result<Vec<u8>, Errno> {
     Ok(names)
 }
 
-/// A path for a descriptor. Unlike the direct system calls, it also works for descriptors opened with
-/// `O_PATH`.
+/// A path for a descriptor. Unlike the system calls that take a descriptor, the path also works for descriptors opened
+/// with `O_PATH`.
 pub fn through_proc(fd: BorrowedFd<'_>) -> String {
     format!("/proc/self/fd/{}", fd.as_raw_fd())
 }

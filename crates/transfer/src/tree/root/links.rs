@@ -16,9 +16,8 @@ use crate::tree::filter::Place;
 use crate::tree::metadata::write::through_proc;
 
 impl Root {
-    /// The directory to which the link at `path` leads; it may be anywhere within the bounds. From now on,
-    /// entries in that directory can be opened with paths below `path`, since the user has listed them in
-    /// this form.
+    /// The directory to which the link at `path` leads; it may be anywhere within the bounds. From now on, entries in
+    /// that directory can be opened with paths below `path`, because the user has listed them in this form.
     ///
     /// # Errors
     /// The errors of open(2); `ELOOP` if the link leads out of the bounds.
@@ -41,8 +40,7 @@ impl Root {
         Some(self.follow_way(&way).and_then(|held| resolve(held.as_fd(), &below, flags)))
     }
 
-    /// The directory at `path`, if links are in the path that are followed because they are parents of listed
-    /// paths.
+    /// The directory at `path`, if the path contains a link that is followed because it is a parent of a listed path.
     pub(super) fn behind_implied(&self, path: &RelPath) -> Option<Result<OwnedFd, Errno>> {
         let (way, below) = self.implied.on_the_way_to(path)?;
         let reached = self.behind_links(&way);
@@ -94,7 +92,7 @@ impl Root {
     /// True if the directory was reached by a link that counts as a directory.
     pub(crate) fn is_behind_a_link(&self, directory: BorrowedFd<'_>) -> bool {
         let behind = lock(&self.behind_links);
-        // If too many directories would have to be remembered, any directory may be one of these.
+        // If there are too many such directories to remember all of them, any directory may be one of them.
         !behind.is_empty()
             && rustix::fs::fstat(directory).map_or(true, |stat| {
                 behind.len() == MAX_BEHIND_LINKS || behind.contains_key(&(stat.st_dev, stat.st_ino))

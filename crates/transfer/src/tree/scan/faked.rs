@@ -6,7 +6,7 @@ use rustix::io::Errno;
 use crate::tree::metadata::fake::STAT;
 use crate::tree::metadata::read::{At, faked_link, seen};
 
-/// The stat to send for an entry with the stat `real`; and true if the entry stands for an entry of another
+/// The stat to send for an entry with the stat `real`. Also returns true if the entry stands for an entry of another
 /// kind.
 pub fn look(at: At<'_>, real: Result<Stat, Errno>, fakes: bool) -> (Result<Stat, Errno>, bool) {
     let stat = if fakes { real.and_then(|real| seen(at, &real)) } else { real };
@@ -14,7 +14,7 @@ pub fn look(at: At<'_>, real: Result<Stat, Errno>, fakes: bool) -> (Result<Stat,
     (stat, kind(stat) != kind(real))
 }
 
-/// The text of a link. With `fakes`, also the text of the link for which a file stands.
+/// The text of a link. If `fakes` is set, the entry may also be a file that stands for a link.
 pub fn link_target(at: At<'_>, fakes: bool) -> Result<Vec<u8>, Errno> {
     let At::In(directory, name) = at else {
         // A symbolic link itself can't be opened.

@@ -18,7 +18,7 @@ pub fn named(kind: FileType) -> &'static str {
     }
 }
 
-/// The message that a link is ignored, in rsync's words, since scripts search for these words.
+/// The message that a link is ignored, in rsync's words, because scripts search for these words.
 pub fn ignored_link(path: &RelPath, target: &[u8]) -> String {
     let (path, target) = (printable(path.as_bytes()), printable(target));
     format!("ignoring unsafe symlink \"{path}\" -> \"{target}\"")
@@ -35,8 +35,8 @@ pub fn left_out(kind: FileType) -> Kind {
 }
 
 impl<T: Taker> ScanWalk<'_, '_, T> {
-    /// The path by which rules and checks of links see an entry. With rsync's names, its first component is
-    /// the source's own name.
+    /// The path by which rules and checks of links see an entry. If the selection works as rsync's does, the path
+    /// begins with the source's own name.
     pub(super) fn seen(&self, source: usize, path: &RelPath) -> RelPath {
         let name = &self.scanner.sources[source].source.name;
         let own = if self.scanner.selection.like_rsync { name.as_bytes() } else { b"" };

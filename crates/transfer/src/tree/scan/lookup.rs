@@ -15,9 +15,9 @@ const TOGETHER: usize = 64;
 pub(super) struct Looked {
     pub(super) name: Vec<u8>,
     pub(super) stat: Result<Stat, Errno>,
-    /// The entry is a file that stands for another kind of entry.
+    /// True if the entry is a file that stands for another kind of entry.
     pub(super) faked: bool,
-    /// The entry is known to have no extended attributes.
+    /// True if the entry is known to have no extended attributes.
     pub(super) bare: bool,
 }
 

@@ -11,7 +11,7 @@ use crate::base::problem::problem;
 use crate::tree::selection::MissingPath;
 
 impl<T: Taker> ScanWalk<'_, '_, T> {
-    /// Reports listed paths that don't exist, so that the walk hasn't found them.
+    /// Reports listed paths that the walk hasn't found because they don't exist.
     pub(super) fn report_missing(&self, source: usize) {
         let found = &self.scanner.sources[source];
         let argument = found.source.argument;

@@ -26,8 +26,8 @@ pub struct Names<'a> {
 }
 
 impl<'a> Names<'a> {
-    /// Names with a nonce, the first eight bytes of `nonce`, which identify the transfer. New files are
-    /// opened for reading and writing. If `read_back` is set, existing files are also opened for reading.
+    /// Names that contain the first eight bytes of `nonce`, which identify the transfer. New files are opened for
+    /// reading and writing. If `read_back` is set, existing files are also opened for reading.
     pub fn new(nonce: &[u8], read_back: bool) -> Self {
         let mut of_transfer = [0; 8];
         of_transfer.iter_mut().zip(nonce).for_each(|(to, from)| *to = *from);

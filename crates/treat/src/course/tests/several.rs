@@ -1,4 +1,4 @@
-//! Undoing after an undoing that was cut off, and of several treatments of the same settings.
+//! Tests of an undoing after another one was interrupted, and of undoing several treatments of the same settings.
 
 use super::*;
 
@@ -33,7 +33,7 @@ fn an_undoing_that_was_cut_off_is_finished_by_the_next() {
     assert!(cut > 10, "{cut}");
 }
 
-/// A second treatment of the same settings, and of what follows from those of the first.
+/// The second treatment changes the same settings as the first one, and settings that depend on them.
 #[test]
 fn two_treatments_are_undone_in_any_order() {
     let quantum = || Setting::Quantum { port: "eth0".into() };
@@ -97,18 +97,18 @@ fn the_value_before_both_treatments_comes_back() {
         host.values[&ecn].clone()
     };
     let mut host = Pretended::of(&step("0", "1"));
-    // The user insists on the first one, although the second one has changed it since.
+    // The user insists on undoing the first treatment, although the second one has changed the setting since.
     let (_directory, one) = shelf();
     let (first, second) = (treat(&one, &mut host, "0", "1"), treat(&one, &mut host, "1", "2"));
     assert_eq!(undo(&one, &mut host, &first), "0");
     assert_eq!(undo(&one, &mut host, &second), "0");
-    // A value that somebody has set in between isn't the first one's.
+    // A value that somebody has set in between doesn't come from the first treatment.
     let first = treat(&one, &mut host, "0", "1");
     assert_eq!(undo(&one, &mut host, &first), "0");
     host.values.insert(ecn.clone(), "1".into());
     let second = treat(&one, &mut host, "1", "2");
     assert_eq!(undo(&one, &mut host, &second), "1");
-    // A restart has undone the first one, and a file has set the second one again.
+    // A restart has undone the first treatment, and a file has set the second treatment's value again.
     host.values.insert(ecn.clone(), "0".into());
     let (_directory, one) = shelf();
     let (first, second) = (treat(&one, &mut host, "0", "1"), treat(&one, &mut host, "1", "2"));
@@ -121,7 +121,8 @@ fn the_value_before_both_treatments_comes_back() {
     assert_eq!(undo(&one, &mut host, &second), "0");
 }
 
-/// A setting that two steps of one treatment change by the way is not somebody else's after the second.
+/// A setting that two steps of one treatment change as a side effect doesn't count as changed by somebody else after
+/// the second step.
 #[test]
 fn steps_with_the_same_settings_beside_them_are_undone() {
     let (_directory, shelf) = shelf();
@@ -137,7 +138,7 @@ fn steps_with_the_same_settings_beside_them_are_undone() {
     assert_eq!(host.values, before);
 }
 
-/// A step's own setting that somebody else has set since isn't restored as one beside another step.
+/// A step's own setting that somebody else has set since isn't restored as a side effect of another step, either.
 #[test]
 fn a_foreign_value_is_left_also_beside_another_step() {
     let (_directory, shelf) = shelf();

@@ -1,17 +1,18 @@
-//! How programs and their files call the settings of ports.
+//! The names of ports' settings in programs and in their files.
 
 use linerate_doctor::remedy::{Queues, RingWay, Setting};
 
 /// The names of a setting. A final * stands for any end.
 #[derive(Default)]
 pub struct Names {
-    /// In the section [Link] of systemd.link(5) and systemd.network(5).
+    /// The names in the section [Link] of systemd.link(5) and systemd.network(5).
     pub systemd: &'static [&'static str],
-    /// In the section [ethtool] of nm-settings-keyfile(5).
+    /// The names in the section [ethtool] of nm-settings-keyfile(5).
     network_manager: Vec<String>,
-    /// In interfaces(5), with the scripts of Debian's package ethtool or with ifupdown2.
+    /// The names in interfaces(5), with the scripts of Debian's package ethtool or with ifupdown2.
     interfaces: Vec<String>,
-    /// The spellings of the option of ethtool(8), and the words after it of which one is the setting's; any word if there is none.
+    /// The spellings of the option of ethtool(8), and the words of which one must follow the option to mean this
+    /// setting; if there are none, the option alone means it.
     ethtool: Option<(&'static [&'static str], Vec<String>)>,
 }
 
@@ -95,17 +96,17 @@ impl Names {
         }
     }
 
-    /// Whether a key of NetworkManager's section [ethtool] is this setting's.
+    /// Whether a key of NetworkManager's section [ethtool] means this setting.
     pub fn are_network_managers(&self, key: &str) -> bool {
         self.network_manager.iter().any(|name| is_of(name, key))
     }
 
-    /// Whether an option of interfaces(5) is this setting's.
+    /// Whether an option of interfaces(5) means this setting.
     pub fn are_in_interfaces(&self, option: &str) -> bool {
         self.interfaces.iter().any(|name| is_of(name, option))
     }
 
-    /// Whether the words after `ethtool` set this.
+    /// Whether the words after `ethtool` set this setting.
     pub fn are_ethtools(&self, words: &[&str]) -> bool {
         let (Some((options, own)), Some((option, after))) = (&self.ethtool, words.split_first()) else {
             return false;
@@ -115,10 +116,11 @@ impl Names {
     }
 }
 
-/// The names in ethtool(8) of segmentation of TCP, and of the features without which the kernel turns it off.
+/// The names in ethtool(8) of TCP segmentation, and of the features without which the kernel turns this segmentation
+/// off.
 const TSO: [&str; 6] = ["tso", "tcp-segmentation-offload", "tx", "tx-checksumming", "sg", "scatter-gather"];
 
-/// Whether a name is one that a pattern means.
+/// Whether a name matches a pattern, in which a final * stands for any end.
 pub fn is_of(pattern: &str, name: &str) -> bool {
     match pattern.strip_suffix('*') {
         Some(begin) => name.starts_with(begin),

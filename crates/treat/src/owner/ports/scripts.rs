@@ -11,12 +11,12 @@ use crate::owner::text_of;
 
 const IFCFG: &str = "etc/sysconfig/network-scripts";
 const INTERFACES: &str = "etc/network/interfaces";
-/// Where ifupdown records the logical name of each port that it brought up.
+/// The file in which ifupdown records the logical name of each port that it brought up.
 const LOGICAL: &str = "run/network/ifstate";
 /// The most templates that inherit from one another.
 const MOST_TEMPLATES: usize = 16;
 
-/// The file that sets this when a port comes up.
+/// The file that sets this setting when a port comes up.
 pub(super) fn of(port: &KnownPort<'_>, names: &Names, setting: &Setting) -> Option<PathBuf> {
     of_ifcfg(port, names, setting).or_else(|| of_interfaces(port, names, setting))
 }
@@ -75,13 +75,13 @@ fn own_names(port: &KnownPort<'_>, all: &[Stanza]) -> BTreeSet<String> {
     own
 }
 
-/// The commands of a line, as words.
+/// The commands of a line, each as its words.
 fn parts(line: &str) -> impl Iterator<Item = Vec<&str>> {
     line.split([';', '&', '|'])
         .map(|part| part.split_whitespace().map(|word| word.trim_matches(['"', '\''])).collect())
 }
 
-/// Whether a command sets this for a port. In the port's own stanza a variable stands for its name.
+/// Whether a command sets this setting of a port. In the port's own stanza, a variable counts as the port's name.
 fn is_set(words: &[&str], is_own: bool, port: &str, names: &Names, setting: &Setting) -> bool {
     let is_named = words.iter().any(|word| *word == port || (is_own && word.contains('$')));
     let at = |program: &str| words.iter().position(|word| word.rsplit('/').next() == Some(program));
@@ -98,16 +98,16 @@ fn is_set(words: &[&str], is_own: bool, port: &str, names: &Names, setting: &Set
     }
 }
 
-/// A port's part of interfaces(5).
+/// A stanza of interfaces(5): the part of a file that configures one port.
 struct Stanza {
     file: PathBuf,
     name: String,
-    /// The stanza from which it inherits.
+    /// The name of the stanza from which this one inherits.
     template: Option<String>,
     options: Vec<(String, String)>,
 }
 
-/// The lines of a file of interfaces(5): comments left out, continued lines joined.
+/// The lines of a file of interfaces(5): without comments, and with continued lines joined.
 fn lines(path: &Path) -> Vec<(String, String)> {
     let text = text_of(path).replace("\\\n", " ");
     let lines = text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
@@ -139,7 +139,7 @@ fn stanzas(path: &Path) -> Vec<Stanza> {
     stanzas
 }
 
-/// The main file, and those that it sources.
+/// The main file, and the files that it sources.
 fn files(root: &Path) -> Vec<PathBuf> {
     let main = root.join(INTERFACES);
     let sourced = lines(&main).into_iter().flat_map(|(option, value)| {
@@ -173,7 +173,7 @@ fn matching(pattern: &Path) -> Vec<PathBuf> {
     entries(directory).into_iter().filter(is_its).collect()
 }
 
-/// A name that `source-directory` takes.
+/// True if `source-directory` reads a file with this name.
 fn has_plain_name(path: &Path) -> bool {
     let name = path.file_name().map(|name| name.as_encoded_bytes()).unwrap_or_default();
     name.iter().all(|byte| byte.is_ascii_alphanumeric() || b"_-".contains(byte))
