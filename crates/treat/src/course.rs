@@ -76,22 +76,10 @@ fn make(
     controls: &mut dyn Controls,
     step: usize,
 ) -> Result<StepFate, String> {
-    let PlannedStep { setting, before, new, .. } = journal.head.steps[step].clone();
-    if let Err(why) = PresentPorts::of(journal, controls).check_name(&setting) {
-        return refused(journal, step, why);
-    }
-    let before = match controls.read(&setting) {
-        Ok(now) if setting.is_same(&now, &before) => now,
-        // An earlier step has set the new value as a side effect: for example, a bridge takes the smallest MTU of its
-        // ports. Undoing that step restores the former value.
-        Ok(now) if step > 0 && setting.is_same(&now, &new) => {
-            journal.note(TreatmentEvent::Refused { step, why: format!("it is {now} already") })?;
-            return Ok(StepFate::Holds(now));
-        }
-        Ok(now) => {
-            return refused(journal, step, format!("it is {now} now, but was {before} in the plan"));
-        }
-        Err(why) => return refused(journal, step, why),
+    let PlannedStep { setting, new, .. } = journal.head.steps[step].clone();
+    let before = match value_before(journal, controls, step)? {
+        Ok(before) => before,
+        Err(fate) => return Ok(fate),
     };
     let beside = side_effects::values(controls, &setting);
     journal.note(TreatmentEvent::Changing { step, before: before.clone(), beside: beside.clone() })?;
@@ -121,6 +109,28 @@ fn make(
             }
         }
     }
+}
+
+/// The setting's value before a step, or the fate of a step that isn't made.
+fn value_before(
+    journal: &mut TreatmentJournal,
+    controls: &mut dyn Controls,
+    step: usize,
+) -> Result<Result<String, StepFate>, String> {
+    let PlannedStep { setting, before, new, .. } = journal.head.steps[step].clone();
+    let found =
+        PresentPorts::of(journal, controls).check_name(&setting).and_then(|()| controls.read(&setting));
+    let why = match found {
+        Ok(now) if setting.is_same(&now, &before) => return Ok(Ok(now)),
+        // An earlier step has brought it about: a bridge takes the least MTU of its ports. Undoing that step takes it back.
+        Ok(now) if step > 0 && setting.is_same(&now, &new) => {
+            journal.note(TreatmentEvent::Refused { step, why: format!("it is {now} already") })?;
+            return Ok(Err(StepFate::Holds(now)));
+        }
+        Ok(now) => format!("it is {now} now, but was {before} in the plan"),
+        Err(why) => why,
+    };
+    refused(journal, step, why).map(Err)
 }
 
 fn refused(journal: &mut TreatmentJournal, step: usize, why: String) -> Result<StepFate, String> {

@@ -43,14 +43,16 @@ fn of(host: &Host<'_>, fs: &FileSystem) -> Option<Finding> {
         share if share < LITTLE => Severity::Minor,
         _ => Severity::Note,
     };
-    let finding =
-        Finding::new(severity, format!("{} would be full after {seconds:.0} s of writing at {}", fs.path, gbit(host.rate())))
-            .at(&fs.path)
-            .evidence(format!("{} of {} are free ({})", bytes(free), bytes(total), percent(free / total)))
-            .fix(format!(
-                "free space: du -xh {0} | sort -h | tail; or write elsewhere",
-                shell::word(fs.mount_point.known().unwrap_or(&fs.path))
-            ));
+    let finding = Finding::new(
+        severity,
+        format!("{} would be full after {seconds:.0} s of writing at {}", fs.path, gbit(host.rate())),
+    )
+    .at(&fs.path)
+    .evidence(format!("{} of {} are free ({})", bytes(free), bytes(total), percent(free / total)))
+    .fix(format!(
+        "free space: du -xh {0} | sort -h | tail; or write elsewhere",
+        shell::word(fs.mount_point.known().unwrap_or(&fs.path))
+    ));
     Some(finding)
 }
 

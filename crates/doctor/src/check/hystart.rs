@@ -75,7 +75,10 @@ mod tests {
         let during = || Fact::Known(4.0);
         let early = found(60, 3, during()).unwrap();
         assert_eq!(early.severity, Severity::Note);
-        assert_eq!(early.evidence[0], "3 slow starts ended at 60 segments in the mean; each of 8 connections needs 2158");
+        assert_eq!(
+            early.evidence[0],
+            "3 slow starts ended at 60 segments in the mean; each of 8 connections needs 2158"
+        );
         assert!(found(1_000, 3, during()).is_none(), "at about half of what the path holds");
         assert!(found(60, 2, during()).is_none(), "by the delay only");
         assert!(found(60, 3, Fact::NotApplicable).is_none(), "since boot");

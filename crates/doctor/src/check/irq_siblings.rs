@@ -29,7 +29,9 @@ fn of(host: &Host<'_>, port: &Port) -> Option<Finding> {
     }
     let title = format!("{} threads of only {used} cores serve {}", threads.len(), port.name);
     let finding = processors::short_of(port, used, host.rate_of(port)?, &title)?
-        .evidence(format!("processors {threads:?} are threads of {used} cores; {all} cores near it could serve them"))
+        .evidence(format!(
+            "processors {threads:?} are threads of {used} cores; {all} cores near it could serve them"
+        ))
         .evidence("a core's second thread brings no benefit for interrupts (scaling.rst)");
     Some(spread(finding, irqs, cpu.siblings.known()?, &free))
 }

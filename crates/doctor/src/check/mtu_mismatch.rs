@@ -152,7 +152,11 @@ mod tests {
         let beside = |change: fn(&mut Port)| {
             changed("veth-host", |facts| {
                 let Fact::Known(ports) = &mut facts.ports else { panic!("no ports") };
-                let mut port = ports.iter().find(|port| port.kind.get() == Some(PortKind::Physical)).expect("a card").clone();
+                let mut port = ports
+                    .iter()
+                    .find(|port| port.kind.get() == Some(PortKind::Physical))
+                    .expect("a card")
+                    .clone();
                 port.name = "other0".into();
                 change(&mut port);
                 ports.push(port);

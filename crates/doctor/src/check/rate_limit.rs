@@ -66,7 +66,8 @@ fn of_leaves(host: &Host<'_>, port: &Port, roots: &[&Qdisc], leaves: &[&Qdisc]) 
     let least = leaves.iter().filter(|qdisc| qdisc.rate.is_some()).min_by_key(|qdisc| qdisc.rate)?;
     let is_by_queue = roots.iter().any(|root| BY_QUEUE.contains(&root.kind.as_str()));
     let sending = leaves.iter().filter(|qdisc| !FILTERING.contains(&qdisc.kind.as_str()));
-    let together = sending.map(|qdisc| qdisc.rate).try_fold(0_u64, |sum, rate| Some(sum.saturating_add(rate?)));
+    let together =
+        sending.map(|qdisc| qdisc.rate).try_fold(0_u64, |sum, rate| Some(sum.saturating_add(rate?)));
     if let Some(together) = together.filter(|_| is_by_queue) {
         return shaped(host, port, least, together);
     }
