@@ -32,6 +32,8 @@ const GET_QDISC: u16 = 38;
 /// latter parent contain filters and no packets.
 const ROOT: u64 = 0xffff_ffff;
 const INGRESS: u64 = 0xffff_fff1;
+/// TC_H_MIN_MASK: the bits of a class's number within its discipline.
+const MINOR: u64 = 0xffff;
 /// The attributes TCA_KIND and TCA_STATS2, and the attribute TCA_STATS_QUEUE inside TCA_STATS2.
 const KIND: u16 = 1;
 const STATS: u16 = 7;
@@ -58,22 +60,22 @@ pub(crate) fn links() -> io::Result<String> {
 }
 
 /// Returns a line for each queueing discipline: `eth0 root fq drops 0 requeues 3 overlimits 0`. If the discipline
-/// limits its port, the line also has `rate`; if the discipline limits each connection, the line has `each`. Both
-/// limits are in bits per second.
+/// limits its port, the line also has `rate`; if it limits a part of the port's packets, `part`; if it limits each
+/// connection, `each`. All limits are in bits per second.
 pub(crate) fn qdiscs() -> io::Result<String> {
     let asked = NetlinkQuestions::open()?;
     let all = asked.dump(&request_all(GET_QDISC, shape::HEADER), qdisc)?;
     let mut text = String::new();
     for qdisc in all.iter().filter(|qdisc| qdisc.parent != INGRESS).take(MOST_LINES) {
         // The disciplines htb and hfsc have rates only in their classes.
-        let in_classes =
-            ["htb", "hfsc"].contains(&qdisc.kind.as_str()).then(|| asked.class_rate(qdisc.index));
+        let in_classes = ["htb", "hfsc"].contains(&qdisc.kind.as_str()).then(|| asked.class_rate(qdisc));
         let _ = asked.name(qdisc.index).map(|port| qdisc.write(&port, in_classes.flatten(), &mut text));
     }
     Ok(text)
 }
 
-/// Returns a line for each port and direction with a policer (the port, `in` or `out`, and bits per second), and a line
+/// Returns a line for each port and direction with a policer (the port, `in` or `out`, and bits per second; `in-part` or
+/// `out-part` if the policer's filter applies only to a part of the packets), and a line
 /// for each port to which a filter redirects packets (the filter's port, `in-to` or `out-to`, and the name of the other
 /// port).
 pub(crate) fn policers() -> io::Result<String> {
@@ -86,8 +88,9 @@ pub(crate) fn policers() -> io::Result<String> {
             let filters = shape::of_interface(shape::GET_FILTER, *index, parent);
             // For an ingress discipline, a request for filters of sent packets returns an error.
             let actions = asked.dump(&filters, shape::of_filter).unwrap_or_default();
-            let (limits, others) = reported(&actions);
+            let FilterLimits { limits, parts, others } = reported(&actions);
             let _ = limits.iter().min().map(|rate| writeln!(rates, "{port} {way} {rate}"));
+            let _ = parts.iter().min().map(|rate| writeln!(rates, "{port} {way}-part {rate}"));
             let others = others.into_iter().take(MOST_REDIRECTS).filter_map(|other| asked.name(other));
             others.for_each(|other| redirects += &format!("{port} {way}-to {other}\n"));
         }
@@ -95,17 +98,28 @@ pub(crate) fn policers() -> io::Result<String> {
     Ok(redirects + &rates)
 }
 
-/// The rate limits among the actions, and the devices to which packets are redirected, each once.
-fn reported(actions: &[FilterAction]) -> (Vec<u64>, Vec<u32>) {
-    let (mut limits, mut others) = (Vec::new(), Vec::new());
+/// The limits and redirections of the filters of an interface in one direction.
+#[derive(Debug, Default, PartialEq)]
+struct FilterLimits {
+    /// The limits on all packets.
+    limits: Vec<u64>,
+    /// The limits on a part of the packets.
+    parts: Vec<u64>,
+    /// The devices to which packets are redirected, each once.
+    others: Vec<u32>,
+}
+
+fn reported(actions: &[FilterAction]) -> FilterLimits {
+    let mut all = FilterLimits::default();
     for action in actions {
         match *action {
-            FilterAction::Police(rate) => limits.push(rate),
-            FilterAction::Redirect(other) if !others.contains(&other) => others.push(other),
+            FilterAction::Police(rate) => all.limits.push(rate),
+            FilterAction::PolicePart(rate) => all.parts.push(rate),
+            FilterAction::Redirect(other) if !all.others.contains(&other) => all.others.push(other),
             FilterAction::Redirect(_) => {}
         }
     }
-    (limits, others)
+    all
 }
 
 /// Returns a line for each route with settings: `default eth0 mtu 1400 congctl bbr`.
@@ -167,11 +181,21 @@ impl NetlinkQuestions {
         Ok(all)
     }
 
-    /// The highest rate, in bits per second, of the classes at an interface's root.
-    fn class_rate(&self, index: u32) -> Option<u64> {
-        let classes = shape::of_interface(shape::GET_CLASS, index, 0);
-        let at_root = |message: &[u8]| (number(message, 12, 4)? == ROOT).then(|| shape::of_class(message))?;
-        self.dump(&classes, at_root).ok()?.into_iter().max()
+    /// The highest rate, in bits per second, of the classes at an interface's root, and whether it applies to all packets:
+    /// htb sends packets of no class without a limit if its default class doesn't exist.
+    fn class_rate(&self, qdisc: &QdiscLine) -> Option<ClassRate> {
+        let classes = shape::of_interface(shape::GET_CLASS, qdisc.index, 0);
+        // In struct tcmsg, the class is at offset 8 and its parent at offset 12.
+        let class = |message: &[u8]| {
+            Some((number(message, 8, 4)?, number(message, 12, 4)?, shape::of_class(message)))
+        };
+        let all = self.dump(&classes, class).ok()?;
+        let rate =
+            all.iter().filter(|(_, parent, _)| *parent == ROOT).filter_map(|(.., rate)| *rate).max()?;
+        let is_default = |class: u64| class & MINOR == u64::from(qdisc.default_class);
+        let whole = qdisc.kind != "htb"
+            || qdisc.default_class > 0 && all.iter().any(|(class, ..)| is_default(*class));
+        Some(ClassRate { rate, whole })
     }
 }
 
@@ -201,6 +225,15 @@ struct QdiscLine {
     kind: String,
     counters: [u64; 3],
     limits: QdiscLimits,
+    /// The minor number of htb's default class; 0 if it has none.
+    default_class: u32,
+}
+
+/// The limit of the classes of a discipline.
+struct ClassRate {
+    rate: u64,
+    /// True if it applies to all packets.
+    whole: bool,
 }
 
 /// Parses struct tcmsg: the family, the interface, the handle, the parent and 4 more bytes; then the
@@ -217,18 +250,26 @@ fn qdisc(message: &[u8]) -> Option<QdiscLine> {
         }
     }
     let limits = shape::of_qdisc(&kind, options);
-    Some(QdiscLine { index, parent, kind, counters, limits })
+    // struct tc_htb_glob in TCA_HTB_INIT; other disciplines have another structure there.
+    let default_class = find(options, 2).and_then(|global| number(global, 8, 4)).unwrap_or(0) as u32;
+    Some(QdiscLine { index, parent, kind, counters, limits, default_class })
 }
 
 impl QdiscLine {
-    fn write(&self, port: &str, in_classes: Option<u64>, text: &mut String) {
+    fn write(&self, port: &str, in_classes: Option<ClassRate>, text: &mut String) {
         let place = if self.parent == ROOT { "root" } else { "child" };
         let [drops, requeues, overlimits] = self.counters;
-        let (kind, rate) = (&self.kind, self.limits.rate.or(in_classes));
+        let (whole, part) = match in_classes {
+            Some(ClassRate { rate, whole: true }) => (Some(rate), None),
+            Some(ClassRate { rate, whole: false }) => (None, Some(rate)),
+            None => (None, None),
+        };
+        let (kind, rate) = (&self.kind, self.limits.rate.or(whole));
         // Writing to a string can't fail.
         let _ =
             write!(text, "{port} {place} {kind} drops {drops} requeues {requeues} overlimits {overlimits}");
         let _ = rate.map(|rate| write!(text, " rate {rate}"));
+        let _ = part.map(|part| write!(text, " part {part}"));
         let _ = self.limits.each.map(|each| write!(text, " each {each}"));
         text.push('\n');
     }

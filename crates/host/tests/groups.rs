@@ -19,8 +19,9 @@ const CONTAINER: &str = "/kubepods.slice/kubepods-pod2fdafb62_3de2_43e6_900a_eda
 
 #[test]
 fn a_pod_of_version_1_has_a_quota_a_cpuset_and_a_memory_limit() {
-    let GroupFacts { version, name, cpu_quota, throttling, cpuset, allowed, memory_max, memory_high, io } =
-        groups("v1-kubepods");
+    let GroupFacts {
+        version, name, cpu_quota, throttling, cpuset, allowed, memory_max, memory_high, io, ..
+    } = groups("v1-kubepods");
     let group = "/kubepods.slice/kubepods-podxxx".to_owned();
     assert_eq!(version, Fact::Known(1));
     assert_eq!(name, Fact::Known(group.clone()));

@@ -355,7 +355,7 @@ mod tests {
         };
         assert_eq!(why(vec![ring("1024")]), (1, String::new()));
         let million = why(vec![ring("1048576")]);
-        assert!(million.0 == 0 && million.1.contains("checks propose 1024 at most here"), "{million:?}");
+        assert!(million.0 == 0 && million.1.contains("checks propose at most 1024"), "{million:?}");
         let isolated = why(vec![step(Setting::Rps { port: "eth0".into(), queue: 0 }, "0", "ff")]);
         assert!(isolated.0 == 0 && isolated.1.contains("processor 7 is isolated"), "{isolated:?}");
         let odd = why(vec![sack("7"), rmem("4096 131072 64M")]);

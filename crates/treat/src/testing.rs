@@ -117,7 +117,7 @@ impl Controls for Pretended {
     }
 
     fn bounds(&mut self) -> HostBounds {
-        HostBounds { memory: Some(1 << 30), isolated: [7].into() }
+        HostBounds { memory: Some(1 << 30), page: None, isolated: [7].into() }
     }
 
     fn ports(&mut self) -> Result<Vec<PortIdentity>, String> {

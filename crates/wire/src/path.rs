@@ -83,8 +83,8 @@ impl RelPath {
         Ok(Self(bytes))
     }
 
-    /// True if the path stays valid when a name of any permitted length is put in front of it. This happens when a
-    /// source's own name becomes part of the path at the destination.
+    /// True if the path stays valid after a name of any permitted length is put in front of it. At the destination, the
+    /// name of a source may be put in front of the paths of its entries.
     pub fn fits_below_a_name(&self) -> bool {
         let length = self.0.len();
         length < MAX_COMPONENTS || slashes(&self.0) + 1 < MAX_COMPONENTS && length + 1 + MAX_NAME <= MAX_PATH

@@ -131,12 +131,15 @@ fn together(all: &[Flow]) -> (Option<Flows>, bool, f64) {
     let mean = |value: fn(&Flow) -> f64| counted.iter().map(|flow| value(flow)).sum::<f64>() / number;
     let from = counted.iter().map(|flow| flow.seen.0).fold(f64::INFINITY, f64::min);
     let seconds = counted.iter().map(|flow| flow.seen.1).fold(0.0, f64::max) - from;
+    // Connections one after another are open for only a part of the time each.
+    let open: f64 = counted.iter().map(|flow| flow.seen.1 - flow.seen.0).sum();
+    let concurrent = (open / seconds.max(1e-3)).clamp(1.0, number);
     let (sent, received) = (sum(|flow| flow.bytes_sent), sum(|flow| flow.bytes_received));
     let segment_size = sum(|flow| flow.segment_size) / number;
     let retransmits = sum(|flow| flow.retransmits);
     let flows = Flows {
         held: 0.0,
-        number,
+        number: concurrent,
         // Bytes that a connection moved before its first sample aren't counted, because the time in which it moved them
         // isn't known.
         bits: 8.0 * sum(|flow| flow.bytes_seen) / seconds.max(1e-3),
@@ -202,8 +205,12 @@ mod tests {
         let (flows, sends, seconds) =
             together(&[flow(1_000_000, 10, 1.0, 3.0), flow(500_000, 0, 2.0, 5.0), flow(9, 0, 0.0, 9.0)]);
         let flows = flows.unwrap();
-        assert_eq!((flows.number, flows.bits, flows.busy, flows.segments), (2.0, 1.5e6, 2000.0, 1500.0));
+        // Together they were open for 5 of 4 seconds.
+        assert_eq!((flows.number, flows.bits, flows.busy, flows.segments), (1.25, 1.5e6, 2000.0, 1500.0));
         assert!(sends && seconds == 4.0);
+        let in_turn: Vec<Flow> =
+            (0..4).map(|at| flow(1_000, 0, f64::from(at), f64::from(at) + 0.9)).collect();
+        assert_eq!(together(&in_turn).0.unwrap().number, 1.0);
         assert_eq!(together(&[flow(0, 0, 0.0, 1.0)]), (None, false, 0.0));
     }
 }

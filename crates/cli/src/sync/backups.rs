@@ -35,7 +35,10 @@ pub struct Keeping {
     /// Change the modes of the copies: go-w, D755,F644
     #[arg(long, value_name = "CHANGES")]
     chmod: Vec<String>,
-    /// Remove files from SRC once everything is in place
+    /// Remove what was copied from SRC, except directories
+    ///
+    /// linerate removes files, links and special files that are in place at DST, once everything is there. If anything is
+    /// missing at DST, it removes nothing.
     #[arg(long, conflicts_with = "dry_run")]
     pub remove_source_files: bool,
 }

@@ -40,7 +40,7 @@ fn of(host: &Host<'_>) -> Option<Finding> {
         None => "linerate's affinity excludes the other processors, but its control group doesn't".into(),
     });
     // systemd sets the cpusets of version 2 only.
-    let unit = groups.name.known().filter(|_| groups.version == Fact::Known(2));
+    let unit = groups.cpuset_group.known().filter(|_| groups.version == Fact::Known(2));
     let finding = match (by_group, unit) {
         (Some(cpuset), Some(group)) => {
             let now: Vec<String> = cpuset.iter().map(u32::to_string).collect();
@@ -70,7 +70,7 @@ mod tests {
     fn with(allowed: &[u32], cpuset: &[u32]) -> Facts {
         changed("stock-10g", |facts| {
             facts.groups.version = Fact::Known(2);
-            facts.groups.name = Fact::Known("/system.slice/ssh.service".into());
+            facts.groups.cpuset_group = Fact::Known("/system.slice/ssh.service".into());
             facts.groups.allowed = Fact::Known(allowed.into());
             facts.groups.cpuset = Fact::Known(cpuset.into());
         })

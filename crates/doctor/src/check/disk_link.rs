@@ -3,7 +3,7 @@
 use linerate_host::facts::{BlockDevice, BlockLayer, FileSystem, Paths, Pci};
 
 use super::disk_slower_than_link::file_systems;
-use super::pcie_bridge::{carries, lanes};
+use super::pcie_bridge::{bridges, carries, lanes};
 use super::{Check, CheckRun};
 use crate::formula::{gbit, pcie};
 use crate::same_cause::once_at_each;
@@ -71,7 +71,7 @@ fn widest(pci: &Pci) -> Option<f64> {
 fn narrowest(pci: &Pci) -> Option<f64> {
     let payload = pci.max_payload.get().unwrap_or(pcie::USUAL_PAYLOAD);
     let own = carries(&pci.link, payload)?.low;
-    let bridges = pci.bridges.iter().filter_map(|bridge| Some(carries(&bridge.link, payload)?.low));
+    let bridges = bridges(pci).filter_map(|bridge| Some(carries(&bridge.link, payload)?.low));
     Some(bridges.fold(own, f64::min))
 }
 

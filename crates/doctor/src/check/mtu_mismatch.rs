@@ -109,6 +109,11 @@ fn matched(finding: Finding, facts: &Facts, upper: &Port, lower: &Port) -> Findi
 /// a tunnel the packets may be smaller on purpose, because the tunnel's headers need room.
 fn small(host: &Host<'_>, bridge: &Port) -> Option<Finding> {
     let members = bridge.bridge_ports.known()?;
+    // If the bridge itself leads to a network, packets leave by that member, whose MTU is the bridge's.
+    let is_within = |name: &String| host.facts.port(name).is_none_or(leads_in);
+    if !members.iter().all(is_within) {
+        return None;
+    }
     let is_veth =
         |name: &String| host.facts.port(name).is_some_and(|p| p.driver.known().is_some_and(|d| d == "veth"));
     // It isn't known through which port the containers' packets leave.
@@ -167,6 +172,21 @@ mod tests {
             port.layer = Fact::Known(PortLayer { kind: Some("vxlan".into()), ..PortLayer::default() });
         });
         assert!(found(&CHECK, &tunnel).is_empty());
+        let uplink = changed("veth-host", |facts| {
+            let Fact::Known(ports) = &mut facts.ports else { panic!("no ports") };
+            let mut uplink = ports
+                .iter()
+                .find(|port| port.kind.get() == Some(PortKind::Physical))
+                .expect("a card")
+                .clone();
+            (uplink.name, uplink.mtu) = ("up0".into(), Fact::Known(1500));
+            ports.push(uplink);
+            let Fact::Known(members) = &mut port_of(facts, "docker0").bridge_ports else {
+                panic!("no members")
+            };
+            members.push("up0".into());
+        });
+        assert!(found(&CHECK, &uplink).iter().all(|finding| !finding.title.starts_with("containers")));
         assert!(found(&CHECK, &beside(|port| port.mtu = Fact::Known(1500))).is_empty());
         assert_eq!(found(&CHECK, &beside(|_| ())).len(), 1);
     }

@@ -51,6 +51,8 @@ fn sending(host: &Host<'_>, port: &Port) -> Option<Finding> {
         (port.offload("tx-tcp-segmentation").get()?, port.offload("tx-generic-segmentation").get());
     let finding = match (card, kernel) {
         (true, _) => None,
+        // A packet holds about as much as TCP sends at a time, so that there is nothing to cut: InfiniBand in connected mode.
+        _ if port.mtu.get()? >= WHOLE => None,
         (false, Some(false)) => {
             costs(host, port, "tx-tcp-segmentation", "TCP sends packet by packet (no TSO, no GSO)")
         }
@@ -59,6 +61,9 @@ fn sending(host: &Host<'_>, port: &Port) -> Option<Finding> {
     };
     Some(finding?.only(Way::Sends))
 }
+
+/// The MTU from which a packet holds at least half of the 64 KiB that TCP sends at a time.
+const WHOLE: u32 = 32_768;
 
 fn segmented_by_kernel(host: &Host<'_>, port: &Port) -> Option<Finding> {
     let is_felt = processors::received(port, 1)? < host.rate_of(port)? * 2.0;
@@ -102,6 +107,10 @@ fn received_checksums(host: &Host<'_>, port: &Port) -> Option<Finding> {
 }
 
 fn sent_checksums(host: &Host<'_>, port: &Port) -> Option<Finding> {
+    // The kernel keeps them off for InfiniBand in connected mode (ipoib_fix_features() in drivers/infiniband/ulp/ipoib).
+    if port.mtu.get().is_some_and(|mtu| mtu >= WHOLE) {
+        return None;
+    }
     let off = checksums_off(port)?;
     let costs = "without checksums of sent packets, the card can't segment either";
     Some(remedy(by_processor(port, "tx", off[0], costs), host, port, off[0]))

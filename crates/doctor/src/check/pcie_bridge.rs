@@ -1,6 +1,7 @@
 //! Bridges above a card: the slowest link on the way to the card limits it.
 
-use linerate_host::facts::{PciLink, Port};
+use linerate_host::Fact;
+use linerate_host::facts::{Bridge, Pci, PciLink, Port};
 
 use super::{Check, CheckRun};
 use crate::formula::{Band, gbit, pcie};
@@ -14,6 +15,9 @@ pub(super) const CHECK: Check = Check {
     sources: &[SYSFS_PCI, PCIE, FEDEX],
     run: CheckRun::Host(run),
 };
+
+/// The rate of a lane of Gen 1, in gigatransfers a second.
+const GEN1: f64 = 2.5;
 
 fn run(host: &Host<'_>) -> Vec<Finding> {
     // A hypervisor invents the bridges of its guests, and the bridges' links.
@@ -29,7 +33,7 @@ fn of(port: &Port, need: f64) -> Option<(&str, Finding)> {
     let pci = port.pci.known()?;
     let payload = pci.max_payload.get().unwrap_or(pcie::USUAL_PAYLOAD);
     let own = carries(&pci.link, payload)?.low;
-    let links = pci.bridges.iter().filter_map(|bridge| Some((bridge, carries(&bridge.link, payload)?)));
+    let links = bridges(pci).filter_map(|bridge| Some((bridge, carries(&bridge.link, payload)?)));
     let (bridge, band) = links.min_by(|a, b| a.1.low.total_cmp(&b.1.low))?;
     if band.low >= need || band.low >= own {
         return None;
@@ -43,6 +47,13 @@ fn of(port: &Port, need: f64) -> Option<(&str, Finding)> {
             "put the card into a slot that is connected to the processor, not to the chipset or a switch: lspci -tv shows the connections",
         );
     Some((&bridge.address, finding))
+}
+
+/// The bridges above a device whose links have the rate that they report. The ports through which Thunderbolt and USB4 tunnel
+/// PCI Express report Gen 1, whatever their rate (the specification of USB4).
+pub(super) fn bridges(pci: &Pci) -> impl Iterator<Item = &Bridge> {
+    let is_tunnelled = |bridge: &&Bridge| pci.is_removable && bridge.link.speed == Fact::Known(GEN1);
+    pci.bridges.iter().filter(move |bridge| !is_tunnelled(bridge))
 }
 
 pub(super) fn carries(link: &PciLink, payload: u32) -> Option<Band> {

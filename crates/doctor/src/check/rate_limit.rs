@@ -29,8 +29,17 @@ fn run(host: &Host<'_>) -> Vec<Finding> {
     on_ports.chain(filtered(host)).collect()
 }
 
-/// True for a port of a container or a guest on this host: its limit isn't the host's own.
+/// True for a port of a container or a guest on this host, and for a port that only such ports redirect their packets to: its
+/// limit isn't the host's own.
 fn is_anothers(host: &Host<'_>, port: &Port) -> bool {
+    let mut redirecting = host.linked().filter(|other| redirects(other, port).is_some()).peekable();
+    if redirecting.peek().is_some() {
+        return redirecting.all(|other| is_of_another(host, other));
+    }
+    is_of_another(host, port)
+}
+
+fn is_of_another(host: &Host<'_>, port: &Port) -> bool {
     // The ports of a path carry the path's own packets.
     if host.facts.route.known().is_some() {
         return false;
@@ -55,7 +64,8 @@ fn shapers(host: &Host<'_>, port: &Port) -> Vec<Finding> {
     let all: Vec<&Qdisc> = port.qdiscs.known().into_iter().flatten().collect();
     let (roots, leaves): (Vec<&Qdisc>, Vec<&Qdisc>) = all.iter().copied().partition(|qdisc| qdisc.root);
     let whole = roots.iter().filter_map(|qdisc| shaped(host, port, qdisc, qdisc.rate?));
-    let part = of_leaves(host, port, &roots, &leaves);
+    let classes = roots.iter().filter_map(|qdisc| partly(host, port, qdisc.part?, &qdisc.kind));
+    let part = of_leaves(host, port, &roots, &leaves).into_iter().chain(classes);
     let paced = all.iter().filter(|qdisc| qdisc.each.is_some()).min_by_key(|qdisc| qdisc.each);
     let paced = paced.and_then(|qdisc| paced_by(host, port, qdisc, qdisc.each? as f64));
     whole.chain(part).chain(paced).collect()
@@ -71,17 +81,23 @@ fn of_leaves(host: &Host<'_>, port: &Port, roots: &[&Qdisc], leaves: &[&Qdisc]) 
     if let Some(together) = together.filter(|_| is_by_queue) {
         return shaped(host, port, least, together);
     }
-    let need = host.need_of(port);
-    let rate = least.rate.map(|rate| rate as f64).filter(|rate| *rate < need)?;
-    let title =
-        format!("{} sends a part of its packets at {} at most ({})", port.name, gbit(rate), least.kind);
+    partly(host, port, least.rate?, &least.kind)
+}
+
+/// The finding about a discipline's limit on a part of the packets.
+fn partly(host: &Host<'_>, port: &Port, rate: u64, kind: &str) -> Option<Finding> {
+    let rate = Some(rate as f64).filter(|rate| *rate < host.need_of(port))?;
+    let title = format!("{} sends a part of its packets at {} at most ({kind})", port.name, gbit(rate));
     let finding = Finding::new(Severity::Note, title)
         .only(Way::Sends)
         .at(&port.name)
-        .evidence(format!("qdisc {} below the root has this limit", least.kind))
-        .evidence("the doctor doesn't check whether a transfer's packets belong to that part");
+        .evidence(format!("the limit is that of a class of {kind}, or of a discipline below the root"))
+        .evidence(PART);
     Some(set_on_purpose(finding, &shown(port), "give the transfer's packets another class"))
 }
+
+/// The evidence that a limit isn't known to apply to a transfer.
+const PART: &str = "the doctor doesn't check whether a transfer's packets belong to that part";
 
 /// The commands that show the disciplines and classes of a port.
 fn shown(port: &Port) -> String {
@@ -144,15 +160,17 @@ fn paced_by(host: &Host<'_>, port: &Port, qdisc: &Qdisc, each: f64) -> Option<Fi
 
 /// The port whose packets a filter redirects to the port `over`, and whether it receives or sends these packets.
 fn redirected<'a>(host: &Host<'a>, over: &Port) -> Option<(&'a str, Way)> {
-    host.linked().find_map(|port| {
-        let filters = port.policers.known()?;
-        let way = match over.name.as_str() {
-            name if filters.inwards_over.iter().any(|other| other == name) => Way::Receives,
-            name if filters.outwards_over.iter().any(|other| other == name) => Way::Sends,
-            _ => return None,
-        };
-        Some((port.name.as_str(), way))
-    })
+    host.linked().find_map(|port| Some((port.name.as_str(), redirects(port, over)?)))
+}
+
+/// The packets of `port` that its filters redirect to `over`: those that it receives or sends.
+fn redirects(port: &Port, over: &Port) -> Option<Way> {
+    let filters = port.policers.known()?;
+    match over.name.as_str() {
+        name if filters.inwards_over.iter().any(|other| other == name) => Some(Way::Receives),
+        name if filters.outwards_over.iter().any(|other| other == name) => Some(Way::Sends),
+        _ => None,
+    }
 }
 
 /// The finding about transmit queues whose rate the card limits (tx_maxrate). A connection stays in its queue, so the
@@ -185,17 +203,26 @@ fn queues(host: &Host<'_>, port: &Port) -> Option<Finding> {
 
 fn policed(host: &Host<'_>, port: &Port) -> Vec<Finding> {
     let Some(policers) = port.policers.known() else { return Vec::new() };
-    let need = host.need_of(port);
-    let each = [(policers.inwards, Way::Receives, "ingress"), (policers.outwards, Way::Sends, "egress")];
-    let of = |(rate, way, hook): (Option<u64>, Way, &str)| {
+    let ways = [
+        (policers.inwards, policers.inwards_part, Way::Receives, "ingress"),
+        (policers.outwards, policers.outwards_part, Way::Sends, "egress"),
+    ];
+    let of = |rate: Option<u64>, way: Way, hook: &str, is_whole: bool| {
+        let need = host.need_of(port);
         let rate = rate.map(|rate| rate as f64).filter(|rate| *rate < need)?;
+        let what = if is_whole { "" } else { " of a part of its packets" };
         let title = format!(
-            "{} {} at most {}: a policer drops packets above that rate",
+            "{} {} at most {}{what}: a policer drops packets above that rate",
             port.name,
             way.verb(),
             gbit(rate)
         );
-        let finding = Finding::leaves(rate, need, title)
+        let finding = if is_whole {
+            Finding::leaves(rate, need, title)
+        } else {
+            Finding::new(Severity::Note, title).evidence(PART)
+        };
+        let finding = finding
             .only(way)
             .at(&port.name)
             .evidence(format!("a filter on its {hook} has a policer of {}", gbit(rate)))
@@ -207,7 +234,8 @@ fn policed(host: &Host<'_>, port: &Port) -> Vec<Finding> {
             "raise or remove it; a shaper (tbf, htb, fq's maxrate) at the sender loses nothing",
         ))
     };
-    each.into_iter().filter_map(of).collect()
+    let both = |(whole, part, way, hook)| [of(whole, way, hook, true), of(part, way, hook, false)];
+    ways.into_iter().flat_map(both).flatten().collect()
 }
 
 /// The finding about the lowest limit in bytes among the packet filter's rules. It isn't known to which packets the
@@ -269,6 +297,11 @@ mod tests {
         assert_eq!(with("mq", &[Some(1_000_000_000); 4]), ["rate-limit eno1 critical 4.00 Gbit/s"]);
         assert!(with("mq", &[Some(3_000_000_000); 4]).is_empty(), "together they reach the need");
         assert_eq!(with("mq", &[None, Some(1_000_000_000)]), ["rate-limit eno1 note -"]);
+        let htb = Qdisc { kind: "htb".into(), root: true, part: Some(100_000_000), ..Qdisc::default() };
+        let found = |change: &dyn Fn(&mut Port)| lines(&found(&CHECK, &edited("stock-10g", "eno1", change)));
+        assert_eq!(found(&|port| port.qdiscs = Fact::Known(vec![htb.clone()])), ["rate-limit eno1 note -"]);
+        let icmp = Policers { inwards_part: Some(1_000_000), ..Policers::default() };
+        assert_eq!(found(&|port| port.policers = Fact::Known(icmp.clone())), ["rate-limit eno1 note -"]);
     }
 
     /// ESnet's guide: on a host of 10 Gbit/s that uses four streams, `fq maxrate 2gbit`.

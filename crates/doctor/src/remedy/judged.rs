@@ -13,7 +13,7 @@ const MOST_QUEUES: u64 = u16::MAX as u64;
 pub const RING_STEP: u32 = 4;
 /// The buffers of a port's rings may take one part in this number of the memory.
 pub const RING_PART: u64 = 64;
-/// The least bytes of a buffer: a page.
+/// The least bytes of a buffer if the page's size is unknown: a page.
 const BUFFER: u64 = 4096;
 
 /// The facts of a host that bound its values, as far as they are known.
@@ -21,6 +21,8 @@ const BUFFER: u64 = 4096;
 pub struct HostBounds {
     /// The host's memory in bytes.
     pub memory: Option<u64>,
+    /// The size of a page of memory in bytes.
+    pub page: Option<u64>,
     /// The isolated processors, and those without a tick.
     pub isolated: BTreeSet<u32>,
 }
@@ -81,7 +83,7 @@ impl Setting {
     pub fn judge(&self, now: &str, new: &str, bounds: &HostBounds) -> Result<(), String> {
         match self {
             Self::Sysctl { key } => sysctl(key, now, new, bounds.memory),
-            Self::Ring { .. } => ring(now, new, bounds.memory),
+            Self::Ring { .. } => ring(now, new, bounds),
             Self::Channels { .. } => number(new, MOST_INT).map(drop),
             Self::Mtu { .. } => number(new, LARGEST_MTU.into()).map(drop),
             Self::Feature { feature, .. } => {
@@ -119,9 +121,10 @@ impl Setting {
 
 /// Rings grow step by step: drivers' maxima may be a million entries, and some drivers leave a port down if memory is
 /// short.
-fn ring(now: &str, new: &str, memory: Option<u64>) -> Result<(), String> {
+fn ring(now: &str, new: &str, bounds: &HostBounds) -> Result<(), String> {
     let step = number(now, MOST_INT)?.saturating_mul(RING_STEP.into());
-    let bears = memory.map_or(u64::MAX, |total| total / RING_PART / BUFFER);
+    let buffer = bounds.page.unwrap_or(BUFFER).max(BUFFER);
+    let bears = bounds.memory.map_or(u64::MAX, |total| total / RING_PART / buffer);
     number(new, step.min(bears)).map(drop)
 }
 
@@ -180,7 +183,9 @@ fn number(text: &str, most: u64) -> Result<u64, String> {
     let value = text.parse().ok().filter(|_| text.bytes().all(|byte| byte.is_ascii_digit()));
     match value {
         Some(value) if value <= most => Ok(value),
-        Some(value) => Err(format!("{value} is too large: checks propose {most} at most here")),
+        Some(value) => {
+            Err(format!("{value} is too large: for this setting on this host, checks propose at most {most}"))
+        }
         None => Err(format!("{text:?} is no number")),
     }
 }

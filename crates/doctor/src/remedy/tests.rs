@@ -27,7 +27,7 @@ fn what_changes_nothing_or_lowers_a_number_is_no_remedy() {
 #[test]
 fn a_value_is_judged_as_a_proposal_is() {
     let port = || "eth0".to_owned();
-    let bounds = HostBounds { memory: Some(8 << 30), isolated: [6, 7].into() };
+    let bounds = HostBounds { memory: Some(8 << 30), page: None, isolated: [6, 7].into() };
     let why =
         |setting: &Setting, now: &str, new: &str| setting.judge(now, new, &bounds).err().unwrap_or_default();
     let (rmem, wmem) = (sysctl("net.ipv4.tcp_rmem"), sysctl("net.core.wmem_max"));
@@ -54,10 +54,10 @@ fn a_value_is_judged_as_a_proposal_is() {
         (&rmem, "4096 131072 6291456", "4096 131072 +33554432", "is no number"),
         (&rmem, "4096 131072 6291456", "4096 131072", "the setting has 3 numbers"),
         (&rmem, "4096 131072 6291456", "8192 131072 33554432", "last number may be raised"),
-        (&rmem, "4096 131072 6291456", "4096 131072 2147483648", "1073741824 at most here"),
-        (&wmem, "212992", "1073741825", "1073741824 at most here"),
+        (&rmem, "4096 131072 6291456", "4096 131072 2147483648", "checks propose at most 1073741824"),
+        (&wmem, "212992", "1073741825", "checks propose at most 1073741824"),
         (&sysctl("net.ipv4.tcp_mem"), "1 2 3", "1 9 8", "ascending"),
-        (&sysctl("net.core.somaxconn"), "128", "1000000", "8192 at most"),
+        (&sysctl("net.core.somaxconn"), "128", "1000000", "checks propose at most 8192"),
         (&sysctl("net.ipv4.tcp_sack"), "0", "2", "isn't among the values"),
         (&sysctl("net.core.default_qdisc"), "pfifo_fast", "plug", "isn't among the disciplines"),
         (&sysctl("net.ipv4.tcp_congestion_control"), "reno", "bbr; reboot", "is no name"),
@@ -71,13 +71,18 @@ fn a_value_is_judged_as_a_proposal_is() {
         (&xps, "0", "40", "processor 6 is isolated"),
         (&Setting::Rps { port: port(), queue: 0 }, "0", "ff", "processor 6 is isolated"),
         (&Setting::IrqAffinity { irq: 24 }, "0-3", "0-7", "processor 6 is isolated"),
-        (&coalescing, "rx-usecs 3", "rx-usecs 100000", "250 at most"),
+        (&coalescing, "rx-usecs 3", "rx-usecs 100000", "checks propose at most 250"),
         (&coalescing, "rx-usecs 3", "rx-usecs", "names and values"),
         (&Setting::Rss { port: port() }, "equal 2", "equal x", "is no number"),
-        (&Setting::Mtu { port: port() }, "1500", "65535", "9216 at most"),
+        (&Setting::Mtu { port: port() }, "1500", "65535", "checks propose at most 9216"),
         (&Setting::Ring { port: port(), way: RingWay::Rx }, "512", "4k", "is no number"),
-        (&Setting::Ring { port: port(), way: RingWay::Rx }, "256", "1048576", "1024 at most"),
-        (&Setting::Ring { port: port(), way: RingWay::Tx }, "65536", "131072", "32768 at most"),
+        (&Setting::Ring { port: port(), way: RingWay::Rx }, "256", "1048576", "checks propose at most 1024"),
+        (
+            &Setting::Ring { port: port(), way: RingWay::Tx },
+            "65536",
+            "131072",
+            "checks propose at most 32768",
+        ),
     ] {
         let reported = why(setting, now, new);
         assert!(reported.contains(part), "{setting}: {new}: {reported}");

@@ -26,6 +26,8 @@ pub struct GroupFacts {
     pub throttling: Fact<Throttling>,
     /// The processors of the group's cpuset.
     pub cpuset: Fact<Vec<u32>>,
+    /// The path of the uppermost group whose cpuset has these processors only; the groups below have it from this one.
+    pub cpuset_group: Fact<String>,
     /// The processors on which linerate may run: those that both the cpuset and the affinity allow.
     pub allowed: Fact<Vec<u32>>,
     /// The smallest limit of memory of any of these groups. When a group reaches its limit, its caches are reduced; if
@@ -69,6 +71,7 @@ impl GroupFacts {
         let of = |controller: &str| Hierarchy::of(root, "self", controller);
         let (cpu, memory) = (of("cpu"), of("memory"));
         let quota = cpu.as_ref().and_then(|groups| smallest_quota(root, groups));
+        let cpuset = of("cpuset").and_then(|groups| cpuset(root, &groups));
         Self {
             version: cpu.as_ref().map(|groups| match groups.version {
                 HierarchyVersion::One => 1,
@@ -80,7 +83,8 @@ impl GroupFacts {
             }),
             cpu_quota: quota,
             io: io(root, &of),
-            cpuset: of("cpuset").and_then(|groups| cpuset(root, &groups)),
+            cpuset: cpuset.clone().map(|(processors, _)| processors),
+            cpuset_group: cpuset.map(|(_, group)| group),
             allowed: allowed(root),
             memory_max: memory.as_ref().and_then(|groups| match groups.version {
                 HierarchyVersion::One => smallest_limit(root, groups, "memory.limit_in_bytes"),
@@ -109,15 +113,18 @@ fn throttling_of(root: &Root<'_>, groups: &Hierarchy, name: &str) -> Fact<Thrott
     root.needed(&path).and_then(|text| or_odd(&path, &text, throttling(&text)))
 }
 
-/// The cpuset of the nearest group that has a cpuset, which also applies to the groups below that group.
-fn cpuset(root: &Root<'_>, groups: &Hierarchy) -> Fact<Vec<u32>> {
+/// The cpuset of the nearest group that has a cpuset, which also applies to the groups below that group; and the path of the
+/// uppermost group that has the same one.
+fn cpuset(root: &Root<'_>, groups: &Hierarchy) -> Fact<(Vec<u32>, String)> {
     let file = match groups.version {
         HierarchyVersion::One => "cpuset.cpus",
         HierarchyVersion::Two => "cpuset.cpus.effective",
     };
-    groups.texts(root, file).and_then(|texts| match texts.first() {
-        Some((group, text)) => cpu_list_of(&format!("{}/{file}", group.dir), text),
-        None => Fact::NotApplicable,
+    groups.texts(root, file).and_then(|texts| {
+        let Some((nearest, text)) = texts.first() else { return Fact::NotApplicable };
+        let limiting = texts.iter().take_while(|(_, same)| same == text).last();
+        let name = limiting.map_or(&nearest.name, |(group, _)| &group.name);
+        cpu_list_of(&format!("{}/{file}", nearest.dir), text).map(|processors| (processors, name.clone()))
     })
 }
 

@@ -130,6 +130,16 @@ pub fn has_rate_of_its_own(driver: &str) -> bool {
     !is_nominal || ABOVE_OTHERS.contains(&driver)
 }
 
+/// True for the name that the driver gives to a port of a switch in the card: the representor of a virtual function or of a
+/// subfunction, such as `pf0vf1`, `c1pf0vf1` or `pf0sf88` (devlink-port.rst). Guests' packets don't pass through its queues.
+pub(super) fn is_representor(port_name: &str) -> bool {
+    let digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    let Some((controller, function)) = port_name.split_once("pf") else { return false };
+    let function = function.split_once("vf").or_else(|| function.split_once("sf"));
+    let is_controller = controller.is_empty() || controller.strip_prefix('c').is_some_and(digits);
+    is_controller && function.is_some_and(|(above, own)| digits(above) && digits(own))
+}
+
 /// The kind of a port with this driver and PCI device, at the path `place` in sysfs. `guest` states whether
 /// the host is a guest, and `above` is the physical function of the device.
 pub(super) fn of(
@@ -187,6 +197,16 @@ mod tests {
         }
         for driver in ["veth", "tun", "vmxnet3", "virtio_net", "e1000"] {
             assert!(!has_rate_of_its_own(driver), "{driver}");
+        }
+    }
+
+    #[test]
+    fn a_representor_is_known_by_its_name() {
+        for name in ["pf0vf1", "c1pf0vf12", "pf1sf88"] {
+            assert!(is_representor(name), "{name}");
+        }
+        for name in ["p0", "pf0", "pf0vf", "eth0vf1", "", "xpf0vf1"] {
+            assert!(!is_representor(name), "{name}");
         }
     }
 

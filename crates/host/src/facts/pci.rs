@@ -34,6 +34,9 @@ pub struct Pci {
     /// removed at once), `DMA-FQ` (lazy: mappings are removed later, many at a time). Not applicable without
     /// an IOMMU.
     pub iommu: Fact<String>,
+    /// True if the device, or a bridge above it, can be removed while the host runs, as behind Thunderbolt or USB4 (since
+    /// Linux 5.13).
+    pub is_removable: bool,
     /// The configured maximum of a packet's payload in bytes. Only root can read it.
     pub max_payload: Fact<u32>,
     /// The configured maximum of a read request in bytes. Only root can read it.
@@ -69,7 +72,12 @@ pub struct PciLink {
 impl Pci {
     /// The PCI device at the end of a path below /sys/devices.
     pub(super) fn of(root: &Root, real: &str) -> Fact<Self> {
-        let mut addresses = real.split('/').filter(|part| is_address(part)).rev();
+        let above = real.split('/').filter(|part| is_address(part));
+        let removable = |address: &str| {
+            root.text(&format!("{DEVICES}/{address}/removable")).known().is_some_and(|is| is == "removable")
+        };
+        let is_removable = above.clone().any(removable);
+        let mut addresses = above.rev();
         let Some(address) = addresses.next() else { return Fact::NotApplicable };
         let dir = format!("{DEVICES}/{address}");
         let control = device_control(root, &format!("{dir}/config"));
@@ -85,6 +93,7 @@ impl Pci {
             numa_node: node(root, &dir),
             local_cpus: cpu_list(root, &format!("{dir}/local_cpulist")),
             iommu: root.text(&format!("{dir}/iommu_group/type")),
+            is_removable,
             max_payload: size(5),
             max_read_request: size(12),
         })

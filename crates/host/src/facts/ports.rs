@@ -5,8 +5,8 @@ use super::drivers::Drivers;
 use super::irqs::{InterruptTable, Irq};
 use super::read::{flag, number, unless_down};
 use super::{
-    Fact, Fec, FunctionRate, Pci, Policers, Port, PortCounters, PortLayer, Qdisc, RxQueue, TxQueue, Vlan,
-    VlanAbove, fec, functions, kind, layer, qdisc,
+    Fact, Fec, FunctionRate, Pci, Policers, Port, PortCounters, PortKind, PortLayer, Qdisc, RxQueue, TxQueue,
+    Vlan, VlanAbove, fec, functions, kind, layer, qdisc,
 };
 use crate::netlink;
 use crate::root::Root;
@@ -73,6 +73,13 @@ pub(super) fn is_plain(name: &str) -> bool {
 }
 
 impl PortInputs<'_> {
+    fn kind(&self, dir: &str, driver: &Fact<String>, pci: &Fact<Pci>, files: &Port) -> Fact<PortKind> {
+        match self.root.text(&format!("{dir}/phys_port_name")).known() {
+            Some(name) if kind::is_representor(name) => Fact::Known(PortKind::Software),
+            _ => kind::of(driver, self.guest, &self.root.real(dir), pci, &files.physical_function),
+        }
+    }
+
     fn port(&self, name: String) -> Port {
         let (root, drivers, n) = (self.root, &self.drivers, name.as_str());
         let dir = format!("{NET}/{n}");
@@ -83,7 +90,7 @@ impl PortInputs<'_> {
         Port {
             driver_version: about.version,
             firmware: about.firmware,
-            kind: kind::of(&driver, self.guest, &root.real(&dir), &pci, &files.physical_function),
+            kind: self.kind(&dir, &driver, &pci, &files),
             module_options: self.options(&driver),
             media: drivers.media(root, n),
             modes: drivers.modes(root, n),

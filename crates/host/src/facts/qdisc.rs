@@ -26,6 +26,8 @@ pub struct Qdisc {
     /// The rate in bits per second to which the discipline limits its interface (tbf, cake, netem, and the
     /// classes of htb and hfsc).
     pub rate: Option<u64>,
+    /// The highest rate in bits per second of htb's classes, if packets of no class are sent without a limit.
+    pub part: Option<u64>,
     /// The rate in bits per second to which the discipline limits each connection (fq).
     pub each: Option<u64>,
 }
@@ -39,6 +41,10 @@ pub struct Policers {
     pub inwards: Option<u64>,
     /// The limit on sent packets, in bits per second.
     pub outwards: Option<u64>,
+    /// The lowest limit in bits per second on a part of the received packets.
+    pub inwards_part: Option<u64>,
+    /// The lowest limit in bits per second on a part of the sent packets.
+    pub outwards_part: Option<u64>,
     /// The interfaces, usually of the kind ifb, through which received packets pass before this host gets them. The
     /// queueing disciplines of these interfaces may delay the packets.
     pub inwards_over: Vec<String>,
@@ -59,6 +65,8 @@ pub(super) fn policers(root: &Root) -> Fact<BTreeMap<String, Policers>> {
             match way {
                 "in" => own.inwards = value.parse().ok(),
                 "out" => own.outwards = value.parse().ok(),
+                "in-part" => own.inwards_part = value.parse().ok(),
+                "out-part" => own.outwards_part = value.parse().ok(),
                 "in-to" if is_plain(value) => own.inwards_over.push(value.to_owned()),
                 "out-to" if is_plain(value) => own.outwards_over.push(value.to_owned()),
                 _ => {}
@@ -97,6 +105,7 @@ fn line(line: &str) -> Option<(String, Qdisc)> {
             "requeues" => qdisc.requeues = value.unwrap_or(0),
             "overlimits" => qdisc.overlimits = value.unwrap_or(0),
             "rate" => qdisc.rate = value,
+            "part" => qdisc.part = value,
             "each" => qdisc.each = value,
             _ => {}
         }

@@ -25,6 +25,8 @@ const MIRRED: usize = 28;
 const MIRRED_ACTION: usize = 20;
 const MIRRED_DEVICE: usize = 24;
 const REDIRECT: u64 = 1;
+/// The size of struct tc_u32_sel without its keys, and that of a key.
+const SELECTOR: usize = 16;
 /// The depth to which the nested attributes of a filter are searched.
 const DEEPEST: u32 = 7;
 
@@ -33,6 +35,8 @@ const DEEPEST: u32 = 7;
 pub(super) enum FilterAction {
     /// The filter drops the packets above this number of bits per second.
     Police(u64),
+    /// The same, but the filter applies only to a part of the packets.
+    PolicePart(u64),
     /// The filter sends the packets out over the device with this number.
     Redirect(u32),
 }
@@ -87,7 +91,28 @@ pub(super) fn of_class(message: &[u8]) -> Option<u64> {
 
 /// The policer or the redirection of a filter, if it has one.
 pub(super) fn of_filter(message: &[u8]) -> Option<FilterAction> {
-    action(find(message.get(HEADER..)?, OPTIONS)?, DEEPEST)
+    let inside = message.get(HEADER..)?;
+    let options = find(inside, OPTIONS)?;
+    match action(options, DEEPEST)? {
+        FilterAction::Police(rate) if !takes_all(&string(find(inside, KIND)?), options) => {
+            Some(FilterAction::PolicePart(rate))
+        }
+        found => Some(found),
+    }
+}
+
+/// True for a filter that applies to every packet: one of the kind `matchall`, or one of the kind `u32` whose keys have no
+/// bits to compare (TCA_U32_SEL: struct tc_u32_sel with the number of keys at offset 2, and struct tc_u32_key with the mask
+/// first).
+fn takes_all(kind: &str, options: &[u8]) -> bool {
+    match kind {
+        "matchall" => true,
+        "u32" => find(options, 5).is_some_and(|selector| {
+            let keys = number(selector, 2, 1).unwrap_or(0) as usize;
+            (0..keys).all(|at| number(selector, SELECTOR + at * SELECTOR, 4) == Some(0))
+        }),
+        _ => false,
+    }
 }
 
 fn action(bytes: &[u8], deep: u32) -> Option<FilterAction> {
@@ -161,9 +186,17 @@ mod tests {
         // A policer as the action of a filter, and a policer that is a part of a u32 filter.
         let options = attribute(1, &police);
         let action = attribute(1, &[attribute(1, b"police\0"), attribute(2, &options)].concat());
+        let filter = |kind: &[u8], selector: &[u8], inside: &[u8]| {
+            let options = [attribute(5, selector), inside.to_vec()].concat();
+            of_filter(&[vec![0; HEADER], attribute(1, kind), attribute(OPTIONS, &options)].concat())
+        };
+        let selector = |mask: u32| [&[0, 0, 1, 0][..], &[0; 12], &mask.to_be_bytes(), &[0; 12]].concat();
+        let (whole, part) = (FilterAction::Police(100_000_000), FilterAction::PolicePart(100_000_000));
         for inside in [attribute(7, &action), attribute(6, &options)] {
-            let message = [vec![0; HEADER], attribute(1, b"u32\0"), attribute(OPTIONS, &inside)].concat();
-            assert_eq!(of_filter(&message), Some(FilterAction::Police(100_000_000)));
+            assert_eq!(filter(b"u32\0", &selector(0), &inside), Some(whole));
+            assert_eq!(filter(b"u32\0", &selector(0x00ff_0000), &inside), Some(part), "one protocol");
+            assert_eq!(filter(b"matchall\0", &[], &inside), Some(whole));
+            assert_eq!(filter(b"flower\0", &[], &inside), Some(part));
         }
         let other = [vec![0; HEADER], attribute(OPTIONS, &attribute(1, &[0; 20]))].concat();
         assert_eq!(of_filter(&other), None);

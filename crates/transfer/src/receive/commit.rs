@@ -81,7 +81,7 @@ pub struct Committer<'a> {
     pub counters: &'a Counters,
     /// Receives problems.
     pub problem: &'a (dyn Fn(Problem) + Sync),
-    /// The journal, which records the files that have got their names.
+    /// The journal, in which the committer records files after it has renamed them to their real names.
     pub journal: &'a Journal,
     /// Reads files back before they get their names.
     pub verifier: Option<&'a Verifier<'a>>,

@@ -104,7 +104,8 @@ impl Controls for LiveControls {
     fn bounds(&mut self) -> HostBounds {
         let info = rustix::system::sysinfo();
         let memory = info.totalram.checked_mul(info.mem_unit.into());
-        HostBounds { memory, isolated: files::isolated() }
+        let page = Some(rustix::param::page_size() as u64);
+        HostBounds { memory, page, isolated: files::isolated() }
     }
 
     fn ports(&mut self) -> Result<Vec<PortIdentity>, String> {

@@ -13,7 +13,7 @@ const TICK: f64 = 0.004;
 /// Bytes of a frame beside its MTU: Ethernet's header with a VLAN's tag, and the room that drivers keep before the
 /// packet.
 const BESIDE: u64 = 256 + 18;
-/// Bytes of a page: a buffer has at least one.
+/// Bytes of a page if that is unknown: a buffer has at least one page.
 const PAGE: u64 = 4096;
 
 /// The next size: twice the present one, or four times if twice is too small for the packets of a tick. If the ring is
@@ -35,7 +35,8 @@ pub fn next(host: &Host<'_>, port: &Port, now: u32, most: u32) -> Option<u32> {
 /// The most entries of each ring whose buffers take a small part of the host's memory.
 fn bearable(host: &Host<'_>, port: &Port) -> u64 {
     let Some(memory) = host.facts.memory.total.get() else { return u64::MAX };
-    let buffer = (u64::from(port.mtu.get().unwrap_or(0)) + BESIDE).next_multiple_of(PAGE);
+    let page = host.facts.memory.page.get().filter(|page| *page > 0).unwrap_or(PAGE);
+    let buffer = (u64::from(port.mtu.get().unwrap_or(0)) + BESIDE).next_multiple_of(page);
     let queues = port.rx_count().get().or(host.facts.cpu.threads().get()).unwrap_or(1).max(1);
     memory / RING_PART / buffer / u64::from(queues)
 }

@@ -47,7 +47,7 @@ impl Session {
     pub(super) fn meet_partner(&mut self) -> Result<(), TransferError> {
         let Some(partnership) = &self.partnership else { return Ok(()) };
         let fault = partnership.fault.clone();
-        let named = self.awaiting("the identity of the other far host", Self::receive)?;
+        let named = self.awaiting("the key of the other host of this copy", Self::receive)?;
         let Message::Partner(Partner { public_key, cookie, asked }) = named else {
             return Err(out_of_turn());
         };
