@@ -146,6 +146,11 @@ fn copy(mut line: Line) -> Result<Code, Failure> {
         }
     });
     printer.show_held();
+    let done = done.map(|code| match code {
+        // rsync has a code of its own only for deletions that --max-delete stopped.
+        Code::NotDeleted if line.sync.max_delete.is_none() => Code::Partial,
+        code => code,
+    });
     let done = of_result(done.or_else(|failure| as_rsyncs(failure, &line, &printer, stop.as_ref())));
     if let Some(log) = log {
         log.write(last_words(&done));

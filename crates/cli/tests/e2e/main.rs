@@ -40,6 +40,7 @@ mod rsync_charsets;
 mod rsync_details;
 mod rsync_dirlinks;
 mod rsync_growing;
+mod rsync_kept;
 mod rsync_lines;
 mod rsync_paths;
 mod rsync_places;

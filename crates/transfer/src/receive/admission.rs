@@ -67,6 +67,8 @@ struct Asked<'a> {
 /// Judges the entries of a transfer, one after another.
 pub struct Judge<'a> {
     terms: &'a Terms<'a>,
+    /// The number of the last entry's source.
+    source: u32,
     /// The directory that holds the last entry.
     parent: RelPath,
     /// For each directory above `parent`, from the top, and then for `parent`: whether the rules leave it out.
@@ -193,6 +195,11 @@ impl<'a> Terms<'a> {
         self.landing
     }
 
+    /// True if this end requested the sources.
+    pub fn is_request(&self) -> bool {
+        self.asked.is_some()
+    }
+
     /// Whether links that point outside the tree are refused.
     pub fn refuses_links_out(&self) -> bool {
         self.asked.as_ref().is_some_and(|asked| asked.safe_links)
@@ -237,7 +244,14 @@ impl<'a> Asked<'a> {
 impl<'a> Judge<'a> {
     /// A judge that uses `terms`.
     pub fn new(terms: &'a Terms<'a>) -> Self {
-        Self { terms, parent: RelPath::root(), left_out: Vec::new(), asked_about: 0, directories: 0 }
+        Self {
+            terms,
+            source: 0,
+            parent: RelPath::root(),
+            left_out: Vec::new(),
+            asked_about: 0,
+            directories: 0,
+        }
     }
 
     /// Admits an entry.
@@ -350,7 +364,10 @@ impl<'a> Judge<'a> {
         if asked.rules.is_empty() {
             return Ok(());
         }
-        match self.is_left_out(&asked.rules, seen, is_directory) {
+        // The rules don't see the directories above listed paths.
+        let above = seen.components().count().saturating_sub(entry.path.components().count());
+        let implied = asked.list(entry.source).map_or(0, |listed| above + listed.implied_above(&entry.path));
+        match self.is_left_out(&asked.rules, (entry.source, implied), seen, is_directory) {
             Some(false) => Ok(()),
             Some(true) => Err("an entry that this command's filter rules leave out"),
             None => Err("too many different directories in the paths"),
@@ -358,17 +375,30 @@ impl<'a> Judge<'a> {
     }
 
     /// Whether the rules leave out `path` or a directory above it; `None` if the evaluation would take too long.
-    fn is_left_out(&mut self, rules: &Certain, path: &RelPath, is_directory: bool) -> Option<bool> {
+    /// The first `implied` components of the path aren't judged.
+    fn is_left_out(
+        &mut self,
+        rules: &Certain,
+        (source, implied): (u32, usize),
+        path: &RelPath,
+        is_directory: bool,
+    ) -> Option<bool> {
         let parent = path.parent().unwrap_or_default();
         self.asked_about += 1;
-        self.go_to(rules, parent)?;
+        self.go_to(rules, (source, implied), parent)?;
         let is_below = self.left_out.last().copied().unwrap_or(false);
-        Some(is_below || rules.excludes(path, is_directory))
+        let is_judged = path.components().count() > implied;
+        Some(is_below || is_judged && rules.excludes(path, is_directory))
     }
 
     /// Makes `parent` the current directory and evaluates the rules for it and the directories above it. For
     /// directories that were also above the last entry, the results are already known.
-    fn go_to(&mut self, rules: &Certain, parent: RelPath) -> Option<()> {
+    fn go_to(&mut self, rules: &Certain, (source, implied): (u32, usize), parent: RelPath) -> Option<()> {
+        // Another source has another list.
+        if source != self.source {
+            (self.source, self.parent) = (source, RelPath::root());
+            self.left_out.clear();
+        }
         // Most entries are in the same directory as the entry before.
         if parent == self.parent {
             return Some(());
@@ -382,7 +412,8 @@ impl<'a> Judge<'a> {
         self.directories += above.len();
         for path in above.into_iter().rev() {
             let is_below = self.left_out.last().copied().unwrap_or(false);
-            self.left_out.push(is_below || rules.excludes(&path, true));
+            let is_judged = path.components().count() > implied;
+            self.left_out.push(is_below || is_judged && rules.excludes(&path, true));
         }
         self.parent = parent;
         (self.directories <= DIRECTORIES + self.asked_about * DIRECTORIES_EACH).then_some(())

@@ -353,10 +353,16 @@ impl Touched {
     /// A message if the destination's own storage reports that it lost data.
     pub fn sync(self, top: &Directory, report: impl Fn(String)) -> Result<(), String> {
         let one_by_one = self.directories.len() < FEW && !self.has_other_metadata;
-        let sync = if one_by_one { sync_directory } else { sync_device };
+        let sync: fn(&Directory) -> Result<(), Errno> = if one_by_one { sync_directory } else { sync_device };
         let mut devices = HashSet::new();
         for held in self.directories.values() {
             let synced = if one_by_one || devices.insert(held.device) { sync(held) } else { Ok(()) };
+            // This user can't open the directory, so nothing was written into it. Its own metadata are on the same storage.
+            let by_top = |error| if held.device == top.device { sync_device(top) } else { Err(error) };
+            let synced = match synced {
+                Err(error @ (Errno::ACCESS | Errno::PERM)) => by_top(error),
+                other => other,
+            };
             match synced {
                 Err(error) if held.device == top.device => return Err(lost("writing a directory", error)),
                 Err(error) => {
@@ -377,7 +383,7 @@ fn syncfs_says_of_losses() -> bool {
 }
 
 /// Writes the names in a directory, and the directory's own metadata, to stable storage.
-fn sync_directory(directory: &Arc<Directory>) -> Result<(), Errno> {
+fn sync_directory(directory: &Directory) -> Result<(), Errno> {
     let synced = match directory.for_sync() {
         Err(Errno::ACCESS | Errno::PERM) => return sync_device(directory),
         held => held.and_then(rustix::fs::fsync),
@@ -391,7 +397,7 @@ fn sync_directory(directory: &Arc<Directory>) -> Result<(), Errno> {
 
 /// Syncs the file system that contains a directory. If the directory can't be opened for reading, for example because
 /// it belongs to another user, a file without a name is created in it, and the call uses this file instead.
-fn sync_device(directory: &Arc<Directory>) -> Result<(), Errno> {
+fn sync_device(directory: &Directory) -> Result<(), Errno> {
     let flags = OFlags::WRONLY | OFlags::TMPFILE | OFlags::CLOEXEC;
     let file = |error| rustix::fs::openat(directory, ".", flags, Mode::RUSR | Mode::WUSR).map_err(|_| error);
     rustix::fs::syncfs(directory.for_sync().or_else(file)?)

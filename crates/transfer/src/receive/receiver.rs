@@ -198,7 +198,7 @@ fn bring<'a>(
     known: Known<'_>,
 ) -> Result<Taken<'a>, TransferError> {
     let mut taken = take(session, shared, whole, options, known)?;
-    check_whole(shared)?;
+    check_whole(shared, taken.announced)?;
     let mut last = ReceiveWorker::new(shared);
     last.make_further_names(&mut taken.touched, known).map_err(TransferError::Failed)?;
     let deletes = options.sync.as_ref().is_some_and(|sync| sync.delete);
@@ -282,17 +282,18 @@ fn take_rounds<'scope, W: Fn(Stream) -> WorkerEnd + Send + Sync + 'scope>(
     }
 }
 
-/// Checks that the sender has sent all that it announced.
-fn check_whole(shared: &Reception<'_>) -> Result<(), TransferError> {
+/// Checks that the sender has sent all that it announced. A client that sends knows by itself what it couldn't read.
+fn check_whole(shared: &Reception<'_>, announced: Announced) -> Result<(), TransferError> {
     if lock(&shared.notes.assemblies).open().any(|assembly| !assembly.has_failed()) {
         return Err(TransferError::BadData(
             "the far end ended before it had sent all parts of some files".into(),
         ));
     }
+    let is_known = !announced.complete && !shared.ground.terms.is_request();
     match shared.ground.terms.missing() {
-        missing if missing > 0 && shared.reports.counters.has_no_problem() => Err(TransferError::BadData(
-            format!("the far end announced {missing} sources that it didn't send"),
-        )),
+        missing if missing > 0 && !is_known && shared.reports.counters.has_no_problem() => Err(
+            TransferError::BadData(format!("the far end announced {missing} sources that it didn't send")),
+        ),
         _ => Ok(()),
     }
 }

@@ -204,7 +204,12 @@ impl<T: Taker> ScanWalk<'_, '_, T> {
         }
         let at = source.top_path();
         let fakes = self.scanner.selection.fakes;
-        let opened = source.root.open_at(&at, OFlags::PATH).and_then(|fd| {
+        // A directory that this user may not enter has no `.` that could be opened.
+        let opened = match at.is_root() {
+            true => rustix::io::fcntl_dupfd_cloexec(source.root.top(), 0),
+            false => source.root.open_at(&at, OFlags::PATH),
+        };
+        let opened = opened.and_then(|fd| {
             let (stat, _) = look(At::Open(fd.as_fd()), rustix::fs::fstat(&fd), fakes);
             Ok((stat?, fd))
         });
@@ -300,7 +305,9 @@ impl<T: Taker> ScanWalk<'_, '_, T> {
         let is_directory = FileType::from_raw_mode(led.stat.st_mode) == FileType::Directory;
         let list = self.list(source);
         let wanted = self.scanner.selection.wanted((list, level.whole), &path, is_directory, &level.scope);
-        let whole = self.is_whole(source, &path, led.way.is_some(), level.whole);
+        // What is below a mount point isn't offered, so the receiver deletes nothing there.
+        let is_here = self.is_here(level, &led.stat);
+        let whole = self.is_whole(source, &path, led.way.is_some(), level.whole) && is_here;
         if let Some((kind, why)) = self.unfit(&name) {
             if wanted.sent {
                 self.report(source, &path, kind, why.into());
@@ -320,7 +327,7 @@ impl<T: Taker> ScanWalk<'_, '_, T> {
         if is_directory && led.is_followed && is_above(levels, &led.stat) {
             let why = "is a symbolic link to a directory above it; its contents are not sent";
             self.report(source, &path, ProblemKind::Failed, why.into());
-        } else if is_directory && wanted.entered && self.is_here(level, &led.stat) {
+        } else if is_directory && wanted.entered && is_here {
             let scope = level.scope.clone();
             levels.extend(self.enter(source, path, &scope, whole));
         }

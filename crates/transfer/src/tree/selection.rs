@@ -114,7 +114,9 @@ impl Selection {
         scope: &Scope,
     ) -> Selected {
         let wanted = self.listed_as(list, whole, path);
-        let excluded = (wanted.sent || wanted.entered) && scope.excludes(path, is_directory);
+        // As with rsync, the rules see the paths that the user named, and not the directories above them.
+        let is_seen = (wanted.sent || wanted.entered) && !wanted.as_directory;
+        let excluded = is_seen && scope.excludes(path, is_directory);
         let is_implied = wanted.as_directory && self.no_implied;
         Selected {
             sent: wanted.admits(is_directory) && !excluded && !is_implied,

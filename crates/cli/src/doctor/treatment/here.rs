@@ -127,7 +127,7 @@ fn applied_steps(
     within: u64,
 ) -> Result<(TreatmentJournal, Vec<StepFate>), Failure> {
     let shelf = Shelf::open(&wanted.state).map_err(Failure::failed)?;
-    is_local(shelf.path())?;
+    needs_local(shelf.path())?;
     let _lock = shelf.lock(LOCK_TIMEOUT).map_err(|why| Failure(why, Code::Busy))?;
     let (journals, unread) = shelf.all();
     if let Some(open) = journals.iter().find(|journal| journal.is_open() && is_here(journal)) {
@@ -188,7 +188,7 @@ fn what_to_do(unread: &UnreadJournal) -> String {
 
 /// Refuses a directory for journals that is on a network file system: if a change cuts the network, the undo timer
 /// couldn't read the journal.
-fn is_local(state: &Path) -> Result<(), Failure> {
+fn needs_local(state: &Path) -> Result<(), Failure> {
     let found = Storage::here(&[state.to_owned()]);
     let over_network = found.file_systems.known().into_iter().flatten().find(|fs| fs.is_over_network());
     let Some(file_system) = over_network else { return Ok(()) };

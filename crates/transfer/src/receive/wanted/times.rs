@@ -16,10 +16,9 @@ pub fn same_time(time: Timestamp, stat: &Stat) -> bool {
     there.seconds == time.seconds && there.nanoseconds == time.nanoseconds / granule * granule
 }
 
-/// True if the existing entry is newer than `time`.
+/// True if the existing entry is newer than `time`, in whole seconds as with rsync.
 pub fn is_newer(stat: &Stat, time: Timestamp) -> bool {
-    let there = mtime(stat);
-    (there.seconds, there.nanoseconds) > (time.seconds, time.nanoseconds) && !same_time(time, stat)
+    mtime(stat).seconds > time.seconds && !same_time(time, stat)
 }
 
 /// The precision of the file system's times, in nanoseconds. The kernel itself sets the change time, and rounds it down

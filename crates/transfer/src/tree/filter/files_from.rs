@@ -205,6 +205,14 @@ impl ListedSource {
         self.wants_in(path, recursive && path.ancestors().any(is_in_whole), recursive)
     }
 
+    /// The number of the components of `path`, from the top, that are only parents of listed paths.
+    pub fn implied_above(&self, path: &RelPath) -> usize {
+        let mut above: Vec<RelPath> = path.ancestors().filter(|above| !above.is_root()).collect();
+        above.reverse();
+        above.push(path.clone());
+        above.iter().take_while(|path| self.wants(path, true).as_directory).count()
+    }
+
     /// Looks up a path as [`Self::wants`] does, if the caller knows whether the path's parent directory is
     /// sent as a whole.
     pub fn wants_in(&self, path: &RelPath, whole: bool, recursive: bool) -> Selected {

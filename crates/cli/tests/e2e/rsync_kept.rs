@@ -1,0 +1,153 @@
+//! Tests that `linerate rsync` keeps and copies what rsync keeps and copies: entries below mount points, listed paths whose
+//! parents a rule matches, and the other sources beside one that can't be read.
+
+use std::fs;
+use std::os::unix::fs::{PermissionsExt, chown};
+use std::path::Path;
+
+use linerate_testing::has;
+
+use crate::archive::set_time;
+use crate::bed::{Case, args, case};
+use crate::mounts::Mounted;
+use crate::rsync_lines::{assert_alike, over_ssh, words};
+use crate::support::Run;
+use crate::tree::write;
+
+const NOBODY: u32 = 65534;
+
+fn rsync(case: &Case, line: &str) -> Run {
+    case.start_with(args![case.bed.program(), "rsync"], words(line, "ours")).end()
+}
+
+/// The backup of one file system at a time: `-x --delete` from `/` must not delete the backup of `/home`.
+#[test]
+fn nothing_is_deleted_below_a_mount_point_that_isnt_entered() {
+    let Some(case) = case() else { return };
+    write(case.near.join("src/etc"), "1");
+    fs::create_dir_all(case.near.join("src/home")).unwrap();
+    let Some(_home) = Mounted::memory(&case.near.join("src/home"), "1m") else { return };
+    let mail = case.near.join("bk/home/al/mail");
+    for line in ["-aix --delete src/ bk/", "-aix --delete-before src/ bk/", "-aixR --delete src/./ bk/"] {
+        write(mail.clone(), "mail");
+        write(case.near.join("bk/old"), "old");
+        rsync(&case, line).exits(0);
+        assert!(mail.exists() && !case.near.join("bk/old").exists(), "{line}");
+    }
+    let far = case.far.join("bk/home/al/mail");
+    write(far.clone(), "mail");
+    over_ssh(&case, "-aix --delete src/ FAR/bk/").exits(0);
+    assert!(far.exists() && case.far.join("bk/etc").exists());
+}
+
+#[test]
+fn rules_do_not_see_the_directories_above_listed_paths() {
+    let Some(case) = case().filter(|_| has("rsync")) else { return };
+    for top in [&case.near, &case.far] {
+        for path in ["src/var/log/app/f", "src/var/log/app/log/g", "src/var/log/other", "src/top"] {
+            write(top.join(path), path);
+        }
+        write(top.join("list"), "var/log/app/f\ntop\nvar/log/app/log\n");
+    }
+    for line in [
+        "-aiR --exclude=log src/./var/log/app src/./top DST",
+        "-ai --exclude=/var/ --files-from=list src DST",
+        "-air --exclude=log --files-from=list src DST",
+        "-aiR --include=app --exclude=* src/./var/log/app DST",
+    ] {
+        assert_alike(&case, line, |_| ());
+    }
+    let file = Path::new("var/log/app/f");
+    for line in [
+        "-ai --exclude=/var/ --files-from=list src FAR/to",
+        "-ai --exclude=/var/ --files-from=list FAR/src to",
+    ] {
+        over_ssh(&case, line).exits(0);
+    }
+    assert!(case.far.join("to").join(file).exists() && case.near.join("to").join(file).exists());
+}
+
+/// One private home among many.
+#[test]
+fn a_source_that_cannot_be_read_leaves_the_others_whole() {
+    let Some(case) = case().filter(|_| has("rsync")) else { return };
+    for home in ["alice", "bob", "eve"] {
+        write(case.near.join("homes").join(home).join("f"), home);
+    }
+    for top in [&case.near.join("homes"), &case.near.join("to"), &case.near.join("theirs")] {
+        fs::create_dir_all(top).unwrap();
+        own(top);
+    }
+    fs::set_permissions(case.near.join("homes/alice"), PermissionsExt::from_mode(0)).unwrap();
+    let line = |to: &str| words(&format!("-ai homes/alice homes/bob homes/eve {to}/"), "");
+    let as_nobody = |program: Vec<std::ffi::OsString>, to: &str| {
+        let mut all =
+            args!["setpriv", "--reuid", NOBODY.to_string(), "--regid", NOBODY.to_string(), "--clear-groups"];
+        all.extend(program);
+        case.start_with(all, line(to)).end()
+    };
+    let ours = as_nobody(args![case.bed.program(), "rsync"], "to").exits(23);
+    as_nobody(args!["rsync"], "theirs").exits(23);
+    let modes = |to: &str| {
+        let of = |name: &str| {
+            fs::metadata(case.near.join(to).join(name)).map(|found| found.permissions().mode()).ok()
+        };
+        ["alice", "bob", "eve"].map(of)
+    };
+    assert_eq!(modes("to"), modes("theirs"), "{ours}");
+    assert!(case.near.join("to/eve/f").exists(), "{ours}");
+}
+
+fn own(top: &Path) {
+    chown(top, Some(NOBODY), Some(NOBODY)).unwrap();
+    for entry in fs::read_dir(top).unwrap().flatten() {
+        if entry.path().is_dir() {
+            own(&entry.path())
+        } else {
+            chown(entry.path(), Some(NOBODY), None).unwrap()
+        }
+    }
+}
+
+/// A directory of another user at the destination: its contents can't be written, and everything else is copied.
+#[test]
+fn a_closed_directory_of_another_user_does_not_end_the_copy() {
+    let Some(case) = case() else { return };
+    write(case.near.join("src/a/f"), "1");
+    write(case.near.join("src/g"), "2");
+    fs::create_dir_all(case.near.join("ours/a")).unwrap();
+    own(&case.near);
+    chown(case.near.join("ours/a"), Some(0), Some(0)).unwrap();
+    fs::set_permissions(case.near.join("ours/a"), PermissionsExt::from_mode(0o700)).unwrap();
+    let number = NOBODY.to_string();
+    let program = args![
+        "setpriv",
+        "--reuid",
+        &number,
+        "--regid",
+        &number,
+        "--clear-groups",
+        case.bed.program(),
+        "rsync"
+    ];
+    let run = case.start_with(program, words("-ai src/ ours/", "")).end().exits(23);
+    assert!(case.near.join("ours/g").exists() && !run.err.contains("trusted"), "{run}");
+}
+
+#[test]
+fn an_update_compares_whole_seconds() {
+    let Some(case) = case().filter(|_| has("rsync")) else { return };
+    write(case.near.join("src/f"), "new");
+    set_time(&case.near.join("src/f"), 1_500_000_000, 100_000_000);
+    for (line, prepare) in [
+        ("-aiu src/ DST/", (|top| older(top, 1_500_000_000)) as fn(&Path)),
+        ("-aiu src/ DST/", |top| older(top, 1_500_000_001)),
+    ] {
+        assert_alike(&case, line, prepare);
+    }
+}
+
+fn older(top: &Path, seconds: i64) {
+    write(top.join("f"), "older");
+    set_time(&top.join("f"), seconds, 900_000_000);
+}
