@@ -256,9 +256,11 @@ impl DetailWishes {
         }
     }
 
-    /// Whether the receiver may try to create device files.
+    /// Whether the receiver may try to create device files. Without options about this, only root may; the user of a receiver
+    /// on another host isn't known.
     pub fn may_make_devices(&self, way: Way) -> bool {
-        self.superuser(way) != Some(false)
+        let may = || way == Way::Push || rustix::process::geteuid().is_root() || self.acting.is_some();
+        self.superuser(way).unwrap_or_else(may)
     }
 
     /// Whether a far receiver munges links: it puts a prefix before their targets, and reports don't show

@@ -10,7 +10,7 @@ use linerate_testing::has;
 use crate::archive::set_time;
 use crate::bed::{Case, args, case};
 use crate::mounts::Mounted;
-use crate::rsync_lines::{assert_alike, over_ssh, words};
+use crate::rsync_lines::{assert_alike, lines, over_ssh, words};
 use crate::support::Run;
 use crate::tree::write;
 
@@ -78,7 +78,7 @@ fn a_source_that_cannot_be_read_leaves_the_others_whole() {
         fs::create_dir_all(top).unwrap();
         own(top);
     }
-    fs::set_permissions(case.near.join("homes/alice"), PermissionsExt::from_mode(0)).unwrap();
+    fs::set_permissions(case.near.join("homes/alice"), PermissionsExt::from_mode(0o0)).unwrap();
     let line = |to: &str| words(&format!("-ai homes/alice homes/bob homes/eve {to}/"), "");
     let as_nobody = |program: Vec<std::ffi::OsString>, to: &str| {
         let mut all =
@@ -150,4 +150,62 @@ fn an_update_compares_whole_seconds() {
 fn older(top: &Path, seconds: i64) {
     write(top.join("f"), "older");
     set_time(&top.join("f"), seconds, 900_000_000);
+}
+
+/// Runs both programs as an ordinary user, each with a destination of its own, and compares codes and lines.
+fn alike_as_nobody(case: &Case, line: &str) {
+    let number = NOBODY.to_string();
+    let run = |program: Vec<std::ffi::OsString>, to: &str| {
+        let mut all = args!["setpriv", "--reuid", &number, "--regid", &number, "--clear-groups"];
+        all.extend(program);
+        case.start_with(all, words(line, to)).end()
+    };
+    let ours = run(args![case.bed.program(), "rsync"], "ours");
+    let theirs = run(args!["rsync"], "theirs");
+    assert_eq!(ours.code, theirs.code, "{line}: {ours}\n{theirs}");
+    assert_eq!(lines(&ours.out), lines(&theirs.out), "{line}: {ours}\n{theirs}");
+}
+
+/// As Go's module cache: directories that even their owner may not write into.
+#[test]
+fn what_is_in_a_directory_without_write_permission_is_deleted() {
+    let Some(case) = case().filter(|_| has("rsync")) else { return };
+    write(case.near.join("src/m/v2"), "2");
+    for to in ["ours", "theirs"] {
+        write(case.near.join(to).join("m/v1/f"), "1");
+        write(case.near.join(to).join("m/v2"), "2");
+    }
+    own(&case.near);
+    for top in ["src", "ours", "theirs"] {
+        let inner = case.near.join(top).join("m");
+        set_time(&inner.join("v2"), 1_500_000_000, 0);
+        set_time(&inner, 1_500_000_000, 0);
+        fs::set_permissions(&inner, PermissionsExt::from_mode(0o555)).unwrap();
+    }
+    alike_as_nobody(&case, "-ai --delete src/m DST");
+    let inner = case.near.join("ours/m");
+    assert!(!inner.join("v1").exists() && inner.join("v2").exists());
+    assert_eq!(fs::metadata(inner).unwrap().permissions().mode() & 0o777, 0o555);
+}
+
+/// Only root can make devices, so that an ordinary user's `-a` means everything else.
+#[test]
+fn an_ordinary_users_devices_are_skipped() {
+    let Some(case) = case().filter(|_| has("rsync")) else { return };
+    write(case.near.join("src/f"), "1");
+    let device = case.near.join("src/null");
+    rustix::fs::mknodat(
+        rustix::fs::CWD,
+        &device,
+        rustix::fs::FileType::CharacterDevice,
+        rustix::fs::Mode::from_raw_mode(0o666),
+        rustix::fs::makedev(1, 3),
+    )
+    .unwrap();
+    for to in ["ours", "theirs"] {
+        fs::create_dir(case.near.join(to)).unwrap();
+    }
+    own(&case.near);
+    alike_as_nobody(&case, "-ai src/ DST");
+    assert!(case.near.join("ours/f").exists());
 }

@@ -183,30 +183,41 @@ impl<'a> Remover<'a> {
             }
             (_, Err(error)) => return self.report(place, unknown(&error)),
         };
-        let root = &self.shared.ground.landing.root;
-        let stays = root.has_other_paths(place, &held, |other| offered.has(other, true));
-        if stays {
-            let why = "nothing in this directory is deleted: through links (--keep-dirlinks) it stands for several directories of the source";
-            self.report(place, why.into());
-        }
-        let stays = stays || offered.is_on_the_way(place);
+        let stays = self.stands_for_several(place, &held, offered) || offered.is_on_the_way(place);
         let before = self.removed;
+        let mut is_writable = self.sync.dry_run || rustix::process::geteuid().is_root();
         for found in found {
-            let (Ok(path), Ok(place)) = (path.join(found.name.as_bytes()), place.join(found.name.as_bytes()))
+            let (Ok(path), Ok(inner)) = (path.join(found.name.as_bytes()), place.join(found.name.as_bytes()))
             else {
                 continue;
             };
-            if offered.has(&place, true) {
+            if offered.has(&inner, true) {
                 if found.directory || self.shared.ground.landing.root.keeps_links {
-                    self.clean(&path, &place, &inside, offered, touched);
+                    self.clean(&path, &inner, &inside, offered, touched);
                 }
-            } else if !stays && !offered.has(&place, false) && !inside.excludes(&path, found.directory) {
+            } else if !stays && !offered.has(&inner, false) && !inside.excludes(&path, found.directory) {
+                if !is_writable {
+                    // If the mode can't be changed, the deletion reports why it fails.
+                    let _ = self.shared.open_up(place);
+                    is_writable = true;
+                }
                 self.remove_at(&path, held.as_fd(), found, &inside);
             }
         }
         if self.removed > before && !self.sync.dry_run {
             touched.add(&held);
         }
+    }
+
+    /// True, and reported, if nothing in the directory is deleted because it stands for several directories of the source.
+    fn stands_for_several(&self, place: &RelPath, held: &Directory, offered: &OfferedNames) -> bool {
+        let root = &self.shared.ground.landing.root;
+        let stays = root.has_other_paths(place, held, |other| offered.has(other, true));
+        if stays {
+            let why = "nothing in this directory is deleted: through links (--keep-dirlinks) it stands for several directories of the source";
+            self.report(place, why.into());
+        }
+        stays
     }
 
     /// Lists a directory that isn't deleted. If its mode doesn't give its owner access, the mode is changed
