@@ -33,7 +33,7 @@ pub const MEANINGS: [(u8, &str); 12] = [
     (SIGNAL, "interrupted"),
     (PARTIAL, "some entries failed; the others are in place"),
     (VANISHED, "some sources changed or vanished while they were read"),
-    (DELETE_LIMIT, "some entries were not deleted"),
+    (DELETE_LIMIT, "some entries were not deleted, because --max-delete allowed no more"),
     (TIMEOUT, "--timeout, --stop-after or --stop-at ended the run"),
 ];
 
