@@ -15,6 +15,8 @@ const TICK: f64 = 0.004;
 const BESIDE: u64 = 256 + 18;
 /// Bytes of a page if that is unknown: a buffer has at least one page.
 const PAGE: u64 = 4096;
+/// The bytes of the largest page that a kernel of any architecture uses.
+const LARGEST_PAGE: u64 = 256 << 10;
 
 /// The next size: twice the present one, or four times if twice is too small for the packets of a tick. If the ring is
 /// still full then, it gets more in the next step. `None` if the driver or the host's memory allows no more.
@@ -35,7 +37,9 @@ pub fn next(host: &Host<'_>, port: &Port, now: u32, most: u32) -> Option<u32> {
 /// The most entries of each ring whose buffers take a small part of the host's memory.
 fn bearable(host: &Host<'_>, port: &Port) -> u64 {
     let Some(memory) = host.facts.memory.total.get() else { return u64::MAX };
-    let page = host.facts.memory.page.get().filter(|page| *page > 0).unwrap_or(PAGE);
+    // Another host may report any number.
+    let page =
+        host.facts.memory.page.get().filter(|page| (PAGE..=LARGEST_PAGE).contains(page)).unwrap_or(PAGE);
     let buffer = (u64::from(port.mtu.get().unwrap_or(0)) + BESIDE).next_multiple_of(page);
     let queues = port.rx_count().get().or(host.facts.cpu.threads().get()).unwrap_or(1).max(1);
     memory / RING_PART / buffer / u64::from(queues)
