@@ -62,11 +62,9 @@ mod tests {
     }
 
     #[test]
-    fn newer_is_newer_by_more_than_rounding() {
-        assert!(
-            is_newer(&stat(1, 5), time(4))
-                && !is_newer(&stat(1, 5), time(5))
-                && !is_newer(&stat(1, 5), time(6))
-        );
+    fn newer_is_newer_by_whole_seconds() {
+        let newer_than = |seconds, nanoseconds| is_newer(&stat(1, 5), Timestamp { seconds, nanoseconds });
+        assert!(newer_than(6, 999_999_999) && newer_than(5, 0));
+        assert!(!newer_than(7, 4) && !newer_than(7, 5) && !newer_than(8, 0));
     }
 }
