@@ -210,7 +210,7 @@ fn an_ordinary_users_tasks_fill_directories_that_permit_nothing_in_the_end() {
     }
 }
 
-fn chown_all(top: &Path) {
+pub fn chown_all(top: &Path) {
     for path in crate::syncs::paths(top).iter().chain([&top.to_owned()]) {
         rustix::fs::chownat(
             rustix::fs::CWD,

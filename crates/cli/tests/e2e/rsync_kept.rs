@@ -9,12 +9,12 @@ use linerate_testing::has;
 
 use crate::archive::set_time;
 use crate::bed::{Case, args, case};
+use crate::fleet::chown_all;
 use crate::mounts::Mounted;
 use crate::rsync_lines::{assert_alike, lines, over_ssh, words};
+use crate::rsync_reports::as_nobody;
 use crate::support::Run;
 use crate::tree::write;
-
-const NOBODY: u32 = 65534;
 
 fn rsync(case: &Case, line: &str) -> Run {
     case.start_with(args![case.bed.program(), "rsync"], words(line, "ours")).end()
@@ -74,39 +74,21 @@ fn a_source_that_cannot_be_read_leaves_the_others_whole() {
     for home in ["alice", "bob", "eve"] {
         write(case.near.join("homes").join(home).join("f"), home);
     }
-    for top in [&case.near.join("homes"), &case.near.join("to"), &case.near.join("theirs")] {
-        fs::create_dir_all(top).unwrap();
-        own(top);
+    for to in ["ours", "theirs"] {
+        fs::create_dir(case.near.join(to)).unwrap();
     }
+    chown_all(&case.near);
     fs::set_permissions(case.near.join("homes/alice"), PermissionsExt::from_mode(0o0)).unwrap();
-    let line = |to: &str| words(&format!("-ai homes/alice homes/bob homes/eve {to}/"), "");
-    let as_nobody = |program: Vec<std::ffi::OsString>, to: &str| {
-        let mut all =
-            args!["setpriv", "--reuid", NOBODY.to_string(), "--regid", NOBODY.to_string(), "--clear-groups"];
-        all.extend(program);
-        case.start_with(all, line(to)).end()
-    };
-    let ours = as_nobody(args![case.bed.program(), "rsync"], "to").exits(23);
-    as_nobody(args!["rsync"], "theirs").exits(23);
+    let [ours, theirs] =
+        as_nobody(&case, "-ai homes/alice homes/bob homes/eve DST/").map(|run| run.exits(23));
     let modes = |to: &str| {
         let of = |name: &str| {
             fs::metadata(case.near.join(to).join(name)).map(|found| found.permissions().mode()).ok()
         };
         ["alice", "bob", "eve"].map(of)
     };
-    assert_eq!(modes("to"), modes("theirs"), "{ours}");
-    assert!(case.near.join("to/eve/f").exists(), "{ours}");
-}
-
-fn own(top: &Path) {
-    chown(top, Some(NOBODY), Some(NOBODY)).unwrap();
-    for entry in fs::read_dir(top).unwrap().flatten() {
-        if entry.path().is_dir() {
-            own(&entry.path())
-        } else {
-            chown(entry.path(), Some(NOBODY), None).unwrap()
-        }
-    }
+    assert_eq!(modes("ours"), modes("theirs"), "{ours}\n{theirs}");
+    assert!(case.near.join("ours/eve/f").exists(), "{ours}");
 }
 
 /// A directory of another user at the destination: its contents can't be written, and everything else is copied.
@@ -116,21 +98,11 @@ fn a_closed_directory_of_another_user_does_not_end_the_copy() {
     write(case.near.join("src/a/f"), "1");
     write(case.near.join("src/g"), "2");
     fs::create_dir_all(case.near.join("ours/a")).unwrap();
-    own(&case.near);
+    chown_all(&case.near);
     chown(case.near.join("ours/a"), Some(0), Some(0)).unwrap();
     fs::set_permissions(case.near.join("ours/a"), PermissionsExt::from_mode(0o700)).unwrap();
-    let number = NOBODY.to_string();
-    let program = args![
-        "setpriv",
-        "--reuid",
-        &number,
-        "--regid",
-        &number,
-        "--clear-groups",
-        case.bed.program(),
-        "rsync"
-    ];
-    let run = case.start_with(program, words("-ai src/ ours/", "")).end().exits(23);
+    let [run, _] = as_nobody(&case, "-ai src/ DST/");
+    let run = run.exits(23);
     assert!(case.near.join("ours/g").exists() && !run.err.contains("trusted"), "{run}");
 }
 
@@ -152,16 +124,9 @@ fn older(top: &Path, seconds: i64) {
     set_time(&top.join("f"), seconds, 900_000_000);
 }
 
-/// Runs both programs as an ordinary user, each with a destination of its own, and compares codes and lines.
+/// Compares the codes and lines of both programs, which an ordinary user runs.
 fn alike_as_nobody(case: &Case, line: &str) {
-    let number = NOBODY.to_string();
-    let run = |program: Vec<std::ffi::OsString>, to: &str| {
-        let mut all = args!["setpriv", "--reuid", &number, "--regid", &number, "--clear-groups"];
-        all.extend(program);
-        case.start_with(all, words(line, to)).end()
-    };
-    let ours = run(args![case.bed.program(), "rsync"], "ours");
-    let theirs = run(args!["rsync"], "theirs");
+    let [ours, theirs] = as_nobody(case, line);
     assert_eq!(ours.code, theirs.code, "{line}: {ours}\n{theirs}");
     assert_eq!(lines(&ours.out), lines(&theirs.out), "{line}: {ours}\n{theirs}");
 }
@@ -175,7 +140,7 @@ fn what_is_in_a_directory_without_write_permission_is_deleted() {
         write(case.near.join(to).join("m/v1/f"), "1");
         write(case.near.join(to).join("m/v2"), "2");
     }
-    own(&case.near);
+    chown_all(&case.near);
     for top in ["src", "ours", "theirs"] {
         let inner = case.near.join(top).join("m");
         set_time(&inner.join("v2"), 1_500_000_000, 0);
@@ -205,7 +170,7 @@ fn an_ordinary_users_devices_are_skipped() {
     for to in ["ours", "theirs"] {
         fs::create_dir(case.near.join(to)).unwrap();
     }
-    own(&case.near);
+    chown_all(&case.near);
     alike_as_nobody(&case, "-ai src/ DST");
     assert!(case.near.join("ours/f").exists());
 }

@@ -74,8 +74,8 @@ fn sources_that_the_rules_leave_out_are_no_fault() {
     }
 }
 
-/// Runs both programs as an ordinary user.
-fn as_nobody(case: &Case, line: &str) -> [Run; 2] {
+/// Runs both programs as an ordinary user, each with its own destination.
+pub fn as_nobody(case: &Case, line: &str) -> [Run; 2] {
     let programs = [args![case.bed.program(), "rsync"], args!["rsync"]];
     let tops = ["ours", "theirs"];
     let both = programs.into_iter().zip(tops).map(|(program, top)| {

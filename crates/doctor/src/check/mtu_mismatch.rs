@@ -154,40 +154,31 @@ mod tests {
     /// The headers of a tunnel need room. With ports of two MTUs it isn't known which port the containers use.
     #[test]
     fn small_packets_for_a_tunnel_or_a_second_port_are_right() {
-        let beside = |change: fn(&mut Port)| {
+        let with = |name: &str, change: fn(&mut Port), then: fn(&mut Facts)| {
             changed("veth-host", |facts| {
                 let Fact::Known(ports) = &mut facts.ports else { panic!("no ports") };
-                let mut port = ports
-                    .iter()
-                    .find(|port| port.kind.get() == Some(PortKind::Physical))
-                    .expect("a card")
-                    .clone();
-                port.name = "other0".into();
+                let card = ports.iter().find(|port| port.kind.get() == Some(PortKind::Physical));
+                let mut port = Port { name: name.into(), ..card.expect("a card").clone() };
                 change(&mut port);
                 ports.push(port);
+                then(facts);
             })
         };
+        let beside = |change: fn(&mut Port)| with("other0", change, |_| ());
         let tunnel = beside(|port| {
             port.kind = Fact::Known(PortKind::Software);
             port.layer = Fact::Known(PortLayer { kind: Some("vxlan".into()), ..PortLayer::default() });
         });
         assert!(found(&CHECK, &tunnel).is_empty());
-        let uplink = changed("veth-host", |facts| {
-            let Fact::Known(ports) = &mut facts.ports else { panic!("no ports") };
-            let mut uplink = ports
-                .iter()
-                .find(|port| port.kind.get() == Some(PortKind::Physical))
-                .expect("a card")
-                .clone();
-            (uplink.name, uplink.mtu) = ("up0".into(), Fact::Known(1500));
-            ports.push(uplink);
+        let small: fn(&mut Port) = |port| port.mtu = Fact::Known(1500);
+        let uplink = with("up0", small, |facts| {
             let Fact::Known(members) = &mut port_of(facts, "docker0").bridge_ports else {
                 panic!("no members")
             };
             members.push("up0".into());
         });
         assert!(found(&CHECK, &uplink).iter().all(|finding| !finding.title.starts_with("containers")));
-        assert!(found(&CHECK, &beside(|port| port.mtu = Fact::Known(1500))).is_empty());
+        assert!(found(&CHECK, &beside(small)).is_empty());
         assert_eq!(found(&CHECK, &beside(|_| ())).len(), 1);
     }
 
