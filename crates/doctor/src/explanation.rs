@@ -18,7 +18,7 @@ pub struct Explanation {
     pub formulas: Vec<SharedFormula>,
     /// When the finding may be a false alarm.
     pub wrong: String,
-    /// What the check can't find.
+    /// The causes that the check can't find.
     pub misses: String,
     /// The commands that show the same facts.
     pub by_hand: String,

@@ -186,7 +186,7 @@ impl<'a> SeenFleet<'a> {
         }
     }
 
-    /// What Slurm knows about a part and the plan's files don't contain, as a line.
+    /// A line with the facts about a part that only Slurm has, and the plan's files don't.
     fn word(&self, part: FleetPart, state: PartState) -> Option<String> {
         let task = self.task(part).filter(|_| state != PartState::Done)?;
         let words = [&task.state, &task.reason, &task.node].map(|word| printable(word.as_bytes()));

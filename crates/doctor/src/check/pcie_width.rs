@@ -139,7 +139,7 @@ fn link(speed: f64, width: u32) -> String {
     format!("Gen{generation} x{width} ({speed} GT/s)")
 }
 
-/// What a card supports, but its link doesn't have: lanes, or the speed of a generation.
+/// A property that a card supports, but its link doesn't have: more lanes, or the speed of a later generation.
 enum Short {
     Nothing,
     Lanes,
@@ -147,7 +147,7 @@ enum Short {
     Both,
 }
 
-/// What the link lacks; `None` if the link or the card's maximum isn't known.
+/// The property that the link lacks; `None` if the link or the card's maximum isn't known.
 fn short_of(link: &PciLink) -> Option<Short> {
     let is_slower = link.speed.get()? < link.max_speed.get()?;
     Some(match (link.width.get()? < link.max_width.get()?, is_slower) {

@@ -81,7 +81,7 @@ impl LossDraws {
         losses
     }
 
-    /// Of the next `segments` segments, the number that pass before one is lost. The draw of the lost segment is also
+    /// The number of the next `segments` segments that pass before one is lost. The draw of the lost segment is also
     /// consumed. Returns `segments` if none is lost.
     pub(crate) fn pass(&mut self, segments: usize) -> usize {
         if let Some(left) = self.left.checked_sub(segments as u64) {

@@ -54,7 +54,7 @@ pub struct Changes {
     pub value: bool,
     /// The file's size differs.
     pub size: bool,
-    /// What happens to the modification time, if it differs.
+    /// The change of the modification time, if it differs.
     pub modified: Option<Time>,
     /// The permission bits differ.
     pub permissions: bool,
@@ -72,7 +72,7 @@ pub struct Changes {
     pub xattrs: bool,
 }
 
-/// What happens to a time that differs.
+/// The change of a time that differs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Time {
     /// The time is set to the source's; printed as `t`.

@@ -305,7 +305,7 @@ impl<T: Taker> ScanWalk<'_, '_, T> {
         let is_directory = FileType::from_raw_mode(led.stat.st_mode) == FileType::Directory;
         let list = self.list(source);
         let wanted = self.scanner.selection.wanted((list, level.whole), &path, is_directory, &level.scope);
-        // What is below a mount point isn't offered, so the receiver deletes nothing there.
+        // Entries below a mount point aren't offered, so the receiver deletes nothing there.
         let is_here = !is_directory || self.is_here(level, &led.stat);
         let whole = self.is_whole(source, &path, led.way.is_some(), level.whole) && is_here;
         if let Some((kind, why)) = self.unfit(&name) {

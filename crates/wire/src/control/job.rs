@@ -336,11 +336,11 @@ pub struct OtherTrees {
     /// The directories of the trees, relative to the destination, at most [`MAX_OTHER_TREES`]. The first directory that
     /// has the entry is used.
     pub directories: Vec<Vec<u8>>,
-    /// What the receiver does with an entry that one of the trees has unchanged.
+    /// The receiver's action for an entry that one of the trees has unchanged.
     pub used: OtherUse,
 }
 
-/// What the receiver does with an entry that one of the [`OtherTrees`] has unchanged.
+/// The receiver's action for an entry that one of the [`OtherTrees`] has unchanged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum OtherUse {
     /// The entry isn't created.

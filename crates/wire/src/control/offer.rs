@@ -31,7 +31,7 @@ pub struct Offered {
     pub whole: bool,
 }
 
-/// What the receiver requests of an offered entry.
+/// The part of an offered entry that the receiver requests.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Want {
     /// Send nothing, because the receiver has the entry.
