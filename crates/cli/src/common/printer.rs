@@ -12,9 +12,9 @@ pub trait Printer: Send + Sync {
     fn program(&self) -> &'static str {
         "linerate"
     }
-    /// The line for standard error about a problem with the entry at this path.
-    fn error(&self, path: &str, message: &str) -> String {
-        format!("{}: {path}: {message}", self.program())
+    /// The line for standard error about a problem with the entry at this path; `None` if it was printed already.
+    fn error(&self, path: &str, message: &str) -> Option<String> {
+        Some(format!("{}: {path}: {message}", self.program()))
     }
     /// True if the entry at this path is left out on purpose, according to the message, so that it isn't an
     /// error.
@@ -82,7 +82,7 @@ impl<T: Printer + ?Sized> Printer for Arc<T> {
         (**self).program()
     }
 
-    fn error(&self, path: &str, message: &str) -> String {
+    fn error(&self, path: &str, message: &str) -> Option<String> {
         (**self).error(path, message)
     }
 

@@ -4,6 +4,7 @@ mod checked;
 mod choice;
 mod codes;
 mod compress;
+mod deleted_first;
 mod details;
 mod escape;
 mod far_words;
@@ -55,6 +56,7 @@ use crate::exit::Code;
 use crate::sync::selecting::{RuleOption, build};
 use choice::Choice;
 use codes::{MEANINGS, SIGNAL, TIMEOUT, UNSUPPORTED, USAGE, VANISHED, of_failure, of_result, rsync_name};
+use deleted_first::delete_first;
 use details::Way;
 use info::InfoWord;
 use line::Line;
@@ -140,7 +142,7 @@ fn copy(mut line: Line) -> Result<Code, Failure> {
     let output = Output::new(Style::Quiet).with_printer(printer.clone());
     interrupted_exits_with(SIGNAL);
     let stop = task.stop.clone();
-    let done = perform(output, Ok(task)).inspect_err(|Failure(_, code)| {
+    let done = perform_passes(&line, task, output, &printer).inspect_err(|Failure(_, code)| {
         if !matches!(code, Code::FarEnd | Code::Shell(_)) {
             printer.begin();
         }
@@ -156,6 +158,18 @@ fn copy(mut line: Line) -> Result<Code, Failure> {
         log.write(last_words(&done));
     }
     done
+}
+
+/// Runs the pass that only deletes, if the line has one, and the pass that transfers.
+fn perform_passes(
+    line: &Line,
+    mut task: Task,
+    output: Output,
+    printer: &Arc<RsyncPrinter>,
+) -> Result<Code, Failure> {
+    let first = delete_first(line, &mut task, printer)?;
+    let second = perform(output, Ok(task))?;
+    Ok(if second == Code::Done { first } else { second })
 }
 
 /// Refuses a log that would grow in one of the command's own files.

@@ -2,12 +2,13 @@
 
 mod counts;
 mod listing;
+mod passes;
 
 use linerate_transfer::NOT_ALL_READ;
 use linerate_transfer::lock::lock;
 use linerate_wire::control::{Change, OtherUse};
 use linerate_wire::entry::Entry;
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -22,11 +23,12 @@ use super::lines::StandardLines;
 use super::log::LogFile;
 use super::numbers::{Human, clock, shown_rate};
 use super::summed::Summed;
-use super::tops::{Top, full_name, tops};
+use super::tops::{Top, full_name, keeps_root, tops};
 use super::wording::Wording;
 use crate::common::printer::{Done, Printer, Sums};
 use crate::common::spec::Spec;
 use counts::{Reported, ways};
+use passes::Passes;
 
 /// The interval at which the progress is printed.
 const PROGRESS: Duration = Duration::from_secs(1);
@@ -77,6 +79,7 @@ pub struct RsyncPrinter {
     summed: Option<Summed>,
     /// The lines of `--debug=NSTR` about the chosen checksums and compression.
     choices: Vec<String>,
+    pub passes: Passes,
 }
 
 /// The format of the lines about entries; `None` if entries aren't shown.
@@ -137,6 +140,7 @@ impl RsyncPrinter {
             only: only(line),
             summed: sums.then(|| Summed::new(line)),
             choices: line.checked.choices(line),
+            passes: Passes::of(line),
         })
     }
 
@@ -173,6 +177,12 @@ impl RsyncPrinter {
         if self.levels.name > 0 || self.levels.itemize > 0 {
             self.print(format!("created directory {}", self.destination.trim_end_matches('/')));
         }
+    }
+
+    /// Reports that a pass that only deletes has created the destination.
+    pub fn make_top(&self, change: &Change) {
+        self.change(change);
+        self.passes.make_top();
     }
 
     /// Prints a line on standard output and in the log.
@@ -344,7 +354,8 @@ impl Printer for RsyncPrinter {
     }
 
     fn change(&self, change: &Change) {
-        let change = &*self.wording.word(change);
+        let change = self.passes.with_made_top(change);
+        let change = &*self.wording.word(&change);
         match change.item {
             Change::MADE => return self.created(),
             Change::NEWER | Change::EXISTS | Change::MISSING | Change::OVER | Change::UNDER => {
@@ -366,14 +377,17 @@ impl Printer for RsyncPrinter {
         self.count(change);
     }
 
-    fn error(&self, path: &str, message: &str) -> String {
+    fn error(&self, path: &str, message: &str) -> Option<String> {
         self.has_errors.store(true, Ordering::Relaxed);
+        if self.passes.repeat(path, message) {
+            return None;
+        }
         if message.ends_with(NOT_ALL_READ) {
             self.print("IO error encountered -- skipping file deletion");
         }
         let line = format!("{}: {path}: {message}", self.program());
         self.log(&line);
-        line
+        Some(line)
     }
 
     fn remark(&self, message: &str) {
@@ -467,16 +481,6 @@ fn backup_dir(line: &Line, escape: Escape) -> Option<String> {
         _ => "",
     };
     Some(format!("{new}backup_dir is {shown}"))
-}
-
-/// Whether a sender keeps absolute paths whole: `-R` is given, and no `/./` marks the beginning of the kept
-/// part.
-fn keeps_root(line: &Line) -> bool {
-    let is_whole = |path: &OsString| {
-        path.as_bytes().starts_with(b"/") && !path.as_bytes().windows(3).any(|three| three == b"/./")
-    };
-    let keeps = line.relative == Some(true) && line.files_from.is_none() && !line.pulls();
-    keeps && line.sources().iter().all(is_whole)
 }
 
 /// A source's path, safe on a terminal.

@@ -2,6 +2,7 @@
 
 use linerate_wire::control::Change;
 use std::ffi::OsString;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::ffi::OsStringExt;
 use std::path::PathBuf;
 
@@ -71,4 +72,14 @@ pub fn full_name(tops: &[Top], change: &Change, pulls: bool) -> Vec<u8> {
     let slash: &[u8] = if directory.is_empty() { b"" } else { b"/" };
     let full = [directory, slash, path].concat();
     full.strip_prefix(b"/").map(<[u8]>::to_vec).unwrap_or(full)
+}
+
+/// Whether a sender keeps absolute paths whole: `-R` is given, and no `/./` marks the beginning of the kept
+/// part.
+pub fn keeps_root(line: &Line) -> bool {
+    let is_whole = |path: &OsString| {
+        path.as_bytes().starts_with(b"/") && !path.as_bytes().windows(3).any(|three| three == b"/./")
+    };
+    let keeps = line.relative == Some(true) && line.files_from.is_none() && !line.pulls();
+    keeps && line.sources().iter().all(is_whole)
 }

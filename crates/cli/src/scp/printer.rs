@@ -37,8 +37,8 @@ impl Printer for ScpPrinter {
         "scp"
     }
 
-    fn error(&self, path: &str, message: &str) -> String {
-        format!("scp: {path}: {}", in_scps_words(message))
+    fn error(&self, path: &str, message: &str) -> Option<String> {
+        Some(format!("scp: {path}: {}", in_scps_words(message)))
     }
 
     /// Whether `path` is an entry below a source that isn't a regular file. scp leaves such an entry out,

@@ -40,6 +40,87 @@ fn nothing_is_deleted_below_a_mount_point_that_isnt_entered() {
     assert!(far.exists() && case.far.join("bk/etc").exists());
 }
 
+/// A nightly mirror on a disk that is almost full: yesterday's file must be gone before today's is written.
+#[test]
+fn deletions_before_the_transfer_free_room_for_it() {
+    let Some(case) = case() else { return };
+    fs::create_dir_all(case.near.join("src")).unwrap();
+    fs::write(case.near.join("src/today"), vec![7; 3 << 20]).unwrap();
+    for (top, line) in
+        [(&case.near, "-ai --delete-before src/ to/"), (&case.far, "-ai --delete-before src/ FAR/to/")]
+    {
+        let to = top.join("to");
+        fs::create_dir_all(&to).unwrap();
+        let Some(_small) = Mounted::memory(&to, "4m") else { return };
+        fs::write(to.join("yesterday"), vec![9; 3 << 20]).unwrap();
+        let run = over_ssh(&case, line).exits(0);
+        assert!(!to.join("yesterday").exists() && to.join("today").exists());
+        let (deleted, sent) = (run.out.find("yesterday"), run.out.find("today"));
+        assert!(deleted.is_some() && deleted < sent, "{run}");
+    }
+}
+
+/// A pass that only deletes, and a second one that transfers, look like one command.
+#[test]
+fn deletions_before_the_transfer_are_those_of_rsync() {
+    let Some(case) = case().filter(|_| has("rsync")) else { return };
+    for (path, text) in [("a", "a"), ("d/b", "b"), (".rsync-filter", "- keep*"), ("x", "x")] {
+        write(case.near.join("src").join(path), text);
+    }
+    let make = |top: &Path| {
+        for (path, text) in
+            [("o", "o"), ("keepme", "k"), ("pro", "p"), (".rsync-filter", "- pro"), ("x/y", "y")]
+        {
+            write(top.join(path), text);
+        }
+    };
+    for line in [
+        "-ai --delete-before src/ DST/",
+        "-aiF --delete-before src/ DST/",
+        "-aiFF --delete-before src/ DST/",
+        "-ain --delete-before src/ DST/",
+        "-ai --delete-before --delete-excluded --exclude=o src/ DST/",
+        "-ai --delete-before --existing src/ DST/",
+    ] {
+        assert_alike(&case, line, make);
+    }
+    for line in ["-ai --delete-before src/ DST/", "-ai --delete-before src DST"] {
+        assert_alike(&case, line, |_| ());
+    }
+    // The destination is on another host, and is missing.
+    let run = over_ssh(&case, "-ai --delete-before src/ FAR/new/").exits(0);
+    assert!(run.out.contains("created directory") && run.out.contains("cd+++++++++ ./"), "{run}");
+}
+
+/// The limit counts the deletions of both passes: those of extra entries, and those of entries in the way.
+#[test]
+fn deletions_before_the_transfer_have_one_limit() {
+    let Some(case) = case() else { return };
+    write(case.near.join("src/x"), "x");
+    for path in ["to/o", "to/pro", "to/x/y"] {
+        write(case.near.join(path), path);
+    }
+    rsync(&case, "-ai --delete-before --max-delete=2 src/ to/").exits(23);
+    assert!(case.near.join("to/x/y").exists() && !case.near.join("to/o").exists());
+}
+
+/// Both passes read the sources, but the user reads about a closed directory once.
+#[test]
+fn errors_of_both_passes_are_printed_once() {
+    let Some(case) = case().filter(|_| has("rsync")) else { return };
+    write(case.near.join("src/a"), "a");
+    let closed = case.near.join("src/closed");
+    fs::create_dir_all(&closed).unwrap();
+    fs::set_permissions(&closed, PermissionsExt::from_mode(0o0)).unwrap();
+    for to in ["ours", "theirs"] {
+        write(case.near.join(to).join("old"), "old");
+    }
+    chown_all(&case.near);
+    let [ours, theirs] = as_nobody(&case, "-ai --delete-before src/ DST/").map(|run| run.exits(23));
+    assert_eq!(ours.err.matches("/closed").count(), 1, "{ours}");
+    assert_eq!(lines(&ours.out), lines(&theirs.out));
+}
+
 #[test]
 fn rules_do_not_see_the_directories_above_listed_paths() {
     let Some(case) = case().filter(|_| has("rsync")) else { return };

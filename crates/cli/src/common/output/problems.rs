@@ -24,8 +24,9 @@ impl Output {
         if self.style == Style::Json {
             self.event(&Event::Problem { path, message, kind: problem_name(kind) });
         } else if !is_loss && !log::to_journal(&event) {
-            let plain = || format!("{}: {path}: {message}", self.program());
-            self.line(&self.printer.as_ref().map_or_else(plain, |printer| printer.error(&path, &message)));
+            let plain = || Some(format!("{}: {path}: {message}", self.program()));
+            let line = self.printer.as_ref().map_or_else(plain, |printer| printer.error(&path, &message));
+            line.into_iter().for_each(|line| self.line(&line));
         }
     }
 

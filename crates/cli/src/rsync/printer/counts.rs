@@ -37,6 +37,11 @@ impl RsyncPrinter {
         }
     }
 
+    /// The number of entries that were deleted so far.
+    pub fn deleted(&self) -> u64 {
+        lock(&self.reported).deleted.entries()
+    }
+
     pub(super) fn statistics(&self, sums: &Sums) {
         let reported = lock(&self.reported);
         self.print("");
