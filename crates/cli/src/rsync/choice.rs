@@ -12,7 +12,7 @@ use std::path::Path;
 
 use super::codes::{FILE_SELECTION, USAGE};
 use super::line::Line;
-use super::relative::{self, Below};
+use super::relative::{self, Below, ListForm};
 use super::{is_far, printer};
 use crate::common::failure::Failure;
 use crate::common::spec::Spec;
@@ -71,8 +71,13 @@ impl Line {
     /// The paths of the list in `file`. Paths of this host that don't exist are left out if the user wants this.
     fn listed_below(&self, source: &OsString, file: &OsString) -> Result<Below, String> {
         let text = self.details.listed(self.list_of_files(file)?, is_far(file), self.pulls())?;
-        let is_relative = self.relative != Some(false);
-        let below = relative::of_list(source, &text, self.from0, is_relative)?;
+        let form = ListForm {
+            nul: self.from0,
+            // rsync's sender leaves out comments only if it reads the list itself.
+            comments: !self.from0 && is_far(file) == self.pulls(),
+            relative: self.relative != Some(false),
+        };
+        let below = relative::of_list(source, &text, form)?;
         Ok(if self.ignore_missing && !self.pulls() { below.without_missing() } else { below })
     }
 }

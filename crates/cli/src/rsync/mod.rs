@@ -37,6 +37,7 @@ use linerate_transfer::{NO_BACKUP_DIR, NO_TEMP_DIR};
 use linerate_wire::control::{Keep, Options, Sync};
 use linerate_wire::filter::Rule;
 use linerate_wire::path::printable;
+use rustix::io::Errno;
 use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::Path;
@@ -89,6 +90,9 @@ linerate rsync [RSYNC'S OPTIONS] SRC... [USER@]HOST:DST
 
 /// The extended attributes in which the kernel shows ACLs.
 const ACL_ATTRIBUTES: [&[u8]; 2] = [b"system.posix_acl_access", b"system.posix_acl_default"];
+
+/// What to try if the destination became full before anything was deleted.
+const ROOM_ADVICE: &str = "; with --delete-before, entries are deleted before anything is sent";
 
 const HELP: &str = "\
 Does the same as rsync with these arguments, over linerate's streams: makes the
@@ -208,7 +212,9 @@ fn as_rsyncs(
         Code::FarEnd if line.timeout > 0 && message.contains(OPTION) => Code::Command(TIMEOUT),
         code => code,
     };
-    Err(of_failure(Failure(message, code)))
+    let is_full = line.sync.delete && message.contains(&Errno::NOSPC.to_string());
+    let advice = if is_full { ROOM_ADVICE } else { "" };
+    Err(of_failure(Failure(message + advice, code)))
 }
 
 /// The last lines of the log, for a run that failed as a whole or in part.

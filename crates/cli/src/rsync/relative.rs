@@ -61,16 +61,27 @@ pub fn without_path(source: &OsString) -> Option<OsString> {
     is_name.then(|| OsString::from_vec([host, joined(top, name)].concat()))
 }
 
-/// The list of files in `text`, below `source`; if its paths are not `relative`, each keeps only its last name.
+/// The form of a list of files.
+#[derive(Clone, Copy)]
+pub struct ListForm {
+    /// Whether NUL bytes end the paths, and not line ends.
+    pub nul: bool,
+    /// Whether lines that begin with `#` or `;` are comments.
+    pub comments: bool,
+    /// Whether a path is kept whole, and not only its last name.
+    pub relative: bool,
+}
+
+/// The list of files in `text`, below `source`.
 ///
 /// # Errors
 /// A message if a path is too long, or there are too many.
-pub fn of_list(source: &OsString, text: &[u8], nul: bool, relative: bool) -> Result<Below, String> {
+pub fn of_list(source: &OsString, text: &[u8], form: ListForm) -> Result<Below, String> {
     let mut below = Below::default();
     below.number(source.clone()).map_err(|error| error.to_string())?;
-    for (number, line) in names(text, nul) {
+    for (number, line) in names(text, form.nul, form.comments) {
         let clamped = clamped(line);
-        let (top, path) = if relative { split_relative(&clamped) } else { split_name(&clamped) };
+        let (top, path) = if form.relative { split_relative(&clamped) } else { split_name(&clamped) };
         let slash: &[u8] = if top.is_empty() || source.as_bytes().ends_with(b"/") { b"" } else { b"/" };
         let top = [source.as_bytes(), slash, top].concat();
         below.name(top, path).map_err(|error| error.in_line(number).to_string())?;
@@ -213,6 +224,8 @@ fn clamped(path: &[u8]) -> Vec<u8> {
 mod tests {
     use super::*;
 
+    const LINES: ListForm = ListForm { nul: false, comments: true, relative: true };
+
     #[test]
     fn the_kept_part_begins_behind_a_dot() {
         for (path, top, below) in [
@@ -258,7 +271,7 @@ mod tests {
         ] {
             assert_eq!(plain(source).as_deref(), wanted, "{source}");
         }
-        let only = |list: &str| of_list(&"h:s".into(), list.as_bytes(), false, true).unwrap().only_name();
+        let only = |list: &str| of_list(&"h:s".into(), list.as_bytes(), LINES).unwrap().only_name();
         assert_eq!(only("[x]\n"), Some("h:s/\\[x\\]".into()));
         assert!(["a\nb\n", "a/b\n", "a/\n", ".\n", ""].iter().all(|list| only(list).is_none()));
     }
@@ -276,9 +289,9 @@ mod tests {
         ] {
             assert_eq!(clamped(path.as_bytes()), clamp.as_bytes(), "{path}");
         }
-        let below = of_list(&"s".into(), b"from/./a\n../b\n", false, true).unwrap();
+        let below = of_list(&"s".into(), b"from/./a\n../b\n", LINES).unwrap();
         assert_eq!(below.tops, ["s", "s/from"]);
-        let below = of_list(&"s/".into(), b"a/b/c\nd/\n", false, false).unwrap();
+        let below = of_list(&"s/".into(), b"a/b/c\nd/\n", ListForm { relative: false, ..LINES }).unwrap();
         assert_eq!(below.tops, ["s/", "s/a/b", "s/d"]);
     }
 }

@@ -53,6 +53,9 @@ fn deletions_before_the_transfer_free_room_for_it() {
         fs::create_dir_all(&to).unwrap();
         let Some(_small) = Mounted::memory(&to, "4m") else { return };
         fs::write(to.join("yesterday"), vec![9; 3 << 20]).unwrap();
+        let after = line.replace("-before", "");
+        over_ssh(&case, &after).exits(11).says(&["No space left", "with --delete-before"]);
+        assert!(to.join("yesterday").exists());
         let run = over_ssh(&case, line).exits(0);
         assert!(!to.join("yesterday").exists() && to.join("today").exists());
         let (deleted, sent) = (run.out.find("yesterday"), run.out.find("today"));
@@ -146,6 +149,33 @@ fn rules_do_not_see_the_directories_above_listed_paths() {
         over_ssh(&case, line).exits(0);
     }
     assert!(case.far.join("to").join(file).exists() && case.near.join("to").join(file).exists());
+}
+
+/// A line such as `#recycle` is a comment if the list is on the sources' host, and otherwise a name.
+#[test]
+fn lists_of_another_host_have_no_comments() {
+    let Some(case) = case().filter(|_| has("rsync")) else { return };
+    for top in [&case.near, &case.far] {
+        for name in ["#recycle/f", ";b", "c", "d"] {
+            write(top.join("src").join(name), name);
+        }
+        write(top.join("list"), "#recycle/f\n;b\nc\nd\n");
+    }
+    assert_alike(&case, "-ai --files-from=list src DST", |_| ());
+    for (line, to) in [
+        ("-ai --files-from=list FAR/src one", case.near.join("one")),
+        ("-ai --files-from=FAR/list src FAR/two", case.far.join("two")),
+    ] {
+        over_ssh(&case, line).exits(0);
+        assert!(to.join("#recycle/f").exists() && to.join(";b").exists(), "{line}");
+    }
+    for (line, to) in [
+        ("-ai --files-from=FAR/list FAR/src three", case.near.join("three")),
+        ("-ai --files-from=list src FAR/four", case.far.join("four")),
+    ] {
+        over_ssh(&case, line).exits(0);
+        assert!(!to.join("#recycle").exists() && !to.join(";b").exists() && to.join("c").exists(), "{line}");
+    }
 }
 
 /// One private home among many.

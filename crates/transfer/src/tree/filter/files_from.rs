@@ -91,7 +91,7 @@ impl FilesFrom {
     /// If a path contains `..` or is too long, or there are too many paths.
     pub fn parse(text: &[u8], nul: bool) -> Result<Self, FilesFromError> {
         let mut list = Self::default();
-        for (number, line) in names(text, nul) {
+        for (number, line) in names(text, nul, !nul) {
             list.name(0, line).map_err(|error| error.in_line(number))?;
         }
         Ok(list)
@@ -241,10 +241,11 @@ impl ListedSource {
     }
 }
 
-/// The names in the text of a list, with the numbers of their lines.
-pub fn names(text: &[u8], nul: bool) -> impl Iterator<Item = (usize, &[u8])> {
+/// The names in the text of a list, with the numbers of their lines. With `comments`, lines that begin with `#` or `;`
+/// are comments.
+pub fn names(text: &[u8], nul: bool, comments: bool) -> impl Iterator<Item = (usize, &[u8])> {
     let numbered = lines(text, nul).enumerate().map(|(index, line)| (index + 1, line));
-    numbered.filter(move |(_, line)| !line.is_empty() && (nul || !matches!(line[0], b'#' | b';')))
+    numbered.filter(move |(_, line)| !line.is_empty() && (!comments || !matches!(line[0], b'#' | b';')))
 }
 
 fn listed(argument: u32, text: &[u8]) -> Result<ListedPath, BadPath> {
