@@ -85,7 +85,6 @@ fn deleting(task: &Task, sync: &Sync) -> Task {
             existing: true,
             ignore_existing: true,
             unchanged: false,
-            make_path: false,
             itemize: true,
             others: None,
             ..sync.clone()
@@ -111,11 +110,12 @@ fn deleting(task: &Task, sync: &Sync) -> Task {
 
 impl Line {
     /// True if entries are deleted before the transfer, and the destination may have such entries: a missing destination
-    /// of this host has none.
+    /// of this host has none. A dry run deletes nothing, so one pass is enough.
     fn deletes_first(&self, sync: &Sync) -> bool {
         let is_missing =
             |path: &OsString| matches!(Spec::parse(path), Spec::Local(path) if !Path::new(&path).exists());
-        let is_first = sync.delete && self.delete_times.contains(&DeleteTime::Before);
+        let deletes = sync.delete && !sync.dry_run && !self.list;
+        let is_first = deletes && self.delete_times.contains(&DeleteTime::Before);
         is_first && !self.paths.last().is_some_and(is_missing)
     }
 }
