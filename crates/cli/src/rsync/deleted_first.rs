@@ -7,7 +7,7 @@ use std::ffi::OsString;
 use std::path::Path;
 use std::sync::Arc;
 
-use super::line::{DeleteTime, Line};
+use super::line::Line;
 use super::printer::RsyncPrinter;
 use crate::common::failure::Failure;
 use crate::common::output::{Output, Style};
@@ -62,7 +62,7 @@ impl Printer for DeletionPrinter {
 /// # Errors
 /// If the pass failed as a whole.
 pub fn delete_first(line: &Line, task: &mut Task, printer: &Arc<RsyncPrinter>) -> Result<Code, Failure> {
-    let Some(sync) = task.options.sync.as_ref().filter(|sync| line.deletes_first(sync)) else {
+    let Some(sync) = task.options.sync.as_ref().filter(|_| line.deletes_first()) else {
         return Ok(Code::Done);
     };
     let pass = deleting(task, sync);
@@ -111,11 +111,12 @@ fn deleting(task: &Task, sync: &Sync) -> Task {
 impl Line {
     /// True if entries are deleted before the transfer, and the destination may have such entries: a missing destination
     /// of this host has none. A dry run deletes nothing, so one pass is enough.
-    fn deletes_first(&self, sync: &Sync) -> bool {
+    fn deletes_first(&self) -> bool {
         let is_missing =
             |path: &OsString| matches!(Spec::parse(path), Spec::Local(path) if !Path::new(&path).exists());
-        let deletes = sync.delete && !sync.dry_run && !self.list;
-        let is_first = deletes && self.delete_times.contains(&DeleteTime::Before);
-        is_first && !self.paths.last().is_some_and(is_missing)
+        self.deletes_before()
+            && !self.sync.dry_run
+            && !self.list
+            && !self.paths.last().is_some_and(is_missing)
     }
 }

@@ -100,7 +100,7 @@ pub struct Line {
     /// first line.
     pub whole_list: bool,
     /// The times of deletion that options name; rsync refuses several.
-    pub delete_times: BTreeSet<DeleteTime>,
+    delete_times: BTreeSet<DeleteTime>,
     pub human: u8,
     pub help: bool,
     /// The text that `help` as an option's value prints.
@@ -159,6 +159,11 @@ impl Line {
         self.sync.delete = true;
         self.whole_list |= time != DeleteTime::During;
         self.delete_times.insert(time);
+    }
+
+    /// Whether entries are deleted before the first file is sent.
+    pub fn deletes_before(&self) -> bool {
+        self.sync.delete && self.delete_times.contains(&DeleteTime::Before)
     }
 
     /// Reads `--dirs`, `--no-dirs` or `--old-dirs`, of which the last one counts.

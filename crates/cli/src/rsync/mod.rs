@@ -91,7 +91,7 @@ linerate rsync [RSYNC'S OPTIONS] SRC... [USER@]HOST:DST
 /// The extended attributes in which the kernel shows ACLs.
 const ACL_ATTRIBUTES: [&[u8]; 2] = [b"system.posix_acl_access", b"system.posix_acl_default"];
 
-/// What to try if the destination became full before anything was deleted.
+/// The advice for a destination that became full before anything was deleted.
 const ROOM_ADVICE: &str = "; with --delete-before, entries are deleted before anything is sent";
 
 const HELP: &str = "\
@@ -212,7 +212,7 @@ fn as_rsyncs(
         Code::FarEnd if line.timeout > 0 && message.contains(OPTION) => Code::Command(TIMEOUT),
         code => code,
     };
-    let is_full = line.sync.delete && message.contains(&Errno::NOSPC.to_string());
+    let is_full = line.sync.delete && !line.deletes_before() && message.contains(&Errno::NOSPC.to_string());
     let advice = if is_full { ROOM_ADVICE } else { "" };
     Err(of_failure(Failure(message + advice, code)))
 }

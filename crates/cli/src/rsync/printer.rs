@@ -79,6 +79,7 @@ pub struct RsyncPrinter {
     summed: Option<Summed>,
     /// The lines of `--debug=NSTR` about the chosen checksums and compression.
     choices: Vec<String>,
+    /// The state that is shared by the passes of `--delete-before`.
     pub passes: Passes,
 }
 

@@ -9,7 +9,6 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::Line;
-use crate::rsync::line::DeleteTime;
 
 /// The state that the two passes share.
 #[derive(Default)]
@@ -24,8 +23,7 @@ pub struct Passes {
 impl Passes {
     /// The passes of this command line.
     pub fn of(line: &Line) -> Self {
-        let are_two = line.delete_times.contains(&DeleteTime::Before);
-        Self { errors: are_two.then(Mutex::default), ..Self::default() }
+        Self { errors: line.deletes_before().then(Mutex::default), ..Self::default() }
     }
 
     /// Stores that the pass that only deletes has created the destination.
