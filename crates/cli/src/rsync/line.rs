@@ -100,7 +100,7 @@ pub struct Line {
     /// first line.
     pub whole_list: bool,
     /// The times of deletion that options name; rsync refuses several.
-    delete_times: BTreeSet<DeleteTime>,
+    pub delete_times: BTreeSet<DeleteTime>,
     pub human: u8,
     pub help: bool,
     /// The text that `help` as an option's value prints.
