@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use linerate_bench::metric::Metric;
 use linerate_bench::out::{estimate, plan};
-use linerate_bench::record::FigureKind;
+use linerate_bench::record::{Figure, FigureKind};
 use linerate_bench::spec::papers::{EXPERIMENTS, PAPERS, experiment};
 use linerate_bench::spec::study::Study;
 use linerate_bench::spec::tool::{Form, Tool, Toolbox};
@@ -314,6 +314,34 @@ fn the_built_in_studies_can_be_planned_and_their_quick_runs_are_short() {
         assert!(quick < Duration::from_secs(most), "{}: {quick:?}", study.name);
     }
     assert!(whole < Duration::from_secs(1200), "{whole:?}");
+}
+
+#[test]
+fn a_figure_that_compares_still_compares_in_a_quick_run() {
+    let mut lacking = Vec::new();
+    for study in built_in() {
+        let mut quick = study.clone();
+        quick.apply_quick();
+        let levels = |study: &Study, figure: &Figure, factor: &str| -> BTreeSet<String> {
+            let shown =
+                study.cases.iter().filter(|case| figure.cases.is_empty() || figure.cases.contains(&case.id));
+            shown.filter_map(|case| case.factors().get(factor).cloned()).collect()
+        };
+        for whole in &study.figures {
+            let Some(series) = &whole.series else { continue };
+            let Some(figure) = quick.figures.iter().find(|figure| figure.title == whole.title) else {
+                continue;
+            };
+            let kept = levels(&quick, figure, series).len();
+            if kept < levels(&study, whole, series).len().min(2) {
+                lacking.push(format!("{}: {:?} has {kept} level of {series}", study.name, whole.title));
+            }
+        }
+        if quick.bounds.is_empty() && !study.bounds.is_empty() {
+            lacking.push(format!("{}: no bound is left", study.name));
+        }
+    }
+    assert_eq!(lacking, Vec::<String>::new());
 }
 
 #[test]

@@ -78,12 +78,17 @@ pub(crate) fn settle(command: &mut Command, namespace: File, at_the_end: Option<
     }
 }
 
-/// The last lines of a process's log, for an error; "nothing" if there are none.
+/// The last lines of a process's log, for an error, without a kernel's call trace; "nothing" if there are none.
 pub(crate) fn last_lines(log: &Path) -> String {
     let text = std::fs::read(log).unwrap_or_default();
     let text = String::from_utf8_lossy(&text);
-    let mut lines: Vec<&str> =
-        text.lines().map(str::trim).filter(|line| !line.is_empty()).rev().take(5).collect();
+    let mut lines: Vec<&str> = text
+        .lines()
+        .map(str::trim)
+        .filter(|line| !line.is_empty() && !line.starts_with("[<"))
+        .rev()
+        .take(5)
+        .collect();
     lines.reverse();
     if lines.is_empty() { "nothing".into() } else { lines.join("; ") }
 }

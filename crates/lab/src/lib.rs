@@ -37,7 +37,7 @@ mod user;
 pub mod wan;
 
 pub use error::LabError;
-pub use guest::{GuestSpec, GuestSpecError};
+pub use guest::{GuestSpec, GuestSpecError, MachineKind};
 pub use journal::{Undo, UndoJournal};
 pub use lab::{End, Lab, is_on_tmpfs};
 pub use name::{LabName, LabNameError};

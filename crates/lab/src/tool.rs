@@ -29,9 +29,11 @@ pub(crate) const SSH: SystemTool =
 pub(crate) const SSH_KEYGEN: SystemTool =
     SystemTool { program: "ssh-keygen", purpose: "the keys of host and user", package: "openssh-client" };
 pub(crate) const UNSHARE: SystemTool =
-    SystemTool { program: "unshare", purpose: "a user namespace", package: "util-linux" };
+    SystemTool { program: "unshare", purpose: "namespaces of its own", package: "util-linux" };
 pub(crate) const QEMU: SystemTool =
     SystemTool { program: "qemu-system-x86_64", purpose: "its guests", package: "qemu-system-x86" };
+pub(crate) const LINUX_UML: SystemTool =
+    SystemTool { program: "linux.uml", purpose: "guests of the kind uml", package: "user-mode-linux" };
 pub(crate) const SLURMCTLD: SystemTool =
     SystemTool { program: "slurmctld", purpose: "Slurm's controller", package: "slurm-wlm" };
 pub(crate) const SLURMD: SystemTool =

@@ -21,6 +21,11 @@ fn can_make_guests() -> bool {
     can_make_labs() && has("qemu-system-x86_64")
 }
 
+/// True if this machine can also make guests by user-mode Linux; otherwise the test is skipped.
+fn can_make_user_mode_guests() -> bool {
+    can_make_labs() && has("linux.uml")
+}
+
 fn with_guests(name: &str, guests: u32, spec: &str) -> LabOptions {
     let machine: GuestSpec = spec.parse().expect("a guest");
     LabOptions { guests, machine: Some(machine), linerate: Some(example()), ..options(name, "open") }
@@ -38,10 +43,21 @@ fn in_host(lab: &Lab, host: &str, line: &str) -> String {
 
 #[test]
 fn programs_of_this_host_run_in_guests_and_change_nothing_here() {
-    if !can_make_guests() {
-        return;
+    if can_make_guests() {
+        look_at_guests("guests", "vcpus=2,queues=2,memory=256MiB", "qemu", ["2", "4"]);
     }
-    let lab = Lab::up(&with_guests("guests", 2, "vcpus=2,queues=2,memory=256MiB")).expect("a lab");
+}
+
+#[test]
+fn programs_of_this_host_run_in_user_mode_guests_too() {
+    if can_make_user_mode_guests() {
+        look_at_guests("user-mode", "kind=uml,memory=256MiB", "linux.uml", ["1", "1"]);
+    }
+}
+
+/// Makes a lab with two guests by `program`, each of which has these numbers of processors and of queues in /sys.
+fn look_at_guests(lab: &str, spec: &str, program: &str, numbers: [&str; 2]) {
+    let lab = Lab::up(&with_guests(lab, 2, spec)).expect("a lab");
     let name = lab.name().to_string();
     for guest in 0..2 {
         let here = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").expect("procfs");
@@ -50,7 +66,8 @@ fn programs_of_this_host_run_in_guests_and_change_nothing_here() {
         let seen = in_guest(&lab, guest, script);
         let lines: Vec<&str> = seen.lines().collect();
         assert_ne!(lines[0], here.trim(), "it is another system");
-        assert_eq!(lines[1..4], [&*format!("g{guest}"), "2", "4"], "{seen}");
+        assert_eq!(lines[1], format!("g{guest}"), "{seen}");
+        assert_eq!(lines[2..4], numbers, "{seen}");
         assert!(seen.contains(&lab.guests()[guest].address.to_string()), "{seen}");
         assert!(lines.last().is_some_and(|path| path.ends_with("/ssh")), "this host's programs: {seen}");
     }
@@ -60,7 +77,7 @@ fn programs_of_this_host_run_in_guests_and_change_nothing_here() {
     let written = place.command(&argv).and_then(|mut command| command.output()).expect("it starts");
     assert_eq!(text(&written).trim(), "x", "a guest may write to its own layer");
     assert!(!Path::new(&file).exists(), "which this host doesn't see");
-    assert!(remains(&name).iter().any(|line| line.contains("qemu")), "or the last line could not fail");
+    assert!(remains(&name).iter().any(|line| line.contains(program)), "or the last line could not fail");
     lab.down().expect("all of it goes");
     assert_eq!(remains(&name), Vec::<String>::new());
 }
@@ -99,24 +116,34 @@ fn impossible_guests_are_refused_with_the_reason() {
     }
 }
 
-/// `LINERATE_TEST_KILLS=20` kills at 20 moments.
 #[test]
 fn a_kill_leaves_no_guest() {
-    if !can_make_guests() {
-        return;
+    if can_make_guests() {
+        kill_at_moments("killed", "vcpus=1", "qemu", Duration::from_secs(8));
     }
+}
+
+#[test]
+fn a_kill_leaves_no_user_mode_guest() {
+    if can_make_user_mode_guests() {
+        kill_at_moments("killed-user-mode", "kind=uml", "linux.uml", Duration::from_secs(4));
+    }
+}
+
+/// Kills the program at moments that are spread over the time in which it makes a lab with guests, and some after it.
+/// `LINERATE_TEST_KILLS=20` kills at 20 moments.
+fn kill_at_moments(lab: &str, guest: &str, program_of_guests: &str, spread: Duration) {
     let kills: u32 = std::env::var("LINERATE_TEST_KILLS").ok().and_then(|n| n.parse().ok()).unwrap_or(3);
     let program = Program::for_user(0);
     for number in 0..kills {
-        let name = format!("test-killed-{number}-{}", std::process::id());
-        let argv = ["--guests", "2", "--guest", "vcpus=1", "--name", &name, "sleep", "60"];
+        let name = format!("test-{lab}-{number}-{}", std::process::id());
+        let argv = ["--guests", "2", "--guest", guest, "--name", &name, "sleep", "60"];
         let mut child = program.command(&argv).stdout(Stdio::null()).spawn().expect("it starts");
-        // The moments are spread over the time in which a lab with guests is made, and some after it.
-        std::thread::sleep(Duration::from_secs(8) * (number + 1) / kills);
+        std::thread::sleep(spread * (number + 1) / kills);
         child.kill().expect("our own child");
         child.wait().expect("our own child");
         let begun = Instant::now();
-        let machines = || remains(&name).into_iter().filter(|line| line.contains("qemu")).count();
+        let machines = || remains(&name).into_iter().filter(|line| line.contains(program_of_guests)).count();
         assert!(within(Duration::from_secs(5), || machines() == 0), "{:?}", remains(&name));
         assert!(begun.elapsed() < Duration::from_secs(5));
         sweep().expect("the state is readable");

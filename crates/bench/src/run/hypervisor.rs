@@ -6,7 +6,7 @@ use linerate_remote::place::Place;
 use super::host_bed::ask;
 
 /// A shell command that prints the command lines of hypervisors, one in each line.
-const HYPERVISORS: &str = "for f in $(grep -lszE '^([^ ]*/)?(qemu-|kvm$|cloud-hypervisor)' /proc/[0-9]*/cmdline); \
+const HYPERVISORS: &str = "for f in $(grep -lszE '^([^ ]*/)?(qemu-|kvm$|cloud-hypervisor|linux\\.uml$)' /proc/[0-9]*/cmdline); \
                            do tr '\\0\\n' '  ' < \"$f\"; echo; done";
 
 /// A shell command that prints the addresses of all ports.

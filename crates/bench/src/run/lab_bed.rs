@@ -249,7 +249,7 @@ impl Bed for LabBed {
             (0, _) => String::new(),
             (guests, None) => format!(", shared by {guests} hosts"),
             (guests, Some(machine)) => {
-                format!(", to {} ({machine}; QEMU by {})", of_machines(guests as u32), machine.accel)
+                format!(", to {} ({machine}; {})", of_machines(guests as u32), machine.runs_by())
             }
         };
         let queues = description

@@ -157,6 +157,7 @@ fn bed_factors(link: &LinkSpec, beside: bool) -> BTreeMap<String, String> {
     let all = [
         ("links", Some(link.count.to_string())),
         ("queues", link.queues.map(|queues| queues.to_string()).or(machine(|spec| spec.queues.to_string()))),
+        ("kind", machine(|spec| spec.kind.to_string())),
         ("nic", machine(|spec| spec.nic.to_string())),
         ("vcpus", machine(|spec| spec.vcpus.to_string())),
         ("rss", flag(|spec| spec.rss)),

@@ -168,7 +168,7 @@ fn read_link(section: &Section) -> Result<LinkSpec, FileError> {
     Ok(link)
 }
 
-/// Reads the properties of virtual machines. `kind = "qemu"` is the only kind.
+/// Reads the properties of virtual machines.
 fn read_machine(section: &Section) -> Result<Option<GuestSpec>, FileError> {
     let properties = section.free_levels("guest")?;
     let mut spec = GuestSpec::default();
@@ -176,11 +176,7 @@ fn read_machine(section: &Section) -> Result<Option<GuestSpec>, FileError> {
         let [value] = property.levels.as_slice() else {
             return Err(section.error_of(property, "has one value, not a list"));
         };
-        let set = match (property.name.as_str(), value.as_str()) {
-            ("kind", "qemu") => Ok(()),
-            ("kind", other) => Err(format!("{other:?} is not a kind of virtual machine; write \"qemu\"")),
-            (name, value) => spec.set(name, value),
-        };
+        let set = spec.set(&property.name, value);
         set.map_err(|reason| section.error_of(property, reason).suggest(&property.name, GuestSpec::NAMES))?;
     }
     match (properties.is_empty(), spec.fault()) {

@@ -3,7 +3,9 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use linerate_lab::{GuestSpec, LabName, LabOptions, Loss, Rate, Rtt, SiteShape, SlurmWish, Wan, parse_link};
+use linerate_lab::{
+    GuestSpec, LabName, LabOptions, Loss, MachineKind, Rate, Rtt, SiteShape, SlurmWish, Wan, parse_link,
+};
 
 use crate::common::failure::Failure;
 use crate::units;
@@ -30,7 +32,7 @@ pub struct LabShape {
     /// Guests are further hosts, on a bridge at host b's end of the links, which they share with b.
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=64))]
     guests: u32,
-    /// Kind of guests: namespace (the default), or qemu (virtual machines)
+    /// Kind of guests: namespace (the default), qemu or uml (virtual machines)
     #[arg(
         long,
         value_name = "KIND",
@@ -41,8 +43,9 @@ pub struct LabShape {
     guest_kind: Option<GuestKind>,
     /// Virtual machines as guests: nic=virtio,vcpus=4,queues=4
     ///
-    /// PROPERTIES are NAME=VALUE, separated by commas. The names are nic (virtio, vmxnet3, e1000, e1000e or igb),
-    /// vcpus, memory, queues, rss and offload (on or off), accel (auto, kvm or tcg), vhost and pinned (on or off).
+    /// PROPERTIES are NAME=VALUE, separated by commas. The names are kind (qemu or uml), nic (virtio, vmxnet3, e1000,
+    /// e1000e or igb), vcpus, memory, queues, rss and offload (on or off), accel (auto, kvm or tcg), vhost and pinned
+    /// (on or off).
     #[arg(long, value_name = "PROPERTIES", requires = "guests", conflicts_with_all = ["rtt", "loss", "queue", "seed"])]
     guest: Option<GuestSpec>,
     /// Directory of the guests' kernel: boot/, lib/modules/ [default: /]
@@ -106,12 +109,24 @@ enum SlurmWhen {
 enum GuestKind {
     Namespace,
     Qemu,
+    Uml,
 }
 
 /// The rate of a link as an argument. This type is needed because clap would treat an `Option` as an optional
 /// argument.
 #[derive(Clone, Copy, Debug)]
 struct LabLink(Option<Rate>);
+
+impl GuestKind {
+    /// The kind of virtual machine; `None` for network namespaces.
+    fn machine(self) -> Option<MachineKind> {
+        match self {
+            Self::Namespace => None,
+            Self::Qemu => Some(MachineKind::Qemu),
+            Self::Uml => Some(MachineKind::Uml),
+        }
+    }
+}
 
 impl LabShape {
     fn wan(&self) -> Option<Wan> {
@@ -121,8 +136,12 @@ impl LabShape {
     }
 
     fn machine(&self) -> Option<GuestSpec> {
-        let plain = || (self.guest_kind == Some(GuestKind::Qemu)).then(GuestSpec::default);
-        self.guest.clone().or_else(plain)
+        let kind = self.guest_kind.and_then(GuestKind::machine);
+        match (&self.guest, kind) {
+            (Some(guest), Some(kind)) => Some(GuestSpec { kind, ..guest.clone() }.with_own_card()),
+            (Some(guest), None) => Some(guest.clone()),
+            (None, kind) => kind.map(GuestSpec::of),
+        }
     }
 
     /// Refuses options of virtual machines for a lab without any.
@@ -133,6 +152,9 @@ impl LabShape {
         let why = match (self.guest_kind, &self.guest) {
             (Some(GuestKind::Namespace), Some(_)) => {
                 "--guest describes virtual machines, which --guest-kind namespace isn't"
+            }
+            (Some(GuestKind::Qemu), Some(guest)) if guest.kind == MachineKind::Uml => {
+                "--guest kind=uml contradicts --guest-kind qemu"
             }
             _ if self.kernel.is_some() && self.machine().is_none() => {
                 "--kernel is for virtual machines: add --guest-kind qemu, or --guest"

@@ -135,8 +135,7 @@ fn read_lab() -> io::Result<Vec<(std::ffi::OsString, Vec<u8>)>> {
 /// Makes the host's root, below a layer in memory, the root file system.
 fn mount_root() -> io::Result<()> {
     let plain = MountFlags::empty();
-    let options = c"trans=virtio,version=9p2000.L,cache=loose,msize=512000";
-    mount("root", "/lower", "9p", MountFlags::RDONLY, Some(options))?;
+    mount_host_root()?;
     mount("upper", "/upper", "tmpfs", plain, None::<&CStr>)?;
     fs::create_dir("/upper/files")?;
     fs::create_dir("/upper/work")?;
@@ -161,6 +160,17 @@ fn mount_root() -> io::Result<()> {
     Ok(())
 }
 
+/// Mounts the host's root read-only: by 9p from QEMU, by hostfs from user-mode Linux.
+fn mount_host_root() -> io::Result<()> {
+    let options = c"trans=virtio,version=9p2000.L,cache=loose,msize=512000";
+    if fs::read_to_string("/proc/filesystems")?.contains("hostfs") {
+        mount("root", "/lower", "hostfs", MountFlags::RDONLY, Some(c"/"))?;
+    } else {
+        mount("root", "/lower", "9p", MountFlags::RDONLY, Some(options))?;
+    }
+    Ok(())
+}
+
 /// Removes the files of the archive that are no longer needed, because the archive occupies memory. The file of
 /// this program is in use until the program ends.
 fn free_archive() {
@@ -182,12 +192,16 @@ fn write_files(files: &[(std::ffi::OsString, Vec<u8>)]) -> io::Result<()> {
 }
 
 fn set_addresses(job: &GuestJob, name: &str) -> io::Result<()> {
-    let has_cards = || (0..job.cards).all(|card| Path::new(&format!("/sys/class/net/eth{card}")).exists());
+    let exists = |name: &str, card: usize| Path::new(&format!("/sys/class/net/{name}{card}")).exists();
+    // User-mode Linux names its cards vec0, vec1, ...
+    let has_cards = || (0..job.cards).all(|card| exists("eth", card) || exists("vec", card));
     if !wait_until(START_TIMEOUT, has_cards) {
         return Err(io::Error::other(format!("the kernel has found fewer than {} network cards", job.cards)));
     }
-    let lines =
-        job.addresses.get(name).ok_or_else(|| io::Error::other(format!("no guest is named {name}")))?;
+    let own = job.addresses.get(name).ok_or_else(|| io::Error::other(format!("no guest is named {name}")))?;
+    let foreign = (0..job.cards).filter(|card| exists("vec", *card));
+    let mut lines: Vec<String> = foreign.map(|card| format!("link set vec{card} name eth{card}")).collect();
+    lines.extend_from_slice(own);
     let path = account::search_path();
     let mut ip =
         Command::new("/sbin/ip").args(["-batch", "-"]).env("PATH", path).stdin(Stdio::piped()).spawn()?;

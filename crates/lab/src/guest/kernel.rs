@@ -7,7 +7,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use super::module::{Module, ModuleFiles};
+use super::spec::{GuestSpec, MachineKind};
 use crate::error::LabError;
+use crate::tool::{self, LINUX_UML};
 
 /// A kernel's image and its directory of modules.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,11 +36,29 @@ const ELF: &[u8] = b"\x7fELF";
 const HEADER: usize = 0x250;
 
 impl GuestKernel {
-    /// The newest kernel below `root` (`None`: `/`) that has a directory of modules with all of `modules`.
+    /// The newest kernel below `root` (`None`: `/`) for such guests.
     ///
     /// # Errors
-    /// [`LabError::Kernel`] if there is no such kernel.
-    pub(crate) fn find(root: Option<&Path>, modules: &[&str]) -> Result<Self, LabError> {
+    /// [`LabError::Kernel`] if no kernel has all needed modules; [`LabError::Missing`] if user-mode Linux isn't
+    /// installed.
+    pub(crate) fn find(root: Option<&Path>, spec: &GuestSpec) -> Result<Self, LabError> {
+        match spec.kind {
+            MachineKind::Qemu => Self::with_modules(root, spec.modules()),
+            MachineKind::Uml => Self::user_mode(root),
+        }
+    }
+
+    /// User-mode Linux, a kernel that is a program, with its modules.
+    fn user_mode(root: Option<&Path>) -> Result<Self, LabError> {
+        let (image, root) = match root {
+            None => (LINUX_UML.find()?, Path::new("/")),
+            Some(root) => (root.join("usr/bin").join(LINUX_UML.program()), root),
+        };
+        let version = tool::output(Command::new(&image).arg("--version"))?.trim().to_owned();
+        Ok(Self { image, modules: root.join("usr/lib/uml/modules").join(&version), version })
+    }
+
+    fn with_modules(root: Option<&Path>, modules: &[&str]) -> Result<Self, LabError> {
         let root = root.unwrap_or(Path::new("/"));
         let mut found = Self::all(root);
         found.sort_by(|one, other| by_number(&other.version, &one.version));
@@ -74,6 +94,11 @@ impl GuestKernel {
     /// The kernel's version, as uname(1) prints it.
     pub(crate) fn version(&self) -> &str {
         &self.version
+    }
+
+    /// The program of user-mode Linux.
+    pub(crate) fn program(&self) -> PathBuf {
+        self.image.clone()
     }
 
     /// The file that QEMU boots: the ELF file from the image, which is decompressed to `to`, so that the guest needn't
@@ -149,7 +174,7 @@ mod tests {
         kernel(root.path(), "6.1.0-9-amd64", &["9p", "e1000"]);
         kernel(root.path(), "6.1.0-56-amd64", &["9p", "e1000"]);
         kernel(root.path(), "6.12.1-cloud-amd64", &["9p"]);
-        let find = |modules: &[&str]| GuestKernel::find(Some(root.path()), modules);
+        let find = |modules: &[&str]| GuestKernel::with_modules(Some(root.path()), modules);
         assert_eq!(find(&["e1000"]).expect("there is one").version(), "6.1.0-56-amd64");
         assert_eq!(find(&[]).expect("there is one").version(), "6.12.1-cloud-amd64");
         let error = find(&["vmxnet3"]).expect_err("none has it").to_string();

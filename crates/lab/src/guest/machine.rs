@@ -1,6 +1,5 @@
-//! The processes of guests: starts QEMU, and waits until each guest is ready.
+//! The processes of guests: starts each guest's machine, and waits until the guest is ready.
 
-use std::ffi::OsString;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -10,17 +9,16 @@ use linerate_sys::child::die_with_parent;
 use rustix::process::{Pid, Signal};
 use rustix::thread::{CpuSet, sched_setaffinity};
 
-use super::accel;
 use super::image::{self, LabFiles};
-use super::init::{FAILED, GuestJob, PROGRAM, READY, SUBCOMMAND, TRIAL};
+use super::init::{FAILED, GuestJob, READY, TRIAL};
 use super::kernel::GuestKernel;
-use super::spec::{Accel, GuestSpec, Nic};
+use super::spec::{Accel, GuestSpec, MachineKind};
+use super::{accel, qemu, uml};
 use crate::child::{Child, last_lines, settle};
 use crate::error::LabError;
 use crate::network;
 use crate::process::{Process, wait_until};
 use crate::state::Description;
-use crate::tool::QEMU;
 
 /// The longest time to wait until a guest is ready. Normally a guest takes three seconds, or one second under KVM, but
 /// longer on a busy host.
@@ -29,11 +27,11 @@ const GUEST_TIMEOUT: Duration = Duration::from_secs(60);
 /// The time that each further guest adds to [`GUEST_TIMEOUT`].
 const FURTHER_GUEST_TIMEOUT: Duration = Duration::from_secs(15);
 
+/// The beginning of the line on the console that reports that the kernel has failed. User-mode Linux then continues to run.
+const PANIC: &str = "Kernel panic - not syncing: ";
+
 /// The beginning of the Ethernet addresses of the network cards: QEMU's usual prefix.
 const MAC_PREFIX: &str = "52:54:00";
-
-/// The processor model of an emulated guest, without fast string operations, because QEMU emulates them slowly.
-const TCG_MODEL: &str = "max,-erms,-fsrm";
 
 /// The running guests of a lab. Dropping this value doesn't end them; [`GuestMachines::stop`] does.
 #[derive(Debug, Default)]
@@ -54,9 +52,27 @@ pub(crate) struct Surroundings<'a> {
 }
 
 /// The files from which guests boot.
-struct BootFiles {
-    kernel: PathBuf,
-    archive: PathBuf,
+pub(super) struct BootFiles {
+    pub(super) kernel: PathBuf,
+    pub(super) archive: PathBuf,
+}
+
+/// What each kind of machine needs for one guest.
+pub(super) struct Booted<'a> {
+    pub(super) spec: &'a GuestSpec,
+    pub(super) boot: &'a BootFiles,
+    /// The file for the console's output.
+    pub(super) log: &'a Path,
+    /// The guest's name.
+    pub(super) name: &'a str,
+}
+
+/// A network card of a guest.
+pub(super) struct Card {
+    /// The interface of this host at the card's other end.
+    pub(super) tap: String,
+    /// The Ethernet address.
+    pub(super) mac: String,
 }
 
 impl GuestMachines {
@@ -67,9 +83,14 @@ impl GuestMachines {
     /// If no kernel has the needed modules, or if KVM was requested and doesn't work.
     pub(crate) fn start(surroundings: &Surroundings, lab: &mut Description) -> Result<Self, LabError> {
         let Some(spec) = lab.machine.clone() else { return Ok(Self(Vec::new())) };
-        let kernel = GuestKernel::find(surroundings.kernel, spec.modules())?;
+        let kernel = GuestKernel::find(surroundings.kernel, &spec)?;
         let boot = boot_files(surroundings, &kernel, &spec, lab)?;
-        let accel = accel::choose(spec.accel, || boots_under_kvm(surroundings.directory, &boot))?;
+        let accel = match spec.kind {
+            MachineKind::Qemu => {
+                accel::choose(spec.accel, || boots_under_kvm(surroundings.directory, &boot))?
+            }
+            MachineKind::Uml => spec.accel,
+        };
         let spec = GuestSpec { accel, ..spec };
         lab.machine = Some(spec.clone());
         lab.kernel = Some(kernel.version().to_owned());
@@ -100,8 +121,9 @@ impl GuestMachines {
         for (number, child) in self.0.iter().enumerate() {
             let log = console(directory, number);
             let ready = await_ready(child, &log, deadline.saturating_duration_since(Instant::now()));
-            let logs =
-                || [log.clone(), errors(directory, number)].map(|log| last_lines(&log)).join("; QEMU: ");
+            let logs = || {
+                [log.clone(), errors(directory, number)].map(|log| last_lines(&log)).join("; the machine: ")
+            };
             ready.map_err(|reason| LabError::Guest { reason, log: logs() })?;
         }
         Ok(())
@@ -123,9 +145,9 @@ pub(crate) fn console(directory: &Path, number: usize) -> PathBuf {
     directory.join(format!("guest{number}.log"))
 }
 
-/// The file with QEMU's own messages about a guest.
+/// The file with the machine's own messages about a guest.
 fn errors(directory: &Path, number: usize) -> PathBuf {
-    directory.join(format!("qemu{number}.log"))
+    directory.join(format!("machine{number}.log"))
 }
 
 fn failed(reason: String) -> LabError {
@@ -150,14 +172,19 @@ fn boot_files(
     };
     let archive = surroundings.directory.join("guest.cpio");
     image::write(&archive, surroundings.program, &kernel.modules(spec.modules())?, &job, surroundings.files)?;
-    Ok(BootFiles { kernel: kernel.bootable(&surroundings.directory.join("vmlinux")), archive })
+    let kernel = match spec.kind {
+        MachineKind::Qemu => kernel.bootable(&surroundings.directory.join("vmlinux")),
+        MachineKind::Uml => kernel.program(),
+    };
+    Ok(BootFiles { kernel, archive })
 }
 
 /// Boots a guest that has only a kernel and this program.
 fn boots_under_kvm(directory: &Path, boot: &BootFiles) -> Result<(), String> {
     let log = directory.join("trial.log");
     let spec = GuestSpec { accel: Accel::Kvm, ..GuestSpec::default() };
-    let mut command = base(&spec, boot, &log, TRIAL).map_err(|error| error.to_string())?;
+    let booted = Booted { spec: &spec, boot, log: &log, name: TRIAL };
+    let mut command = qemu::without_cards(&booted).map_err(|error| error.to_string())?;
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     die_with_parent(&mut command, Signal::KILL);
     let child = spawn(command, "trial")?;
@@ -178,10 +205,10 @@ fn await_ready(child: &Child, log: &Path, patience: Duration) -> Result<(), Stri
         let text = String::from_utf8_lossy(&text);
         let line =
             |begin: &str| text.lines().find_map(|line| line.trim().strip_prefix(begin).map(str::to_owned));
-        match (line(FAILED), line(READY)) {
+        match (line(FAILED).or_else(|| line(PANIC)), line(READY)) {
             (Some(reason), _) => outcome = Err(reason),
             (None, Some(_)) => outcome = Ok(()),
-            (None, None) if !child.process().is_alive() => outcome = Err("QEMU ended".into()),
+            (None, None) if !child.process().is_alive() => outcome = Err("the machine ended".into()),
             (None, None) => return false,
         }
         true
@@ -189,30 +216,7 @@ fn await_ready(child: &Child, log: &Path, patience: Duration) -> Result<(), Stri
     outcome
 }
 
-/// The command that runs a guest without network cards.
-fn base(spec: &GuestSpec, boot: &BootFiles, log: &Path, name: &str) -> Result<Command, LabError> {
-    let mut command = Command::new(QEMU.find()?);
-    let (accel, model, kernel_options) = match spec.accel {
-        Accel::Kvm => ("kvm", "host", ""),
-        // Mitigations of processor vulnerabilities cost much time if every instruction is emulated.
-        Accel::Tcg | Accel::Auto => ("tcg,thread=multi", TCG_MODEL, "mitigations=off tsc=unstable "),
-    };
-    let append = format!(
-        "console=ttyS0 quiet loglevel=3 {kernel_options}net.ifnames=0 panic=-1 rdinit=/{PROGRAM} -- {SUBCOMMAND} {name}"
-    );
-    let (vcpus, memory) = (spec.vcpus.to_string(), format!("{}k", spec.memory / 1024));
-    command.args(["-name", &format!("linerate-{name}"), "-machine", "q35", "-accel", accel, "-cpu", model]);
-    command.args(["-smp", &vcpus, "-m", &memory, "-nodefaults", "-no-user-config", "-no-reboot"]);
-    command.args(["-display", "none", "-monitor", "none", "-append", &append, "-serial"]);
-    command.arg(with_path("file:", log)).arg("-kernel").arg(&boot.kernel).arg("-initrd").arg(&boot.archive);
-    Ok(command)
-}
-
-/// An option of QEMU that ends in a path. A comma in the path is written twice.
-fn with_path(option: &str, path: &Path) -> OsString {
-    format!("{option}{}", path.display().to_string().replace(',', ",,")).into()
-}
-
+/// The command of guest `number`, which is part of the lab.
 fn machine(
     surroundings: &Surroundings,
     lab: &Description,
@@ -220,47 +224,32 @@ fn machine(
     boot: &BootFiles,
     number: usize,
 ) -> Result<Command, LabError> {
-    let mut command = base(spec, boot, &console(surroundings.directory, number), &format!("g{number}"))?;
-    command.args(["-virtfs", "local,path=/,mount_tag=root,security_model=none,readonly=on,multidevs=remap"]);
-    for (link, port) in lab.b.ports().iter().enumerate() {
-        let tap = network::tap(link, number);
-        let queues = if spec.queues > 1 { format!(",queues={}", spec.queues) } else { String::new() };
-        let vhost = if spec.vhost { "on" } else { "off" };
-        command.args([
-            "-netdev",
-            &format!("tap,id=n{link},ifname={tap},script=no,downscript=no,vhost={vhost}{queues}"),
-        ]);
-        let mac = format!("{MAC_PREFIX}:{:02x}:{link:02x}:{number:02x}", port.address.octets()[2]);
-        command.args(["-device", &device(spec, link, &mac)]);
-    }
+    let directory = surroundings.directory;
+    let log = console(directory, number);
+    let booted = Booted { spec, boot, log: &log, name: &format!("g{number}") };
+    let cards: Vec<Card> = lab
+        .b
+        .ports()
+        .iter()
+        .enumerate()
+        .map(|(link, port)| Card {
+            tap: network::tap(link, number),
+            mac: format!("{MAC_PREFIX}:{:02x}:{link:02x}:{number:02x}", port.address.octets()[2]),
+        })
+        .collect();
+    let mut command = match spec.kind {
+        MachineKind::Qemu => qemu::with_cards(&booted, &cards)?,
+        MachineKind::Uml => uml::with_cards(&booted, &cards, directory)?,
+    };
     let path = lab.b.namespace_path();
     let namespace = File::open(&path).map_err(LabError::file("opening", &path))?;
-    let errors = errors(surroundings.directory, number);
+    let errors = errors(directory, number);
     let errors = File::create(&errors).map_err(LabError::file("making", &errors))?;
-    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(errors).current_dir("/");
+    command.stdin(Stdio::null()).stderr(errors).current_dir("/");
     // The variable marks the process as part of the lab, even after the namespace has lost its name.
     command.env("LINERATE_LAB", lab.name.as_str());
     settle(&mut command, namespace, (!surroundings.kept).then_some(Signal::KILL));
     Ok(command)
-}
-
-fn device(spec: &GuestSpec, link: usize, mac: &str) -> String {
-    let name = spec.nic.device();
-    // `romfile=`: the card has no boot ROM.
-    let plain = format!("{name},netdev=n{link},mac={mac},romfile=");
-    if spec.nic != Nic::Virtio {
-        return plain;
-    }
-    // The number of interrupts: two for each queue, one for the configuration and one for the control queue.
-    let queues =
-        if spec.queues > 1 { format!(",mq=on,vectors={}", 2 * spec.queues + 2) } else { String::new() };
-    let rss = if spec.rss { ",rss=on" } else { "" };
-    let offload = if spec.offload {
-        ""
-    } else {
-        ",csum=off,gso=off,guest_csum=off,guest_tso4=off,guest_tso6=off,host_tso4=off,host_tso6=off,mrg_rxbuf=off"
-    };
-    format!("{plain}{queues}{rss}{offload}")
 }
 
 /// Binds the threads of guest `number` to one processor.
@@ -272,28 +261,6 @@ fn pin(spec: &GuestSpec, child: &Child, number: usize) {
     let mut set = CpuSet::new();
     set.set(number % processors);
     let pid = i32::try_from(child.process().pid).ok().and_then(Pid::from_raw);
-    // QEMU has just been started, and its later threads inherit the setting.
+    // The machine has just been started, and its later threads and processes inherit the setting.
     let _ = sched_setaffinity(pid, &set);
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_card_has_as_many_queues_as_asked() {
-        let spec = GuestSpec { vcpus: 4, queues: 4, ..GuestSpec::default() };
-        assert_eq!(device(&spec, 0, "m"), "virtio-net-pci,netdev=n0,mac=m,romfile=,mq=on,vectors=10");
-        let rss = GuestSpec { rss: true, ..GuestSpec::default() };
-        assert!(device(&rss, 0, "m").ends_with("romfile=,rss=on"));
-        let plain = GuestSpec { nic: Nic::E1000, ..GuestSpec::default() };
-        assert_eq!(device(&plain, 1, "m"), "e1000,netdev=n1,mac=m,romfile=");
-        let bare = GuestSpec { offload: false, ..GuestSpec::default() };
-        assert!(device(&bare, 0, "m").contains("gso=off"));
-    }
-
-    #[test]
-    fn a_comma_in_a_path_ends_no_option() {
-        assert_eq!(with_path("file:", Path::new("/a,b")), "file:/a,,b");
-    }
 }

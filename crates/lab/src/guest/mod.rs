@@ -1,4 +1,4 @@
-//! Guests: virtual machines behind host b's end of a lab's links, made by QEMU without an image.
+//! Guests: virtual machines behind host b's end of a lab's links, made by QEMU or user-mode Linux without an image.
 //!
 //! A guest boots a kernel of the distribution. Its root file system is this host's, read-only, below a layer in
 //! the guest's memory. So the guest has every program of this host.
@@ -8,7 +8,8 @@
 //! | `spec.rs` | the kinds of guests: card, processors, memory, queues |
 //! | `kernel.rs`, `module.rs` | finds a kernel, and the modules that a guest needs, in their order |
 //! | `cpio.rs`, `image.rs` | the archive that the kernel unpacks; its contents: this program and the modules |
-//! | `machine.rs`, `accel.rs` | QEMU's command line and the process; whether KVM works here |
+//! | `machine.rs` | the processes of the machines |
+//! | `qemu.rs`, `accel.rs`, `uml.rs` | the command lines of QEMU and of user-mode Linux; whether KVM works here |
 //! | `init.rs` | the first process in a guest |
 
 mod accel;
@@ -18,9 +19,11 @@ mod init;
 mod kernel;
 mod machine;
 mod module;
+mod qemu;
 mod spec;
+mod uml;
 
 pub(crate) use init::LAB;
 pub use init::{GuestJob, SUBCOMMAND, serve};
 pub(crate) use machine::{GuestMachines, Surroundings};
-pub use spec::{Accel, AccelError, GuestSpec, GuestSpecError, Nic, NicError};
+pub use spec::{Accel, AccelError, GuestSpec, GuestSpecError, MachineKind, MachineKindError, Nic, NicError};

@@ -9,6 +9,8 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct GuestSpec {
+    /// The program that runs the machines.
+    pub kind: MachineKind,
     /// The model of the machines' network cards.
     pub nic: Nic,
     /// The number of processors of each guest.
@@ -31,7 +33,19 @@ pub struct GuestSpec {
     pub pinned: bool,
 }
 
-/// A model of network card that QEMU emulates.
+/// A program that runs virtual machines.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub enum MachineKind {
+    /// QEMU, with KVM or without.
+    #[default]
+    Qemu,
+    /// User-mode Linux: a kernel that is an ordinary program. The guest's programs compute at the host's speed even
+    /// without KVM, but each of their system calls passes through ptrace(2). A machine has one processor.
+    Uml,
+}
+
+/// A model of network card that a guest can have.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum Nic {
@@ -46,6 +60,8 @@ pub enum Nic {
     E1000e,
     /// Intel 82576, which has virtual functions. This card needs QEMU 8.0.
     Igb,
+    /// The card of user-mode Linux.
+    Vector,
 }
 
 /// How the instructions of a guest's processors are executed.
@@ -63,8 +79,13 @@ pub enum Accel {
 
 /// The error for a text that isn't the name of a card.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is not a guest's network card; write virtio, vmxnet3, e1000, e1000e or igb")]
+#[error("{0:?} is not a guest's network card; write virtio, vmxnet3, e1000, e1000e, igb or vector")]
 pub struct NicError(String);
+
+/// The error for a text that isn't the name of a program that runs virtual machines.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0:?} is not a kind of virtual machine; write qemu or uml")]
+pub struct MachineKindError(String);
 
 /// The error for a text that isn't the name of a way to run a guest.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -93,6 +114,7 @@ const MOST_VCPUS: u32 = 64;
 impl Default for GuestSpec {
     fn default() -> Self {
         Self {
+            kind: MachineKind::default(),
             nic: Nic::default(),
             vcpus: 1,
             memory: MEMORY,
@@ -109,9 +131,18 @@ impl Default for GuestSpec {
 impl GuestSpec {
     /// The reason why such a guest is impossible, if it is.
     pub fn fault(&self) -> Option<String> {
-        let Self { nic, vcpus, memory, queues, rss, offload, vhost, .. } = self;
-        let virtio = *nic == Nic::Virtio;
+        let Self { kind, nic, vcpus, memory, queues, rss, offload, vhost, .. } = self;
+        let (uml, virtio) = (*kind == MachineKind::Uml, *nic == Nic::Virtio);
         match () {
+            () if uml != (*nic == Nic::Vector) => Some(format!(
+                "a guest of the kind {kind} with the card {nic}: uml has only the card vector, which no other kind has"
+            )),
+            () if uml && *vcpus != 1 => {
+                Some(format!("a guest of the kind uml with {vcpus} processors: it has 1; use qemu"))
+            }
+            () if uml && self.accel != Accel::Auto => {
+                Some("accel for a guest of the kind uml: only qemu has it".into())
+            }
             () if !(1..=MOST_VCPUS).contains(vcpus) => {
                 Some(format!("a guest with {vcpus} processors: it can have 1 to {MOST_VCPUS}"))
             }
@@ -133,6 +164,14 @@ impl GuestSpec {
         }
     }
 
+    /// How the guests run, for users: `QEMU by tcg`, or `user-mode Linux`.
+    pub fn runs_by(&self) -> String {
+        match self.kind {
+            MachineKind::Qemu => format!("QEMU by {}", self.accel),
+            MachineKind::Uml => "user-mode Linux".into(),
+        }
+    }
+
     /// Kernel modules that the card needs.
     pub(crate) fn modules(&self) -> &'static [&'static str] {
         match self.nic {
@@ -141,6 +180,8 @@ impl GuestSpec {
             Nic::E1000 => &["e1000"],
             Nic::E1000e => &["e1000e"],
             Nic::Igb => &["igb", "igbvf"],
+            // The card is a part of this kernel, but IPv6 isn't.
+            Nic::Vector => &["ipv6"],
         }
     }
 }
@@ -158,6 +199,13 @@ impl GuestSpec {
             _ => Err(format!("{value:?} is neither on nor off")),
         };
         match name {
+            "kind" => {
+                *self = Self {
+                    kind: value.parse().map_err(|error: MachineKindError| error.to_string())?,
+                    ..self.clone()
+                }
+                .with_own_card()
+            }
             "nic" => self.nic = value.parse().map_err(|error: NicError| error.to_string())?,
             "accel" => self.accel = value.parse().map_err(|error: AccelError| error.to_string())?,
             "memory" => self.memory = linerate_quantity::bytes(value)?,
@@ -172,9 +220,21 @@ impl GuestSpec {
         Ok(())
     }
 
+    /// With the card of the machine's kind, if no other was chosen.
+    pub fn with_own_card(self) -> Self {
+        let nic =
+            if self.kind == MachineKind::Uml && self.nic == Nic::default() { Nic::Vector } else { self.nic };
+        Self { nic, ..self }
+    }
+
+    /// Guests of this kind with default properties.
+    pub fn of(kind: MachineKind) -> Self {
+        Self { kind, ..Self::default() }.with_own_card()
+    }
+
     /// The names of all properties.
-    pub const NAMES: [&str; 9] =
-        ["nic", "vcpus", "memory", "queues", "rss", "offload", "accel", "vhost", "pinned"];
+    pub const NAMES: [&str; 10] =
+        ["kind", "nic", "vcpus", "memory", "queues", "rss", "offload", "accel", "vhost", "pinned"];
 }
 
 impl FromStr for GuestSpec {
@@ -211,12 +271,13 @@ impl fmt::Display for GuestSpec {
 }
 
 impl Nic {
-    const ALL: [(Self, &str); 5] = [
+    const ALL: [(Self, &str); 6] = [
         (Self::Virtio, "virtio"),
         (Self::Vmxnet3, "vmxnet3"),
         (Self::E1000, "e1000"),
         (Self::E1000e, "e1000e"),
         (Self::Igb, "igb"),
+        (Self::Vector, "vector"),
     ];
 
     /// QEMU's name of the device.
@@ -226,6 +287,10 @@ impl Nic {
             other => name(&Self::ALL, other),
         }
     }
+}
+
+impl MachineKind {
+    const ALL: [(Self, &str); 2] = [(Self::Qemu, "qemu"), (Self::Uml, "uml")];
 }
 
 impl Accel {
@@ -273,6 +338,7 @@ macro_rules! by_name {
     };
 }
 
+by_name!(MachineKind, MachineKindError);
 by_name!(Nic, NicError);
 by_name!(Accel, AccelError);
 
@@ -305,6 +371,10 @@ mod tests {
             (GuestSpec { nic: Nic::Vmxnet3, offload: false, ..spec.clone() }, "without offload"),
             (GuestSpec { nic: Nic::E1000e, vhost: true, ..spec.clone() }, "vhost"),
             (GuestSpec { memory: 1 << 20, ..spec.clone() }, "128 MiB"),
+            (GuestSpec { nic: Nic::Vector, ..spec.clone() }, "only the card vector"),
+            (GuestSpec { kind: MachineKind::Uml, ..spec.clone() }, "only the card vector"),
+            (GuestSpec { vcpus: 2, ..GuestSpec::of(MachineKind::Uml) }, "it has 1"),
+            (GuestSpec { accel: Accel::Kvm, ..GuestSpec::of(MachineKind::Uml) }, "only qemu"),
         ] {
             assert!(wrong.fault().is_some_and(|fault| fault.contains(part)), "{wrong:?}");
         }
@@ -326,10 +396,14 @@ mod tests {
             ..GuestSpec::default()
         };
         assert_eq!(spec, Ok(expected));
+        assert_eq!(read("kind=uml,memory=256MiB").expect("a guest").nic, Nic::Vector);
         for (wrong, part) in [
             ("nic", "the = is missing"),
             ("nic=rtl8139", "virtio, vmxnet3"),
-            ("disk=1", "it has nic"),
+            ("kind=xen", "write qemu or uml"),
+            ("kind=uml,nic=e1000", "only the card vector"),
+            ("kind=uml,queues=2,vcpus=2", "it has 1"),
+            ("disk=1", "it has kind"),
             ("vcpus=x", "whole number"),
             ("offload=maybe", "neither on nor off"),
             ("nic=e1000,vcpus=2,queues=2", "one queue"),
