@@ -17,8 +17,7 @@ use crate::receive::deliveries::Deliveries;
 use crate::receive::leftovers;
 use crate::receive::receiver;
 use crate::send::ahead::scan_ahead;
-use crate::send::sender;
-use crate::send::sender::Selection;
+use crate::send::sender::{self, FoundSources, Selection};
 use crate::send::survey::survey;
 use crate::tree::bounds::{Bounds, Named};
 use crate::tree::digest::ledger::Known;
@@ -268,13 +267,13 @@ fn find(
     sources: &[Vec<u8>],
     options: &Options,
     reporter: &Reporter,
-) -> Result<Vec<SourceRoot>, TransferError> {
+) -> Result<FoundSources, TransferError> {
     let report = |problem| reporter.problem(problem);
     let found = sender::find_sources(bounds, sources, Finding::of(options), &report)?;
     sender::not_left_out(found, options)
 }
 
-fn send(session: &mut Session, found: &[SourceRoot], options: &Options) -> Result<(), TransferError> {
+fn send(session: &mut Session, found: &FoundSources, options: &Options) -> Result<(), TransferError> {
     session.offer(options)?;
     let listed = options.listed.then(|| receive_selection(session)).transpose()?;
     send_found(session, found, options, listed).map(drop)
@@ -282,7 +281,7 @@ fn send(session: &mut Session, found: &[SourceRoot], options: &Options) -> Resul
 
 fn send_found(
     session: &mut Session,
-    found: &[SourceRoot],
+    found: &FoundSources,
     options: &Options,
     listed: Option<FilesFrom>,
 ) -> Result<Totals, TransferError> {

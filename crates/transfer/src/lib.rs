@@ -30,5 +30,9 @@ pub use memory::feed;
 pub use net::{clock, control_link, pulse, routes, session};
 pub use receive::{admission, leftovers, receiver};
 pub use receive::{backup::NO_BACKUP_DIR, near::NO_TEMP_DIR, remove::NOT_ALL_READ};
-pub use send::{ahead, chain, fan, reading::CHANGED, sender, survey};
+pub use send::{
+    ahead, chain, fan,
+    reading::{CHANGED, SHORTER},
+    sender, survey,
+};
 pub use tree::{bounds, charsets, digest, filter, itemize, own_files, pattern, root};

@@ -4,7 +4,7 @@ use linerate_transfer::ahead::{Ahead, scan_ahead};
 use linerate_transfer::bounds::Bounds;
 use linerate_transfer::fan::FanMember;
 use linerate_transfer::sender;
-use linerate_transfer::sender::{Finding, SourceRoot};
+use linerate_transfer::sender::{Finding, FoundSources, SourceRoot};
 use linerate_transfer::survey::survey;
 use linerate_wire::control::{Job, Options, Problem};
 use linerate_wire::path::RelPath;
@@ -35,7 +35,7 @@ impl Copy {
     /// reads with the others.
     pub fn push_found(
         &self,
-        found: &[SourceRoot],
+        found: &FoundSources,
         host: &OsStr,
         destination: &[u8],
         member: Option<&FanMember>,
@@ -61,7 +61,7 @@ impl Copy {
     }
 
     /// Finds the sources on this host.
-    pub fn find(&self, sources: Vec<OsString>, report: &dyn Fn(Problem)) -> Result<Vec<SourceRoot>, Failure> {
+    pub fn find(&self, sources: Vec<OsString>, report: &dyn Fn(Problem)) -> Result<FoundSources, Failure> {
         let written: Vec<Vec<u8>> = sources.into_iter().map(OsString::into_vec).collect();
         let options = &self.task.options;
         let found = sender::find_sources(&Bounds::here(), &written, Finding::of(options), report)?;

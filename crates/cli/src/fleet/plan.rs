@@ -140,7 +140,7 @@ impl PlanArgs {
         let finding = Finding { recursive: true, ..Finding::default() };
         let report = |problem| reporter.problem(problem);
         let found = find_sources(&Bounds::here(), &[source.into_vec()], finding, &report)?;
-        let found = found.into_iter().next().filter(|found| found.source.directory);
+        let found = found.into_first().filter(|found| found.source.directory);
         let found = found
             .ok_or_else(|| Failure::usage("SRC isn't a directory; copy it with 'linerate cp'".into()))?;
         let (into, source) = (real(&self.into)?, real(Path::new(&self.source))?);

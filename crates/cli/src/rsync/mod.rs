@@ -155,6 +155,7 @@ fn copy(mut line: Line) -> Result<Code, Failure> {
     let done = done.map(|code| match code {
         // rsync has a code of its own only for deletions that --max-delete stopped.
         Code::NotDeleted if line.sync.max_delete.is_none() => Code::Partial,
+        Code::Changed => printer.code_of_changes(),
         code => code,
     });
     let done = of_result(done.or_else(|failure| as_rsyncs(failure, &line, &printer, stop.as_ref())));
@@ -199,7 +200,10 @@ fn as_rsyncs(
     let are_skipped = message == NONE_FOUND && printer.skipped_all();
     if are_skipped || message == ALL_LEFT_OUT {
         printer.end(&Sums::default());
-        return Ok(Code::Done);
+        return Ok(if printer.has_reported_errors() { Code::Partial } else { Code::Done });
+    }
+    if message == NONE_FOUND {
+        printer.end(&Sums::default());
     }
     let code = match code {
         // A far end reports a missing source by the code for wrong arguments.

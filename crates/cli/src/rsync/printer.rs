@@ -4,8 +4,8 @@ mod counts;
 mod listing;
 mod passes;
 
-use linerate_transfer::NOT_ALL_READ;
 use linerate_transfer::lock::lock;
+use linerate_transfer::{CHANGED, NOT_ALL_READ, SHORTER};
 use linerate_wire::control::{Change, OtherUse};
 use linerate_wire::entry::Entry;
 use std::ffi::OsStr;
@@ -25,6 +25,7 @@ use super::numbers::{Human, clock, shown_rate};
 use super::summed::Summed;
 use super::tops::{Top, full_name, keeps_root, tops};
 use super::wording::Wording;
+use crate::Code;
 use crate::common::printer::{Done, Printer, Sums};
 use crate::common::spec::Spec;
 use counts::{Reported, ways};
@@ -70,6 +71,12 @@ pub struct RsyncPrinter {
     /// Set once a source that is a directory was left out.
     skipped: AtomicBool,
     has_errors: AtomicBool,
+    /// Set once a file that had changed was copied.
+    has_mixed: AtomicBool,
+    /// Set once a file was left out because it had become shorter.
+    has_shorter: AtomicBool,
+    /// Set once an entry was left out because it had vanished.
+    has_vanished: AtomicBool,
     /// The text before the names of sent entries: a slash if `-R` keeps absolute paths, otherwise empty.
     root: &'static str,
     /// With `--existing` or `--ignore-existing`: a destination on this host, and whether only names that
@@ -137,6 +144,9 @@ impl RsyncPrinter {
             has_begun: AtomicBool::new(false),
             skipped: AtomicBool::new(false),
             has_errors: AtomicBool::new(false),
+            has_mixed: AtomicBool::new(false),
+            has_shorter: AtomicBool::new(false),
+            has_vanished: AtomicBool::new(false),
             root: if keeps_root(line) { "/" } else { "" },
             only: only(line),
             summed: sums.then(|| Summed::new(line)),
@@ -170,7 +180,23 @@ impl RsyncPrinter {
 
     /// Whether directories were left out, and nothing else failed.
     pub fn skipped_all(&self) -> bool {
-        self.skipped.load(Ordering::Relaxed) && !self.has_errors.load(Ordering::Relaxed)
+        self.skipped.load(Ordering::Relaxed) && !self.has_reported_errors()
+    }
+
+    /// The code for a run in which sources changed: rsync doesn't notice that a file changed while it was read, and counts
+    /// a file that became shorter as an error.
+    pub fn code_of_changes(&self) -> Code {
+        let has = |kind: &AtomicBool| kind.load(Ordering::Relaxed);
+        match () {
+            () if has(&self.has_shorter) => Code::Partial,
+            () if has(&self.has_mixed) && !has(&self.has_vanished) && !has(&self.has_errors) => Code::Done,
+            () => Code::Changed,
+        }
+    }
+
+    /// True if an error was printed.
+    pub fn has_reported_errors(&self) -> bool {
+        self.has_errors.load(Ordering::Relaxed)
     }
 
     /// Reports that the destination itself is created.
@@ -379,7 +405,13 @@ impl Printer for RsyncPrinter {
     }
 
     fn error(&self, path: &str, message: &str) -> Option<String> {
-        self.has_errors.store(true, Ordering::Relaxed);
+        let kind = match message {
+            CHANGED => &self.has_mixed,
+            SHORTER => &self.has_shorter,
+            _ if message.starts_with("vanished") => &self.has_vanished,
+            _ => &self.has_errors,
+        };
+        kind.store(true, Ordering::Relaxed);
         if self.passes.repeat(path, message) {
             return None;
         }
@@ -456,11 +488,12 @@ impl Printer for RsyncPrinter {
             self.statistics(sums);
         }
         let (sent, received) = ways(sums);
-        let (sent, received, size) =
-            (self.human.number(sent), self.human.number(received), self.human.number(sums.size));
         if self.levels.stats == 0 {
+            let size = sums.size;
             return self.log(format!("sent {sent} bytes  received {received} bytes  total size {size}"));
         }
+        let (sent, received, size) =
+            (self.human.number(sent), self.human.number(received), self.human.number(sums.size));
         let rate = sums.wire as f64 / sums.elapsed.as_secs_f64().max(1e-3);
         let speedup = sums.size as f64 / (sums.wire.max(1)) as f64;
         self.print("");

@@ -47,6 +47,7 @@ mod rsync_places;
 mod rsync_reports;
 mod rsync_runs;
 mod rsync_scripts;
+mod rsync_spared;
 mod rsync_words;
 mod scp_lines;
 mod scp_shapes;

@@ -245,9 +245,11 @@ fn missing_sources_paths_and_lists_are_those_of_the_far_end_too() {
     assert!(!case.far.join("never").exists());
     over_ssh(&case, "-a src/a FAR/never/made/").exits(11);
     over_ssh(&case, "-a src/a FAR/never/made").exits(3);
-    over_ssh(&case, "-a --ignore-missing-args FAR/nothere FAR/up/to/here FAR/nowhere/x* back/").exits(0);
+    over_ssh(&case, "-a --ignore-missing-args FAR/nothere FAR/up/to/here FAR/up/x* back/").exits(0);
     assert!(case.near.join("back/here").is_file());
     over_ssh(&case, "-a --ignore-missing-args FAR/nothere back/").exits(0);
+    // As with rsync, a missing directory isn't ignored.
+    over_ssh(&case, "-a --ignore-missing-args FAR/nowhere/x* FAR/up/to/here back/").exits(23);
     over_ssh(&case, "-a FAR/nothere back/").exits(23);
     crate::tree::write(case.far.join("list"), "sub/b\nnothere\n");
     let list = case.far.join("list").display().to_string();

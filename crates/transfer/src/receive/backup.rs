@@ -4,11 +4,13 @@ use linerate_wire::control::{Backup, Keep, Options, Problem, ProblemKind};
 use linerate_wire::path::{RelPath, printable};
 use rustix::fs::{AtFlags, FileType, Gid, Mode, Stat, Uid};
 use rustix::io::Errno;
+use std::collections::HashSet;
 use std::ffi::{OsStr, OsString};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock};
 
+use crate::base::lock::lock;
 use crate::base::problem::{TransferError, problem};
 use crate::receive::across::copy;
 use crate::tree::bounds::{DestinationState, Named};
@@ -35,6 +37,9 @@ pub struct Backups {
     owner: bool,
     /// True if directories that are created for backups get the group of the originals' directories.
     group: bool,
+    /// With `--delete`, the paths of the backups that were made beside their originals: they aren't deleted in the same
+    /// run.
+    made: Option<Mutex<HashSet<RelPath>>>,
 }
 
 /// The directory for backups. It is created when the first backup needs it.
@@ -91,7 +96,9 @@ impl Backups {
             return Err(TransferError::Arguments(message.into()));
         }
         let (safe_links, Keep { owner, group, .. }) = (options.safe_links, options.keep);
-        Ok(Self { below, suffix: suffix.clone(), mode, safe_links, owner, group })
+        let deletes = options.sync.as_ref().is_some_and(|sync| sync.delete);
+        let made = (deletes && below.is_none()).then(Mutex::default);
+        Ok(Self { below, suffix: suffix.clone(), mode, safe_links, owner, group, made })
     }
 
     /// Links, renames or copies the entry `name` of the directory `parent` to its backup name, before another entry
@@ -122,6 +129,7 @@ impl Backups {
             Err(Errno::XDEV) => copy((parent, name), (holder.as_fd(), &kept), &stat)?,
             linked => linked?,
         }
+        self.note(place);
         report(self.remark(place));
         Ok(())
     }
@@ -143,6 +151,7 @@ impl Backups {
         let Some(stat) = stat.filter(is_file) else { return Ok(()) };
         let (holder, kept) = self.room(place, parent, name)?;
         copy((parent, name), (holder.as_fd(), &kept), &stat)?;
+        self.note(place);
         report(self.remark(place));
         Ok(())
     }
@@ -171,8 +180,22 @@ impl Backups {
             }
             taken => taken?,
         }
+        self.note(place);
         report(self.remark(place));
         Ok(true)
+    }
+
+    /// Remembers the path of the backup of the entry at `place`.
+    fn note(&self, place: &RelPath) {
+        let Some(made) = &self.made else { return };
+        if let Ok(kept) = RelPath::new([place.as_bytes(), &self.suffix].concat()) {
+            lock(made).insert(kept);
+        }
+    }
+
+    /// True if a backup was made at this path in this run.
+    pub fn made(&self, path: &RelPath) -> bool {
+        self.made.as_ref().is_some_and(|made| lock(made).contains(path))
     }
 
     /// True for a link that points outside the tree, if such links aren't copied.

@@ -21,7 +21,7 @@ use crate::receive::sources::Sources;
 use crate::receive::wanted::{OfferedNames, change};
 use crate::tree::filter::{Filter, FilterError, Scope, Side, merge_file};
 use crate::tree::itemize::Item;
-use crate::tree::metadata::write::let_in;
+use crate::tree::metadata::write::{let_in, set_mode};
 use crate::tree::own_files;
 use crate::tree::reported::below;
 use crate::tree::root::Directory;
@@ -263,8 +263,11 @@ impl<'a> Remover<'a> {
         if is_reserved(&found.name) || own_files::option_of(&found.name, || Some(parent)).is_some() {
             return false;
         }
-        if found.directory && self.backups().is_some_and(|backups| backups.is_directory(parent, &found.name))
-        {
+        let is_backup = |backups: &Backups| match found.directory {
+            true => backups.is_directory(parent, &found.name),
+            false => backups.made(&below(&self.shown_below, path)),
+        };
+        if self.backups().is_some_and(is_backup) {
             return false;
         }
         let emptied = if found.directory { self.empty(path, parent, &found.name, scope) } else { None };
@@ -390,9 +393,11 @@ impl<'a> Remover<'a> {
         let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let open = |access| rustix::fs::openat(parent, name, flags | access, Mode::empty());
         let held = open(OFlags::PATH)?;
-        // If this user may not change the mode, opening the directory or removing its entries reports the
-        // error.
-        let fd = open(OFlags::RDONLY)?;
+        let fd = match open(OFlags::RDONLY) {
+            Err(Errno::ACCESS) if !self.sync.dry_run => return open_if_empty(held.as_fd(), open),
+            opened => opened?,
+        };
+        // If this user may not change the mode, removing the entries reports the error.
         let had = if self.sync.dry_run { None } else { let_in(held.as_fd(), Mode::WUSR).unwrap_or(None) };
         let opened = OpenedDirectory { fd, had };
         let found = list(opened.fd.as_fd())?;
@@ -439,6 +444,23 @@ impl<'a> Remover<'a> {
     fn report_as(&self, kind: ProblemKind, place: &RelPath, message: String) {
         let shown = self.shared.ground.landing.root.shown(place);
         (self.shared.reports.problem)(problem(shown, kind, message));
+    }
+}
+
+/// Opens a directory that its owner may not read; it is deleted only if it is empty.
+fn open_if_empty(
+    held: BorrowedFd<'_>,
+    open: impl Fn(OFlags) -> Result<OwnedFd, Errno>,
+) -> Result<(OpenedDirectory, Vec<Child>), Errno> {
+    let had = let_in(held, Mode::RWXU).map_err(|_| Errno::ACCESS)?;
+    let opened = open(OFlags::RDONLY).map(|fd| OpenedDirectory { fd, had });
+    let found = opened.as_ref().map_err(|error| *error).and_then(|opened| list(opened.fd.as_fd()));
+    match (opened, found) {
+        (Ok(opened), Ok(found)) if found.is_empty() => Ok((opened, found)),
+        _ => {
+            had.map_or(Ok(()), |had| set_mode(held, had))?;
+            Err(Errno::ACCESS)
+        }
     }
 }
 

@@ -9,9 +9,8 @@ use std::thread;
 
 use crate::net::clock::Counters;
 use crate::send::plan::extra_size;
-use crate::send::sender::Selection;
+use crate::send::sender::{FoundSources, Selection};
 use crate::tree::scan::{Scanner, Seen, Stopped, Taker};
-use crate::tree::source_root::SourceRoot;
 
 /// The most entries in one group that the scan passes on. `CONTENTS` and `ATTRIBUTES` limit the group's bytes
 /// of file contents and of attributes.
@@ -32,7 +31,8 @@ pub struct Ahead<'a> {
     pub selection: &'a Selection,
     /// Receives problems with entries, both from the scan and from the sender.
     pub problem: &'a (dyn Fn(Problem) + Sync),
-    /// False once a problem was reported: then the scan may not have found all existing entries.
+    /// False if a source wasn't found, or once a problem was reported: then the scan may not have found all existing
+    /// entries.
     pub whole: &'a AtomicBool,
     /// Ends the scan, and the steps after it, early.
     pub stop: &'a AtomicBool,
@@ -40,7 +40,7 @@ pub struct Ahead<'a> {
 
 /// Runs `work` while the scan walks the sources.
 pub fn scan_ahead<T>(
-    sources: &[SourceRoot],
+    sources: &FoundSources,
     options: &Options,
     selection: &Selection,
     counters: &Counters,
@@ -48,7 +48,7 @@ pub fn scan_ahead<T>(
     work: impl FnOnce(Ahead<'_>) -> T,
 ) -> T {
     let (queue, found) = bounded(WAITING);
-    let (stop, whole) = (AtomicBool::new(false), AtomicBool::new(true));
+    let (stop, whole) = (AtomicBool::new(false), AtomicBool::new(sources.are_whole));
     let report = reported(&whole, selection, problem);
     // The closure owns the queue's sender, so the queue is closed when the scan ends.
     let gathering = Gathering::new(move |found| queue.send(found).map_err(|_| Stopped));

@@ -27,8 +27,8 @@ use crate::base::lock::lock;
 use crate::net::clock::Counters;
 use crate::net::rate::RateLimit;
 use crate::send::ahead::Ahead;
+use crate::send::sender::FoundSources;
 use crate::tree::selection::Selection;
-use crate::tree::source_root::SourceRoot;
 use pieces::KeptPieces;
 pub use pieces::{FanPiece, PIECE, PieceKey};
 use scan::ScanLog;
@@ -160,7 +160,7 @@ impl FanReading {
     }
 
     /// Walks the sources for all transfers, until each transfer has all entries or has ended.
-    pub fn scan(&self, sources: &[SourceRoot], options: &Options, selection: &Selection) {
+    pub fn scan(&self, sources: &FoundSources, options: &Options, selection: &Selection) {
         self.log.scan(sources, options, selection);
     }
 

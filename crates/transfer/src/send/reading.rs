@@ -17,7 +17,7 @@ use crate::tree::source_root::SourceRoot;
 use crate::tree::stamp::{ctime, mtime};
 
 /// The message about a file whose end was missing when it was read.
-pub(super) const SHORTER: &str = "became shorter while it was read; not copied";
+pub const SHORTER: &str = "became shorter while it was read; not copied";
 /// The message about a file that changed after the scan or during the read.
 pub const CHANGED: &str = "changed while it was read; the copy may mix old and new data";
 

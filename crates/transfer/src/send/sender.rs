@@ -4,12 +4,13 @@
 use crossbeam_channel::{Receiver, Sender as CrossbeamSender, TrySendError, bounded};
 use linerate_wire::control::{
     BlockSearch, BlockSum, MAX_ANSWER_BLOCKS, MAX_OPEN_OFFERS, MAX_SOURCES, Message, Options, Problem,
-    Totals, Want,
+    ProblemKind, Totals, Want,
 };
 use linerate_wire::entry::Entry;
 use linerate_wire::frame::WINDOW_LOG;
 use linerate_wire::path::RelPath;
 use std::collections::HashSet;
+use std::ops::Deref;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::thread::{self, Scope};
 use std::time::Instant;
@@ -64,6 +65,28 @@ pub struct Sent {
     pub within: bool,
 }
 
+/// The sources that were found.
+pub struct FoundSources {
+    roots: Vec<SourceRoot>,
+    /// False if a source that the user named was not found and may have entries: then nothing may be deleted.
+    pub(super) are_whole: bool,
+}
+
+impl FoundSources {
+    /// The first source.
+    pub fn into_first(self) -> Option<SourceRoot> {
+        self.roots.into_iter().next()
+    }
+}
+
+impl Deref for FoundSources {
+    type Target = [SourceRoot];
+
+    fn deref(&self) -> &[SourceRoot] {
+        &self.roots
+    }
+}
+
 /// Finds the sources that the user named, according to `finding`, and reports those that don't exist. At the far end,
 /// this function also expands patterns, because no shell has expanded them.
 ///
@@ -74,17 +97,22 @@ pub fn find_sources(
     written: &[Vec<u8>],
     finding: Finding,
     report: &dyn Fn(Problem),
-) -> Result<Vec<SourceRoot>, TransferError> {
-    let (mut sources, mut missing) = (Vec::new(), 0);
+) -> Result<FoundSources, TransferError> {
+    let (mut sources, mut missing, mut are_whole) = (Vec::new(), 0, true);
     for (argument, written) in (0..).zip(written) {
         let named = bounds.name(written)?;
-        let is_passed_over = finding.ignores_missing && named.is_missing();
+        let lacks_only_name = named.lacks_only_name();
+        let is_passed_over = finding.ignores_missing && lacks_only_name;
+        let mut failed = |problem: Problem| {
+            are_whole &= finding.spares_no_missing && lacks_only_name || problem.kind == ProblemKind::Skipped;
+            report(problem);
+        };
         let names = if bounds.is_far() { expand(named) } else { Ok(vec![named]) };
         let names = match names {
             Ok(names) if is_passed_over && names.iter().all(Named::is_missing) => Vec::new(),
             Err(_) if is_passed_over => Vec::new(),
             names => names.unwrap_or_else(|problem| {
-                report(problem);
+                failed(problem);
                 Vec::new()
             }),
         };
@@ -93,7 +121,7 @@ pub fn find_sources(
             let found = SourceRoot::find(&name, argument, finding);
             match found.and_then(|source| source.opened_as(finding)) {
                 Ok(source) => sources.push(source),
-                Err(problem) => report(problem),
+                Err(problem) => failed(problem),
             }
         }
     }
@@ -104,7 +132,7 @@ pub fn find_sources(
         _ => return Err(TransferError::Arguments(format!("more than {MAX_SOURCES} sources: {FEWER}"))),
     }
     check_length(&announcement(&sources))?;
-    Ok(sources)
+    Ok(FoundSources { roots: sources, are_whole })
 }
 
 /// If the sources get their own names below the destination, as with rsync (`sync.into`), the sources that the filter
@@ -112,12 +140,9 @@ pub fn find_sources(
 ///
 /// # Errors
 /// If the rules leave out all sources.
-pub fn not_left_out(
-    mut sources: Vec<SourceRoot>,
-    options: &Options,
-) -> Result<Vec<SourceRoot>, TransferError> {
+pub fn not_left_out(mut sources: FoundSources, options: &Options) -> Result<FoundSources, TransferError> {
     if options.sync.as_ref().is_some_and(|sync| sync.into) {
-        sources.retain(|source| {
+        sources.roots.retain(|source| {
             let scope = Filter::new(&options.filter, Side::Sender, source.place(true)).scope();
             !scope.excludes(&RelPath::root(), source.source.directory)
         });

@@ -2,6 +2,7 @@
 
 use linerate_wire::control::{Options, Problem, ProblemKind, Source};
 use linerate_wire::path::RelPath;
+use rustix::fs::{Access, AtFlags, accessat};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
@@ -39,6 +40,8 @@ pub struct Finding {
     pub noatime: bool,
     /// True if names that don't exist are ignored instead of being reported.
     pub ignores_missing: bool,
+    /// True if `--delete` also runs if a name doesn't exist in an existing directory, as with rsync.
+    pub spares_no_missing: bool,
 }
 
 /// How a source is handled if its name is a symbolic link.
@@ -68,6 +71,7 @@ impl Finding {
             named,
             noatime: options.details.open_noatime,
             ignores_missing: options.ignore_missing,
+            spares_no_missing: is_like_rsync,
         }
     }
 }
@@ -97,6 +101,10 @@ impl SourceRoot {
         let directory = file.is_none();
         if directory && !finding.recursive {
             return Err(failed(ProblemKind::Skipped, "is a directory; not copied without -r".into()));
+        }
+        let is_entered = directory && named.own_name().is_empty();
+        if is_entered && let Err(error) = accessat(&top.fd, ".", Access::EXEC_OK, AtFlags::EACCESS) {
+            return Err(failed(ProblemKind::Failed, format!("can't be entered: {error}")));
         }
         let name = RelPath::new(named.own_name()).map_err(|error| {
             failed(ProblemKind::Failed, format!("can't be named at the destination: {error}"))

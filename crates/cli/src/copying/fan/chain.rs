@@ -7,7 +7,7 @@ use linerate_transfer::between::addresses::handed_on;
 use linerate_transfer::chain::follow;
 use linerate_transfer::fan::FanMember;
 use linerate_transfer::problem::{Observer, TransferError};
-use linerate_transfer::sender::{self, Sharing, SourceRoot, Welcome};
+use linerate_transfer::sender::{self, FoundSources, Sharing, Welcome};
 use linerate_transfer::session::{Session, check_job};
 use linerate_wire::control::{Job, Problem};
 use linerate_wire::path::RelPath;
@@ -37,7 +37,7 @@ pub enum OutOfChain {
 #[derive(Clone, Copy)]
 pub struct ChainedPush<'a> {
     /// The sources.
-    pub found: &'a [SourceRoot],
+    pub found: &'a FoundSources,
     /// The destination's host.
     pub host: &'a OsStr,
     /// The path on that host.

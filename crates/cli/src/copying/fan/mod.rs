@@ -10,7 +10,7 @@ mod roll;
 use linerate_transfer::fan::FanReading;
 use linerate_transfer::lock::lock;
 use linerate_transfer::problem::Observer;
-use linerate_transfer::sender::SourceRoot;
+use linerate_transfer::sender::FoundSources;
 use linerate_transfer::session::Meters;
 use linerate_wire::control::Totals;
 use linerate_wire::path::printable;
@@ -126,7 +126,7 @@ impl FanTarget {
 }
 
 impl FanRun {
-    fn to_all(&self, found: &[SourceRoot], targets: &[FanTarget]) -> Code {
+    fn to_all(&self, found: &FoundSources, targets: &[FanTarget]) -> Code {
         let progress = progress::show(&self.output, targets, self.begun);
         let ended: Vec<EndedCopy> = thread::scope(|scope| {
             if self.roll.is_none() {
@@ -152,7 +152,7 @@ impl FanRun {
         ended::show_all(&self.output, &ended, &end)
     }
 
-    fn to_one(&self, found: &[SourceRoot], target: &FanTarget, number: usize) -> EndedCopy {
+    fn to_one(&self, found: &FoundSources, target: &FanTarget, number: usize) -> EndedCopy {
         let begun = Instant::now();
         let chained = self.roll.as_ref().and_then(|roll| self.in_chain(roll, found, target, number));
         let directly = || (CopyWay::Shared, self.directly(found, target, number));
@@ -176,7 +176,7 @@ impl FanRun {
         counters.reached.fetch_or(before.local.reached.load(Ordering::Relaxed), Ordering::Relaxed);
     }
 
-    fn directly(&self, found: &[SourceRoot], target: &FanTarget, number: usize) -> Result<Code, Failure> {
+    fn directly(&self, found: &FoundSources, target: &FanTarget, number: usize) -> Result<Code, Failure> {
         let mut member = Some(match self.roll {
             // If a host of a chain has failed, the copies to the hosts behind it all continue at the same
             // time.
@@ -196,7 +196,7 @@ impl FanRun {
     fn in_chain(
         &self,
         roll: &ChainRoll,
-        found: &[SourceRoot],
+        found: &FoundSources,
         target: &FanTarget,
         number: usize,
     ) -> Option<(CopyWay, Result<Code, Failure>)> {

@@ -9,6 +9,7 @@ use super::ReceiveWorker;
 use super::hard_links::copy_data;
 use crate::base::lock::lock;
 use crate::receive::admission::Admitted;
+use crate::receive::commit::Touched;
 use crate::tree::temporary::link;
 
 impl ReceiveWorker<'_> {
@@ -21,6 +22,17 @@ impl ReceiveWorker<'_> {
         let (_, name) = place.split().ok_or(Errno::ISDIR)?;
         self.with_access(place, || link(held.as_fd(), &parent, name))?;
         lock(&self.shared.notes.changed).add(&parent);
+        Ok(())
+    }
+
+    /// Replaces the entry at `place` by a hard link to the open entry `held`.
+    ///
+    /// # Errors
+    /// The errors of [`ReceiveWorker::link_from`], of rename(2), and of keeping a backup.
+    pub fn relink_from(&mut self, place: &RelPath, held: &OwnedFd) -> Result<(), Errno> {
+        let mut touched = Touched::default();
+        self.link(place, held, &mut touched)?;
+        lock(&self.shared.notes.changed).add(&self.parent_of(place)?);
         Ok(())
     }
 

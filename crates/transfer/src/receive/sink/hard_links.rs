@@ -150,7 +150,12 @@ impl ReceiveWorker<'_> {
         ((stat.st_dev, stat.st_ino) == landed).then_some(held)
     }
 
-    fn link(&mut self, place: &RelPath, first: &OwnedFd, touched: &mut Touched) -> Result<(), Errno> {
+    pub(super) fn link(
+        &mut self,
+        place: &RelPath,
+        first: &OwnedFd,
+        touched: &mut Touched,
+    ) -> Result<(), Errno> {
         let parent = self.parent_of(place)?;
         let (_, name) = place.split().ok_or(Errno::ISDIR)?;
         let wanted = rustix::fs::fstat(first)?;

@@ -40,7 +40,7 @@ impl Rules {
     pub fn early(&self, entry: &Entry, there: &Stat) -> Option<Decision> {
         let kind = FileType::from_raw_mode(there.st_mode);
         let both_directories = entry.kind == Kind::Directory && kind == FileType::Directory;
-        if self.sync.ignore_existing && !both_directories || self.has_other_size(entry) {
+        if self.sync.ignore_existing && !both_directories || self.leaves_by_size(entry) {
             return Some(Decision::LeftAlone);
         }
         if !is_same_kind(&entry.kind, kind) {
@@ -52,19 +52,19 @@ impl Rules {
 
     /// Decides about an entry that doesn't exist.
     pub fn missing(&self, entry: &Entry) -> Decision {
-        let is_left = self.sync.existing || self.has_other_size(entry);
+        let is_left = self.sync.existing || self.leaves_by_size(entry);
         if is_left { Decision::LeftAlone } else { Decision::New }
     }
 
-    /// The change to print for a skipped entry: it states why the entry is skipped. `there` is the existing entry, if
-    /// there is one.
-    pub fn why_left(&self, entry: &Entry, there: Option<&Stat>) -> [u8; 11] {
-        let is_over = |most| matches!(entry.kind, Kind::File { size } if size > most);
+    /// The change to print for a skipped entry: it states why the entry is skipped. `size` is the size of a file in bytes,
+    /// `there` the existing entry, if there is one.
+    pub fn why_left(&self, size: Option<u64>, there: Option<&Stat>) -> [u8; 11] {
+        let is_over = |most| size.is_some_and(|size| size > most);
         match there {
             None if self.sync.existing => Change::MISSING,
             Some(_) if self.sync.ignore_existing => Change::EXISTS,
             _ if self.sync.most.is_some_and(is_over) => Change::OVER,
-            _ if self.has_other_size(entry) => Change::UNDER,
+            _ if size.is_some_and(|size| self.has_other_size(size)) => Change::UNDER,
             // An entry that isn't a directory has the name of a directory above the skipped entry.
             None => Change::EXISTS,
             Some(_) => Change::NEWER,
@@ -78,9 +78,13 @@ impl Rules {
         self.sync.window.is_some_and(|window| apart <= window.into()) || same_time(entry.mtime, there)
     }
 
-    /// True for a file that is smaller or larger than the user's size limits permit.
-    fn has_other_size(&self, entry: &Entry) -> bool {
-        let Kind::File { size } = entry.kind else { return false };
+    /// True for a file that is left out by its size.
+    fn leaves_by_size(&self, entry: &Entry) -> bool {
+        matches!(entry.kind, Kind::File { size } if self.has_other_size(size))
+    }
+
+    /// True for a file's size, in bytes, that is smaller or larger than the user's limits permit.
+    pub fn has_other_size(&self, size: u64) -> bool {
         self.sync.least.is_some_and(|least| size < least) || self.sync.most.is_some_and(|most| size > most)
     }
 
@@ -97,8 +101,8 @@ impl Rules {
         let mut changes = self.changes(entry, mode, there, value_differs, more);
         let replaced = match entry.kind {
             Kind::File { .. } if self.sync.checksum => value_differs,
-            Kind::File { .. } if self.sync.ignore_times => true,
             Kind::File { .. } if self.sync.size_only => changes.size,
+            Kind::File { .. } if self.sync.ignore_times => true,
             Kind::File { .. } => changes.size || !self.has_time(entry, there),
             _ => value_differs,
         };

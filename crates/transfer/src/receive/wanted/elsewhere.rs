@@ -3,6 +3,8 @@
 
 use linerate_wire::control::{Digest, OtherUse, Sync, Want};
 use linerate_wire::entry::{Entry, Kind};
+use linerate_wire::path::RelPath;
+use rustix::fs::{AtFlags, FileType};
 use rustix::io::Errno;
 
 use super::decide::{Decision, is_same_kind};
@@ -12,6 +14,7 @@ use super::{Comparer, name};
 use crate::receive::admission::Admitted;
 use crate::receive::reception::Reception;
 use crate::receive::sink::ReceiveWorker;
+use crate::tree::identity::identity;
 use crate::tree::itemize::{Changes, Item, Time, Update};
 
 /// Looks for entries in the other trees, and takes them from there.
@@ -32,6 +35,21 @@ impl<'a> Elsewhere<'a> {
         Some(Self { views, used, worker: ReceiveWorker::new(shared) })
     }
 
+    /// How entries of the other trees are used.
+    pub fn used(&self) -> OtherUse {
+        self.used
+    }
+
+    /// The number of other trees.
+    pub fn number(&self) -> usize {
+        self.views.len()
+    }
+
+    /// The entry at `place` in the tree with this number.
+    pub fn look(&mut self, number: usize, place: &RelPath) -> Option<Occupant> {
+        self.views[number].look(place)
+    }
+
     /// Passes the copied files to the committer.
     pub fn finish(&mut self) {
         self.worker.hand_over();
@@ -46,6 +64,12 @@ impl<'a> Elsewhere<'a> {
             return self.worker.copy_from(admitted, &file);
         }
         self.worker.link_from(admitted.place(), &hold_existing(&there.parent, name, &there.stat)?)
+    }
+
+    /// Replaces the entry at its place by a hard link to the entry `there` of another tree.
+    fn replace(&mut self, admitted: &Admitted<'_>, there: &Occupant) -> Result<(), Errno> {
+        let held = hold_existing(&there.parent, name(admitted.place()), &there.stat)?;
+        self.worker.relink_from(admitted.place(), &held)
     }
 }
 
@@ -94,6 +118,42 @@ impl Comparer<'_, '_> {
         Some(if can_be_brought { self.brought(admitted, &there, copied) } else { self.comes_whole(entry) })
     }
 
+    /// The answer for a file that exists at the destination, and that another tree has with the right contents and
+    /// properties: it becomes a hard link to the other tree's file, or is removed with `--compare-dest`. Otherwise `None`.
+    pub(super) fn exact_elsewhere(
+        &mut self,
+        admitted: &Admitted<'_>,
+        digest: Option<Digest>,
+        existing: &Occupant,
+    ) -> Option<Want> {
+        let (entry, used) = (admitted.entry(), self.elsewhere.as_ref()?.used);
+        let are_files = matches!(entry.kind, Kind::File { .. }) && existing.kind() == FileType::RegularFile;
+        if !are_files || used == OtherUse::Copy || self.shared.settings.digests {
+            return None;
+        }
+        let (there, decision) = self.found_elsewhere(admitted, digest)?;
+        let is_exact = matches!(decision, Decision::Attributes(changes) if changes.is_empty());
+        if !is_exact || identity(&there.stat) == identity(&existing.stat) {
+            return None;
+        }
+        let acts = !self.rules.sync.dry_run;
+        if used == OtherUse::Compare {
+            let gone = || rustix::fs::unlinkat(&existing.parent, name(admitted.place()), AtFlags::empty());
+            if acts && gone().is_err() {
+                return None;
+            }
+            self.show_as_local(entry, Changes::default(), Update::Attributes);
+            self.note_first(entry, self.shown_kind(entry), true);
+            self.count(entry, &Want::LeftAlone, !acts);
+            return Some(Want::LeftAlone);
+        }
+        if acts {
+            self.elsewhere.as_mut()?.replace(admitted, &there).ok()?;
+        }
+        self.show_as_local(entry, Changes::default(), Update::HardLink);
+        Some(self.brought(admitted, &there, false))
+    }
+
     /// The changes to print for an entry that is made with the contents of another tree's entry: as with rsync, the
     /// value of a link or special file counts as changed, and a time that isn't kept counts as changed too.
     fn made_anew(&self, entry: &Entry, changes: Changes) -> Changes {
@@ -131,7 +191,7 @@ impl Comparer<'_, '_> {
 
     /// The best entry in other trees: from the first tree that has the entry unchanged, else from the first
     /// that has its contents, else from the first that has a file of that name.
-    fn found_elsewhere(
+    pub(super) fn found_elsewhere(
         &mut self,
         admitted: &Admitted<'_>,
         digest: Option<Digest>,

@@ -8,6 +8,7 @@ mod delta;
 mod divided_offer;
 mod elsewhere;
 mod existing;
+mod linked_names;
 mod offered_names;
 mod older_version;
 mod repair;
@@ -44,6 +45,7 @@ use decide::{Decision, Rules};
 use delta::DeltaBounds;
 use elsewhere::Elsewhere;
 pub use existing::open_existing;
+use linked_names::{FurtherNames, further_names};
 use offered_names::NameOf;
 pub use offered_names::Offered as OfferedNames;
 pub use shown::change;
@@ -74,6 +76,8 @@ pub struct Comparer<'a, 'b> {
     bounds: DeltaBounds,
     /// First names of files, by their places.
     linked: Places<LinkedFirst>,
+    /// The further names in the current offer.
+    further: FurtherNames,
 }
 
 /// The first name of a file; later entries may be further hard links to it.
@@ -121,6 +125,7 @@ impl<'a, 'b> Comparer<'a, 'b> {
             offered: 0,
             bounds: delta_bounds(sync, settings),
             linked: Places::new(FIRST_NAMES),
+            further: FurtherNames::default(),
         }
     }
 
@@ -141,6 +146,7 @@ impl<'a, 'b> Comparer<'a, 'b> {
             }
             self.large =
                 offered.iter().filter(|offered| is_large(self.bounds, &offered.entry)).count() as u64;
+            self.further = further_names(&offered);
             let wants = offered.iter().map(|offered| self.want(offered)).collect::<Result<_, _>>()?;
             self.remover.changes.flush();
             let sent = self.channel.send(&Message::Wanted(wants));
@@ -173,7 +179,9 @@ impl<'a, 'b> Comparer<'a, 'b> {
         }
         let Some(sync) = self.sync else { return Ok(Want::Whole) };
         let there = self.look_for(entry, place);
+        let has_other_size = self.first_of(entry).is_some_and(|first| self.rules.has_other_size(first.size));
         let decision = match &there {
+            _ if has_other_size => Decision::LeftAlone,
             Some(there) if self.is_the_only_one(&admitted, Origin { inode, ctime }, there) => {
                 Decision::LeftAlone
             }
@@ -186,7 +194,14 @@ impl<'a, 'b> Comparer<'a, 'b> {
             return Ok(want);
         }
         let is_missing = decision == Decision::New && (there.is_none() || self.is_made_top(entry));
-        if let Some(want) = is_missing.then(|| self.elsewhere(&admitted, digest)).flatten() {
+        let elsewhere = match &there {
+            _ if is_missing => {
+                self.linked_to_further(&admitted, digest).or_else(|| self.elsewhere(&admitted, digest))
+            }
+            Some(there) if decision != Decision::LeftAlone => self.exact_elsewhere(&admitted, digest, there),
+            _ => None,
+        };
+        if let Some(want) = elsewhere {
             return Ok(want);
         }
         Ok(self.act(sync, &admitted, there.as_ref(), decision))
@@ -349,6 +364,7 @@ impl<'a, 'b> Comparer<'a, 'b> {
         let (entry, place) = (admitted.entry(), admitted.place());
         let want = match (&decision, there) {
             (Decision::LeftAlone, _) => {
+                self.note_first(entry, decide::shown(&entry.kind), false);
                 self.show_left(entry, place, there);
                 Want::LeftAlone
             }

@@ -66,7 +66,11 @@ impl Comparer<'_, '_> {
     /// reported.
     pub(super) fn show_left(&mut self, entry: &Entry, place: &RelPath, there: Option<&Occupant>) {
         let is_asked = self.rules.sync.itemize && self.rules.sync.unchanged;
-        let item = self.rules.why_left(entry, there.map(|there| &there.stat));
+        let size = match entry.kind {
+            Kind::File { size } => Some(size),
+            _ => self.first_of(entry).map(|first| first.size),
+        };
+        let item = self.rules.why_left(size, there.map(|there| &there.stat));
         if !is_asked || item == Change::MISSING && !self.here.has_directory_of(place) {
             return;
         }

@@ -27,9 +27,9 @@ use crate::base::totals::SharedTotals;
 use crate::net::clock::Counters;
 use crate::send::ahead::{Ahead, Gathered, Gathering, WAITING, reported};
 use crate::send::plan::extra_size;
+use crate::send::sender::FoundSources;
 use crate::tree::scan::{Scanner, Seen, Stopped};
 use crate::tree::selection::Selection;
-use crate::tree::source_root::SourceRoot;
 
 /// The approximate limit in bytes for the log's memory.
 const BUDGET: usize = 32 << 20;
@@ -72,6 +72,8 @@ enum LogPiece {
 enum LoggedFind {
     Entries(Gathered),
     Problem(Problem),
+    /// A source wasn't found, so that nothing may be deleted.
+    Incomplete,
 }
 
 /// An entry that was moved to the file.
@@ -104,7 +106,11 @@ impl ScanLog {
     }
 
     /// Walks the sources, until everything is found or no transfer reads any more.
-    pub fn scan(&self, sources: &[SourceRoot], options: &Options, selection: &Selection) {
+    pub fn scan(&self, sources: &FoundSources, options: &Options, selection: &Selection) {
+        if !sources.are_whole {
+            // If no transfer reads any more, nothing is deleted either.
+            let _ = self.add(LoggedFind::Incomplete, ENTRY_OVERHEAD);
+        }
         let problem = |problem: Problem| drop(self.add(LoggedFind::Problem(problem), ENTRY_OVERHEAD));
         let (found, stop) = (&SharedTotals::default(), &self.stop);
         let scanner = Scanner { sources, found, problem: &problem, keep: options.keep, stop, selection };
@@ -131,7 +137,7 @@ impl ScanLog {
         let (stop, whole) = (AtomicBool::new(false), AtomicBool::new(true));
         let report = reported(&whole, selection, problem);
         thread::scope(|scope| {
-            let (stop, report) = (&stop, &report);
+            let (stop, whole, report) = (&stop, &whole, &report);
             scope.spawn(move || {
                 while let Some(found) = self.next(number, stop) {
                     let passed_on = match &*found {
@@ -141,6 +147,10 @@ impl ScanLog {
                         }
                         LoggedFind::Problem(problem) => {
                             report(problem.clone());
+                            true
+                        }
+                        LoggedFind::Incomplete => {
+                            whole.store(false, Ordering::Release);
                             true
                         }
                     };

@@ -210,17 +210,27 @@ impl Named {
     /// The link at the path: the directory that holds the link, and the link's name; `None` if the path's last
     /// component isn't a link.
     pub(crate) fn find_link(&self) -> Option<(Held, OsString)> {
-        let ends_in_name = !self.path.ends_with(b"/") && !self.path.ends_with(b"/.");
-        let (parent, name) = split(&self.path).filter(|_| ends_in_name)?;
+        let (parent, name) = split(&self.path).filter(|_| self.ends_in_name())?;
         let walk = self.walk_to(parent).ok()?;
         let stat = walk.stat(name).ok()?;
         let is_link = FileType::from_raw_mode(stat.st_mode) == FileType::Symlink;
         is_link.then(|| (walk.held(), name.to_owned()))
     }
 
-    /// True if no entry exists at the path.
+    /// True if no entry exists at the path, and the path ends in a name.
     pub(crate) fn is_missing(&self) -> bool {
         matches!(self.find(), Err(Stop::System(Errno::NOENT))) && self.find_link().is_none()
+    }
+
+    /// True if the path ends in a name that doesn't exist in an existing directory. For the last component `x*` and for
+    /// other patterns, this is true if the directory can be entered.
+    pub(crate) fn lacks_only_name(&self) -> bool {
+        let Some((parent, name)) = split(&self.path).filter(|_| self.ends_in_name()) else { return false };
+        self.walk_to(parent).is_ok_and(|walk| matches!(walk.stat(name), Err(Errno::NOENT)))
+    }
+
+    fn ends_in_name(&self) -> bool {
+        !self.path.ends_with(b"/") && !self.path.ends_with(b"/.")
     }
 
     /// Creates the missing parent directories of the last component, and returns their number.
