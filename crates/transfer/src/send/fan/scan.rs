@@ -344,6 +344,7 @@ mod tests {
         match &*log.next(number, &AtomicBool::new(false))? {
             LoggedFind::Entries(entries) => Some(entries.iter().map(|(entry, _)| entry.clone()).collect()),
             LoggedFind::Problem(problem) => panic!("{problem:?}"),
+            LoggedFind::Incomplete => panic!("every source was found"),
         }
     }
 
