@@ -3,6 +3,7 @@
 use std::io;
 use std::path::Path;
 
+use rustix::thread::CpuSet;
 use serde::{Deserialize, Serialize};
 
 use crate::root::Root;
@@ -77,14 +78,39 @@ impl CpuTimes {
     /// If /proc/stat can't be read, or its first line isn't the total.
     pub fn read(root: &Path) -> io::Result<CpuTimes> {
         let root = &Root::dir(root);
-        let text = match root.needed("proc/stat") {
-            Fact::Known(text) => text,
-            Fact::NotApplicable => return Err(io::Error::other("/proc/stat is missing")),
-            Fact::Unreadable(reason) => return Err(io::Error::other(reason)),
-        };
+        let text = stat(root)?;
         let mut times = parse(&text).ok_or_else(|| invalid(&text))?;
         times.pressure = pressure::read(root);
         Ok(times)
+    }
+
+    /// Reads the counters of this host's processors on which the calling thread may run (sched_getaffinity(2)).
+    ///
+    /// # Errors
+    /// If /proc/stat can't be read, or lacks the processors' lines.
+    pub fn of_own_processors() -> io::Result<CpuTimes> {
+        let own = rustix::thread::sched_getaffinity(None)?;
+        let text = stat(&Root::dir(Path::new("/")))?;
+        parse_some(&text, |processor| processor < CpuSet::MAX_CPU && own.is_set(processor))
+            .ok_or_else(|| invalid(&text))
+    }
+
+    /// The counters of these processors and of `other` ones.
+    fn and(self, other: &CpuTimes) -> CpuTimes {
+        CpuTimes {
+            processors: self.processors + other.processors,
+            user: self.user + other.user,
+            nice: self.nice + other.nice,
+            system: self.system + other.system,
+            idle: self.idle + other.idle,
+            iowait: self.iowait + other.iowait,
+            irq: self.irq + other.irq,
+            softirq: self.softirq + other.softirq,
+            steal: self.steal + other.steal,
+            guest: self.guest + other.guest,
+            guest_nice: self.guest_nice + other.guest_nice,
+            ..self
+        }
     }
 
     /// The processor time since an earlier reading of the same host. A counter that went backwards counts as
@@ -137,6 +163,22 @@ impl CpuSeconds {
     pub fn total(&self) -> f64 {
         self.busy() + self.idle + self.iowait + self.steal
     }
+}
+
+fn stat(root: &Root) -> io::Result<String> {
+    match root.needed("proc/stat") {
+        Fact::Known(text) => Ok(text),
+        Fact::NotApplicable => Err(io::Error::other("/proc/stat is missing")),
+        Fact::Unreadable(reason) => Err(io::Error::other(reason)),
+    }
+}
+
+/// Parses the text of /proc/stat, and adds up the processors for whose numbers `counts` returns true; `None` if there are
+/// none.
+fn parse_some(stat: &str, counts: impl Fn(usize) -> bool) -> Option<CpuTimes> {
+    let lines = stat.lines().filter_map(|line| line.strip_prefix("cpu")?.split_once(' '));
+    let counted = lines.filter(|(number, _)| number.parse().is_ok_and(&counts));
+    counted.map(|(_, values)| parse_values(values)).reduce(|sum, next| Some(sum?.and(&next?)))?
 }
 
 /// Parses the totals of all processors from the text of /proc/stat.
@@ -202,6 +244,17 @@ mod tests {
         assert_eq!((times.user, times.nice, times.guest, times.guest_nice), (900, 180, 100, 20));
         assert_eq!((times.system, times.idle, times.iowait), (300, 4000, 50));
         assert_eq!((times.irq, times.softirq, times.steal, times.processors), (6, 70, 8, 2));
+    }
+
+    #[test]
+    fn processors_that_may_not_be_used_are_left_out() {
+        let stat = "cpu  11 0 0 0\ncpu0 1 0 0 20\ncpu1 4 0 0 40\ncpu10 6 0 0 80\nintr 1\n";
+        let some = parse_some(stat, |processor| processor != 1).unwrap();
+        assert_eq!((some.user, some.idle, some.processors), (7, 100, 2));
+        assert_eq!(parse_some(stat, |processor| processor == 2), None);
+        assert_eq!(parse_some("cpu 1 2 3 4\n", |_| true), None);
+        let own = CpuTimes::of_own_processors().unwrap();
+        assert!((1..=CpuTimes::read(Path::new("/")).unwrap().processors).contains(&own.processors));
     }
 
     #[test]

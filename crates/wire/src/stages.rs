@@ -74,10 +74,10 @@ pub struct Stages {
     pub cpu: u64,
     /// Nanoseconds in which workers were ready to run but had no processor.
     pub waited: u64,
-    /// Nanoseconds in which the processors of this host were busy with work of any process, summed over processors.
+    /// Nanoseconds in which the processors that this end may use were busy with work of any process, summed over them.
     /// Work at a lower priority (nice) isn't counted, because it gives way to other work.
     pub host_busy: u64,
-    /// Nanoseconds of all processors of this host, busy or idle, in the time for which `host_busy` was counted.
+    /// Nanoseconds of these processors, busy or idle, in the time for which `host_busy` was counted.
     pub host_time: u64,
     /// Nanoseconds of processor time that the end's control group may use in a second; 0 without a quota. If several
     /// nested groups have a quota, this is the quota of the group that was throttled most often.

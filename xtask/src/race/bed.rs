@@ -17,6 +17,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use super::OURS;
 use super::cases::{RaceCase, RaceData, RaceLink, Racer};
+use super::quota::EndQuotas;
 use crate::call;
 
 /// The size of a large file in bytes.
@@ -26,7 +27,8 @@ const LOGIN_BYTES: u64 = 64 << 10;
 /// The interval at which a run is observed. It is so long that the observation costs no measurable time.
 const CHECK_INTERVAL: Duration = Duration::from_millis(100);
 
-const WDT: &str = include_str!("wdt.sh");
+/// The scripts that run both ends of a program.
+const SCRIPTS: [(&str, &str); 2] = [("wdt", include_str!("wdt.sh")), ("iperf3", include_str!("iperf3.sh"))];
 /// In a program's output, one of these texts precedes the time in seconds that the program itself measured for the
 /// data.
 const OWN_SECONDS: [&str; 2] = ["\"payload_seconds\":", "own seconds: "];
@@ -39,6 +41,8 @@ pub struct RaceTime {
     pub own_seconds: Option<f64>,
     /// The processor time of the whole machine in seconds.
     pub cpu_seconds: f64,
+    /// The share of the machine's processor time that its hypervisor gave to others.
+    pub stolen: f64,
     /// The number of bytes on the link, in both directions.
     pub bytes: u64,
     /// The time until the link carried data, in seconds.
@@ -58,6 +62,9 @@ pub struct RaceBed {
     /// directory is used.
     labs: Vec<Lab>,
     is_far: bool,
+    quotas: Option<EndQuotas>,
+    /// The directory on the disk, if the data is there.
+    on_disk: Option<tempfile::TempDir>,
 }
 
 impl RaceBed {
@@ -69,22 +76,34 @@ impl RaceBed {
         if !is_far {
             labs.push(Lab::up(&LabOptions::default())?);
         }
-        let place = |name: &str| labs[0].scratch().join(name);
+        // Debian's /tmp may be a tmpfs, but /var/tmp isn't.
+        let on_disk = case.on_disk.then(|| tempfile::tempdir_in("/var/tmp")).transpose()?;
+        let top = on_disk.as_ref().map_or(labs[0].scratch(), |disk| disk.path());
+        let place = |name: &str| top.join(name);
         let (source, older, destination) = (place("from"), place("older"), place("to"));
         make(case.data, &source, &older)?;
-        let bed = Self { data: case.data, program: program.into(), source, older, destination, labs, is_far };
-        fs::write(bed.wdt(), WDT)?;
+        let quotas = case.quota.map(EndQuotas::make).transpose()?;
+        if let Some(quotas) = &quotas {
+            quotas.limit_logins(&format!("linerate-{}-b", labs[0].name()))?;
+        }
+        let program = program.into();
+        let bed =
+            Self { data: case.data, program, source, older, destination, labs, is_far, quotas, on_disk };
+        for (name, script) in SCRIPTS {
+            fs::write(bed.script(name), script)?;
+        }
         Ok(bed)
     }
 
-    /// The path of the script that runs both ends of WDT.
-    fn wdt(&self) -> PathBuf {
-        self.labs[0].scratch().join("wdt.sh")
+    /// The path of the script that runs both ends of a program.
+    fn script(&self, program: &str) -> PathBuf {
+        self.labs[0].scratch().join(format!("{program}.sh"))
     }
 
     /// Removes the test bed.
     pub fn down(self) -> anyhow::Result<()> {
-        self.labs.into_iter().try_for_each(|lab| Ok(lab.down()?))
+        self.labs.into_iter().try_for_each(|lab| lab.down())?;
+        self.quotas.map_or(Ok(()), EndQuotas::remove)
     }
 
     /// Restores the destination to its initial state, and then runs one of the programs.
@@ -95,14 +114,17 @@ impl RaceBed {
         let cpu_before = CpuTimes::read(Path::new("/"))?;
         let watch = Watch { bed: self, racer, before: self.bytes(racer)?, begun: Instant::now() };
         let child = command.spawn().with_context(|| format!("starting {}", racer.line))?;
+        self.quotas.iter().try_for_each(|quotas| quotas.limit(child.id()))?;
         let (output, seconds, (first, memory)) = watch.until_over(child)?;
         let said = String::from_utf8_lossy(&output.stderr);
         ensure!(output.status.success(), "{}: {}: {said}", racer.line, output.status);
         let bytes = self.bytes(racer)? - watch.before;
+        let passed = CpuTimes::read(Path::new("/"))?.since(&cpu_before);
         Ok(RaceTime {
             seconds,
             own_seconds: own_seconds(&String::from_utf8_lossy(&output.stdout)),
-            cpu_seconds: CpuTimes::read(Path::new("/"))?.since(&cpu_before).busy(),
+            cpu_seconds: passed.busy(),
+            stolen: passed.steal / passed.total().max(1e-9),
             bytes,
             first_seconds: first.unwrap_or(seconds),
             memory,
@@ -134,7 +156,9 @@ impl RaceBed {
             ("{older}", self.older.display().to_string()),
             ("{ssh}", format!("ssh -F {config}")),
             ("{config}", config),
-            ("{wdt}", self.wdt().display().to_string()),
+            ("{wdt}", self.script("wdt").display().to_string()),
+            ("{iperf3}", self.script("iperf3").display().to_string()),
+            ("{bytes}", size(&self.source).to_string()),
             ("{address}", self.labs[racer.over].address(End::B).to_string()),
         ];
         let fill =
@@ -155,7 +179,12 @@ impl RaceBed {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error.into()),
             _ => {}
         }
-        Ok(fs::create_dir(&self.destination)?)
+        fs::create_dir(&self.destination)?;
+        if self.on_disk.is_some() {
+            rustix::fs::sync();
+            fs::write("/proc/sys/vm/drop_caches", "3")?;
+        }
+        Ok(())
     }
 
     /// The number of bytes that the link has carried in both directions; 0 within one host.
@@ -253,6 +282,10 @@ fn make(data: RaceData, source: &Path, older: &Path) -> anyhow::Result<()> {
     match data {
         RaceData::Mix => make_mix(source, 10, &mut rng),
         RaceData::LittleMix => make_mix(source, 1, &mut rng),
+        RaceData::LeastMix => {
+            make_files(&source.join("small"), 11, 700_000, &mut rng)?;
+            make_files(&source.join("large"), 2, 6_000_000, &mut rng)
+        }
         RaceData::Single => make_files(source, 1, 2_000_000_000, &mut rng),
         RaceData::Byte => make_files(source, 1, 1, &mut rng),
         RaceData::Small => make_files(source, 20_000, 8_000, &mut rng),
@@ -274,6 +307,12 @@ fn make(data: RaceData, source: &Path, older: &Path) -> anyhow::Result<()> {
             Ok(fs::write(source, noise(LARGE, &mut rng))?)
         }
     }
+}
+
+/// The size of all files below a path, in bytes.
+fn size(top: &Path) -> u64 {
+    let Ok(entries) = fs::read_dir(top) else { return top.metadata().map_or(0, |file| file.len()) };
+    entries.flatten().map(|entry| size(&entry.path())).sum()
 }
 
 /// Makes a mix of small and large files: `times` times 0.2 GB.

@@ -5,18 +5,24 @@ mod bed;
 mod cases;
 mod fan;
 mod fleet;
+mod quota;
 mod switched;
 
-use anyhow::{Context, bail};
+use anyhow::{Context, bail, ensure};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use self::bed::{RaceBed, RaceTime};
-use self::cases::{CASES, RaceCase};
+use self::cases::{CASES, FIXED, RaceBound, RaceCase, RaceFigure, Racer};
 use crate::built_release;
 
 /// The name of the racer with which each of the others is compared.
 const OURS: &str = "linerate";
+
+/// A run is repeated, at most this number of times, if the hypervisor gave more than the share `STOLEN` of the machine's
+/// processor time to others.
+const REPEATS: usize = 2;
+const STOLEN: f64 = 0.03;
 
 /// The arguments of the command.
 struct RaceOptions {
@@ -72,18 +78,49 @@ fn case(name: &str) -> anyhow::Result<&'static RaceCase> {
 pub fn run(arguments: &[String]) -> anyhow::Result<()> {
     let options = RaceOptions::parse(arguments)?;
     let program = options.program.clone().map_or_else(built_release, Ok)?;
+    let mut missed = 0;
     for case in &options.cases {
         println!("{}: {}", case.name, case.about);
         let bed = RaceBed::up(case, &program)?;
         let times = blocks(case, &bed, options.blocks)?;
         bed.down()?;
         print_figures(case, &times);
+        missed += case.bounds.iter().filter(|bound| !holds(case, bound, &times)).count();
     }
     let rate = |usual| options.rate.as_deref().unwrap_or(usual);
     if options.fan_out {
         fan::run(&program, options.blocks, rate(fan::RATE))?;
     }
-    if options.fleet { fleet::run(&program, options.blocks, rate(fleet::RATE)) } else { Ok(()) }
+    if options.fleet {
+        fleet::run(&program, options.blocks, rate(fleet::RATE))?;
+    }
+    ensure!(missed == 0, "{missed} bounds are missed");
+    Ok(())
+}
+
+/// Prints a bound with the measured ratio, and returns whether the median is within it. A bound on a racer that isn't
+/// installed is left out.
+fn holds(case: &RaceCase, bound: &RaceBound, times: &RaceTimes) -> bool {
+    let RaceBound { figure, other, at_most } = *bound;
+    let value = |time: &RaceTime| match figure {
+        RaceFigure::Whole => Some(time.seconds),
+        RaceFigure::Own => time.own_seconds,
+        RaceFigure::Processors => Some(time.cpu_seconds),
+        RaceFigure::Bytes => Some(time.bytes as f64),
+    };
+    let all = |name: &str| times.get(name)?.iter().map(value).collect::<Option<Vec<f64>>>();
+    let fixed = case.racers.iter().map(|racer| racer.name).filter(|name| name.starts_with("--streams"));
+    let median = |values: &Vec<f64>| Spread::of(values.iter().copied()).median;
+    let theirs = match other {
+        FIXED => fixed.filter_map(all).min_by(|one, two| median(one).total_cmp(&median(two))),
+        other => all(other),
+    };
+    let Some((ours, theirs)) = all(OURS).zip(theirs) else { return true };
+    let ratio = Spread::of(ours.iter().zip(&theirs).map(|(ours, theirs)| ours / theirs));
+    let is_held = ratio.median <= at_most;
+    let verdict = if is_held { "holds" } else { "MISSED" };
+    println!("  bound: {OURS} / {other}, {figure:?}: {ratio:.3} <= {at_most:.3}: {verdict}");
+    is_held
 }
 
 /// The times of each racer, in the order of the blocks.
@@ -102,13 +139,25 @@ fn blocks(case: &RaceCase, bed: &RaceBed, blocks: usize) -> anyhow::Result<RaceT
     for _ in 0..blocks {
         fastrand::shuffle(&mut order);
         for racer in &order {
-            times.entry(racer.name).or_default().push(bed.race(racer)?);
+            times.entry(racer.name).or_default().push(quiet(bed, racer)?);
         }
     }
     if times.values().any(Vec::is_empty) {
         bail!("nothing was measured");
     }
     Ok(times)
+}
+
+/// A run of the racer, which is repeated if it was disturbed.
+fn quiet(bed: &RaceBed, racer: &Racer) -> anyhow::Result<RaceTime> {
+    let mut time = bed.race(racer)?;
+    for _ in 0..REPEATS {
+        if time.stolen <= STOLEN {
+            break;
+        }
+        time = bed.race(racer)?;
+    }
+    Ok(time)
 }
 
 fn print_figures(case: &RaceCase, times: &RaceTimes) {

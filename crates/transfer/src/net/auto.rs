@@ -248,8 +248,10 @@ struct EndWindow {
     idle: f64,
     /// The share spent reading or writing files.
     files: f64,
-    /// The share of the host's processor time in which the processors are busy; 1 if it is unknown.
+    /// The share of the time in which the processors that this end may use are busy; 1 if it is unknown.
     host: f64,
+    /// True if a CPU quota stopped this end.
+    is_stopped: bool,
 }
 
 impl EndWindow {
@@ -267,6 +269,7 @@ impl EndWindow {
             idle: share(since(|s| s.queue + s.limit)),
             files: share(since(|s| s.read + s.write)),
             host: if host > 0.0 { since(|s| s.host_busy) / host } else { 1.0 },
+            is_stopped: since(|s| s.quota_stops) > 0.0,
         }
     }
 
@@ -275,9 +278,9 @@ impl EndWindow {
         self.threads >= FULL_THREAD
     }
 
-    /// True if the host of this end could run more threads.
+    /// True if this end could run more threads: its processors are idle for a part of the time, and no quota stops it.
     fn has_processors(&self) -> bool {
-        self.host < BUSY
+        self.host < BUSY && !self.is_stopped
     }
 
     /// True if the threads of this end wait for files.

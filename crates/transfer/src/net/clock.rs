@@ -364,8 +364,7 @@ impl Counters {
     }
 }
 
-/// The processor times of this host and the CPU quotas of this process, both measured from the first query
-/// on.
+/// The times of the processors that this process may use, and its CPU quotas, both measured from the first query on.
 #[derive(Default)]
 struct HostTimes {
     first: Option<CpuTimes>,
@@ -388,7 +387,7 @@ impl HostTimes {
 
     fn read_processors(&mut self) {
         // If the times can't be read, the values stay as they are.
-        let Ok(now) = CpuTimes::read(Path::new("/")) else { return };
+        let Ok(now) = CpuTimes::of_own_processors() else { return };
         let passed = now.since(self.first.get_or_insert_with(|| now.clone()));
         // Processes of a lower priority (nice) give way to this one, so their time doesn't count as busy.
         let busy = passed.busy() - passed.nice;

@@ -13,10 +13,13 @@ struct Seen {
     files: f64,
     /// The share of time for which the receiving host's processors are busy.
     busy: f64,
+    /// True if a CPU quota stops the receiver.
+    is_stopped: bool,
     is_held: bool,
 }
 
-const NOTHING: Seen = Seen { rate: 0.0, sender: 0.2, receiver: 0.2, files: 0.0, busy: 0.1, is_held: false };
+const NOTHING: Seen =
+    Seen { rate: 0.0, sender: 0.2, receiver: 0.2, files: 0.0, busy: 0.1, is_stopped: false, is_held: false };
 
 /// Simulates a transfer over a path with `round_trip`. `seen` computes the transfer's behaviour from the time
 /// in seconds and the number of streams. Returns the number of streams after each tenth of a second.
@@ -49,6 +52,7 @@ fn simulate_over(
             stages.host_busy += (now.busy * 2e8) as u64;
         }
         receiver.write += (time * now.files) as u64;
+        receiver.quota_stops += u64::from(now.is_stopped);
         sender.tcp_looks += 1;
         sender.tcp_rtt += round_trip.as_micros() as u64;
         sender.tcp_min_rtt += round_trip.as_micros() as u64;
@@ -81,6 +85,13 @@ fn full_threads_get_more_where_processors_are_idle_and_that_within_half_a_second
     assert_eq!((idle[5], *idle.last().unwrap()), (4, 8), "{idle:?}");
     let busy = threads(|_| 0.97);
     assert!(busy.iter().all(|streams| *streams == FIRST), "{busy:?}");
+}
+
+/// A quota stops all threads together, so that further ones would only share it.
+#[test]
+fn threads_that_a_quota_stops_get_no_company_even_if_processors_are_idle() {
+    let stopped = |_, _| Seen { rate: 1e9, receiver: 1.0, busy: 0.1, is_stopped: true, ..NOTHING };
+    assert_eq!(simulate(FIRST, SHORT, 3, stopped).iter().max(), Some(&FIRST));
 }
 
 #[test]
