@@ -283,8 +283,8 @@ fn make(data: RaceData, source: &Path, older: &Path) -> anyhow::Result<()> {
         RaceData::Mix => make_mix(source, 10, &mut rng),
         RaceData::LittleMix => make_mix(source, 1, &mut rng),
         RaceData::LeastMix => {
-            make_files(&source.join("small"), 11, 700_000, &mut rng)?;
-            make_files(&source.join("large"), 2, 6_000_000, &mut rng)
+            make_files(&source.join("small"), 22, 700_000, &mut rng)?;
+            make_files(&source.join("large"), 4, 6_000_000, &mut rng)
         }
         RaceData::Single => make_files(source, 1, 2_000_000_000, &mut rng),
         RaceData::Byte => make_files(source, 1, 1, &mut rng),

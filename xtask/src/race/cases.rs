@@ -75,7 +75,7 @@ pub enum RaceData {
     Mix,
     /// A tenth of the files of [`RaceData::Mix`], of the same sizes.
     LittleMix,
-    /// 20 MB of random bytes: 11 files of 0.7 MB and 2 of 6 MB.
+    /// 40 MB of random bytes: 22 files of 0.7 MB and 4 of 6 MB.
     LeastMix,
     /// 20,000 files of 8 KB.
     Small,
@@ -396,7 +396,7 @@ pub const CASES: [RaceCase; 20] = [
     },
     RaceCase {
         name: "far",
-        about: "20 MB in 13 files, over 100 Mbit/s with 200 ms and 0.1 % loss",
+        about: "40 MB in 26 files, over 100 Mbit/s with 200 ms and 0.1 % loss",
         links: &[long("100mbit", "200ms", "0.1%")],
         data: RaceData::LeastMix,
         racers: &[
