@@ -8,8 +8,13 @@ use crate::spec::tool::{Moves, Tool, Toolbox};
 /// Seconds that each run takes in addition to its transfer: for flushing disks, starting a server, logging
 /// in, and reading counters.
 const RUN_OVERHEAD: f64 = 0.7;
-/// Seconds that it takes to create a lab.
+/// Seconds that it takes to create a lab, in addition for virtual machines, and for each of them.
 const LAB: f64 = 1.0;
+const MACHINES: f64 = 3.0;
+const MACHINE: f64 = 2.0;
+/// The assumed rates, in bits per second, of virtual machines without KVM: of memory, and of files, which are encrypted.
+const MACHINE_MEMORY: f64 = 2e9;
+const MACHINE_FILES: f64 = 1e8;
 /// The assumed rates, in bytes per second, of generating data, of clearing and counting a destination, and of comparing
 /// contents.
 const MAKING: f64 = 4e8;
@@ -25,7 +30,7 @@ const OPEN: f64 = 2e10;
 /// installed, and reaches the rate in its tool file or, without such a rate, the link's rate. For a tool that runs for
 /// a fixed time, the estimate uses this time.
 pub fn estimate(study: &Study, tools: &Toolbox, blocks: u32) -> Duration {
-    let labs = study.links.len() as f64 * LAB;
+    let labs: f64 = study.links.iter().map(lab).sum();
     let data: f64 = study.datasets.iter().map(|set| total(&set.sizes) / MAKING).sum();
     let runs: f64 = study
         .cases
@@ -59,9 +64,20 @@ fn run(study: &Study, case: &CaseSpec, tool: &Tool) -> f64 {
     study.settle + RUN_OVERHEAD + clearing + own.max(0.0)
 }
 
+/// The estimated seconds of creating the lab of a link.
+fn lab(link: &LinkSpec) -> f64 {
+    let machines = || MACHINES + f64::from(link.guests) * MACHINE;
+    LAB + link.machine.as_ref().map_or(0.0, |_| machines())
+}
+
 fn pace(link: Option<&LinkSpec>, tool: &Tool) -> f64 {
-    let link = link.and_then(|link| Some(link.rate? as f64 * f64::from(link.count))).unwrap_or(OPEN);
-    tool.pace.map_or(link, |pace| link.min(pace as f64)).max(1.0)
+    let rate = link.and_then(|link| Some(link.rate? as f64 * f64::from(link.count))).unwrap_or(OPEN);
+    let most = match (link.and_then(|link| link.machine.as_ref()), tool.moves) {
+        (None, _) => rate,
+        (Some(_), Moves::Files) => rate.min(MACHINE_FILES),
+        (Some(_), _) => rate.min(MACHINE_MEMORY),
+    };
+    tool.pace.map_or(most, |pace| most.min(pace as f64)).max(1.0)
 }
 
 /// The number of bytes that a run of the case moves.
@@ -101,6 +117,23 @@ mod tests {
     fn a_window_takes_as_long_as_was_requested() {
         let case = "tool = \"linerate-http\"\n[case.with]\nseconds = 240\nramp = 10";
         assert!((seconds(case, 5) - seconds(case, 4) - 251.0).abs() < 0.01);
+    }
+
+    #[test]
+    fn virtual_machines_take_longer_to_make_and_to_fill() {
+        let text = |guest: &str| {
+            format!(
+                "name = \"x\"\ntitle = \"X\"\n[[link]]\nname = \"l\"\nrate = \"open\"\nguests = 8\n{guest}\n[[dataset]]\n\
+                 name = \"d\"\nkind = \"fixed\"\nfiles = 4\neach = \"5 MB\"\n[[case]]\nid = \"c\"\ntool = \"linerate-cp\"\n"
+            )
+        };
+        let tools = Toolbox::built_in().unwrap();
+        let seconds = |guest: &str| {
+            estimate(&Study::parse("x", &text(guest), &tools).unwrap(), &tools, 1).as_secs_f64()
+        };
+        let (namespaces, machines) = (seconds(""), seconds("guest = { kind = \"qemu\" }"));
+        // 19 s for the machines, and twice 1.6 s for 20 MB.
+        assert!((machines - namespaces - 22.2).abs() < 0.1, "{machines} {namespaces}");
     }
 
     #[test]

@@ -81,8 +81,10 @@ impl HostBed {
         };
         let same_machine = a.boot()? == b.boot()?;
         let far_is_guest = !same_machine && hypervisor::is_of(&a.place, &b.place);
-        let path = ends[0].path_to(addresses)?;
-        let interfaces = [Some(path.ports[0].name.clone()), ends[1].interface_of(&path.addresses[0])];
+        let [a, b] = &mut ends;
+        let path = a.path_to(addresses, b)?;
+        let far_port = path.far_ports[0].as_ref();
+        let interfaces = [Some(path.ports[0].name.clone()), far_port.map(|port| port.name.clone())];
         let (work, journal) = make_work(&ends)?;
         let link = path.link(1);
         let (count, lacks) = (path.addresses.len(), None);
@@ -188,7 +190,7 @@ impl HostEnd {
     }
 
     /// The path from this end to the addresses, with the interface through which each address is reached.
-    fn path_to(&mut self, addresses: Vec<String>) -> io::Result<HostPath> {
+    fn path_to(&mut self, addresses: Vec<String>, far: &mut HostEnd) -> io::Result<HostPath> {
         let facts = facts(&mut self.agent)?;
         let port = |address: &String| {
             let argv = ["ip", "-j", "route", "get", address].map(OsString::from);
@@ -198,7 +200,10 @@ impl HostEnd {
             Ok(PathPort::of(&facts, &name))
         };
         let ports = addresses.iter().map(port).collect::<io::Result<_>>()?;
-        Ok(HostPath { addresses, ports })
+        let facts = self::facts(&mut far.agent)?;
+        let far_port = |address: &String| Some(PathPort::of(&facts, &far.interface_of(address)?));
+        let far_ports = addresses.iter().map(far_port).collect();
+        Ok(HostPath { addresses, ports, far_ports })
     }
 
     /// The interface of this host that has the address; `None` if the address belongs to another host, such as an

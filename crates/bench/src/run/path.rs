@@ -73,6 +73,9 @@ pub(super) struct HostPath {
     pub addresses: Vec<String>,
     /// The sending end's ports, in the order of the addresses.
     pub ports: Vec<PathPort>,
+    /// The receiving end's ports with these addresses, in the same order; `None` for an address that belongs to another
+    /// host, such as an address translator (NAT).
+    pub far_ports: Vec<Option<PathPort>>,
 }
 
 impl HostPath {
@@ -128,20 +131,25 @@ impl HostPath {
                 "give each of b's addresses its own subnet, with a route by its own port",
             ));
         }
-        let queues = |port: &&PathPort| spec.queues.is_some() && port.queues != spec.queues;
-        if let Some(port) = ports.iter().find(queues) {
+        let far = self.far_ports.iter().take(count).flatten();
+        let of_both = || ports.iter().map(|port| ("a", port)).chain(far.clone().map(|port| ("b", port)));
+        let queues = |(_, port): &(&str, &PathPort)| spec.queues.is_some() && port.queues != spec.queues;
+        if let Some((end, port)) = of_both().find(queues) {
             let has = port.queues.map_or("an unknown number of".into(), |queues| queues.to_string());
             return Some((
-                format!("has {has} receive queues at {}", port.name),
+                format!("has {has} receive queues at {end}'s {}", port.name),
                 "set them with ethtool -L, or make `port-queues` a factor in [case.with]",
             ));
         }
         let rates_differ = links.iter().any(|other| other.rate != spec.rate);
-        if rates_differ && ports.iter().any(|port| port.rate != spec.rate) {
-            return Some(("has another rate".into(), "use ports of that rate, or a lab"));
+        if rates_differ && let Some((end, port)) = of_both().find(|(_, port)| port.rate != spec.rate) {
+            return Some((
+                format!("has another rate at {end}'s {}", port.name),
+                "use ports of that rate, or a lab",
+            ));
         }
         let mtus_differ = links.iter().any(|other| other.mtu != spec.mtu);
-        let mtu = self.link(count).mtu;
+        let mtu = of_both().filter_map(|(_, port)| port.mtu).min().unwrap_or(1500);
         if mtus_differ && mtu != spec.mtu {
             return Some((format!("has an MTU of {mtu}"), "make `mtu` a factor in [case.with]"));
         }
@@ -193,7 +201,8 @@ mod tests {
 
     fn path(ports: &[PathPort]) -> HostPath {
         let addresses = (0..ports.len()).map(|n| format!("10.0.{n}.2")).collect();
-        HostPath { addresses, ports: ports.to_vec() }
+        let far_ports = ports.iter().cloned().map(Some).collect();
+        HostPath { addresses, ports: ports.to_vec(), far_ports }
     }
 
     fn spec() -> LinkSpec {
@@ -224,13 +233,31 @@ mod tests {
         );
         for (asked, part) in [
             (LinkSpec { guests: 8, ..spec() }, "has no guests"),
-            (LinkSpec { queues: Some(16), ..spec() }, "has 4 receive queues at eth0"),
+            (LinkSpec { queues: Some(16), ..spec() }, "has 4 receive queues at a's eth0"),
             (LinkSpec { rtt: Some("50ms".parse().unwrap()), ..spec() }, "no emulator"),
             (LinkSpec { loss: Some("1%".parse().unwrap()), ..spec() }, "no emulator"),
         ] {
             let reported = lacks(asked).unwrap();
             assert!(reported.contains(part) && reported.contains("eth0 (igb), 1 Gbit/s"), "{reported}");
         }
+    }
+
+    /// The queues that the papers vary are the receiver's.
+    #[test]
+    fn the_receivers_port_must_fit_too() {
+        let four = LinkSpec { queues: Some(4), ..spec() };
+        let with = |far: Option<PathPort>| {
+            let path = HostPath { far_ports: vec![far], ..path(&[port("eth0", Some(GIGABIT))]) };
+            path.lacks(&four, std::slice::from_ref(&four))
+        };
+        let one = PathPort { queues: Some(1), ..port("ens1", Some(GIGABIT)) };
+        assert!(with(Some(one)).unwrap().contains("has 1 receive queues at b's ens1"));
+        assert_eq!(with(Some(port("ens1", Some(GIGABIT)))), None);
+        assert_eq!(with(None), None, "nothing is known about a port behind a translator");
+        let links = [spec(), LinkSpec { rate: Some(10 * GIGABIT), ..spec() }];
+        let slow = port("ens1", Some(10 * GIGABIT));
+        let path = HostPath { far_ports: vec![Some(slow)], ..path(&[port("eth0", Some(GIGABIT))]) };
+        assert!(path.lacks(&links[0], &links).unwrap().contains("another rate at b's ens1"));
     }
 
     #[test]
