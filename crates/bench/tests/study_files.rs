@@ -219,7 +219,7 @@ fn an_error_in_a_study_names_line_key_and_the_nearest() {
     let guest = |text: &str| error("guests = 8", &format!("guests = 8\nguest = {{ {text} }}"));
     assert!(guest("nicc = \"e1000\"").ends_with("did you mean `nic`?"));
     assert!(guest("nic = \"rtl8139\"").contains("virtio, vmxnet3"));
-    assert!(guest("kind = \"xen\"").contains("write \"qemu\""));
+    assert!(guest("kind = \"xen\"").contains("write qemu or uml"));
     assert!(guest("queues = [1, 2]").contains("one value"));
     assert!(guest("nic = \"e1000\", vcpus = 2, queues = 2").contains("one queue"));
     assert!(error("guests = 8", "guest = { vcpus = 2 }").contains("`guests` is 0"));
@@ -309,8 +309,14 @@ fn the_built_in_studies_can_be_planned_and_their_quick_runs_are_short() {
         study.cases.retain(|case| tools.get(&case.tool).is_some_and(|tool| tool.needs.advice.is_none()));
         let quick = estimate(&study, &tools, 1);
         whole += quick;
-        // These two studies, for quick results and for required results, have their own sizes.
-        let most = if ["quick", "gate"].contains(&study.name.as_str()) { 200 } else { 45 };
+        // These two studies, for quick results and for required results, have their own sizes. A virtual machine takes two
+        // seconds to boot, and files reach it slowly.
+        let has_machines = study.links.iter().any(|link| link.machine.is_some());
+        let most = match study.name.as_str() {
+            "quick" | "gate" => 200,
+            _ if has_machines => 60,
+            _ => 45,
+        };
         assert!(quick < Duration::from_secs(most), "{}: {quick:?}", study.name);
     }
     assert!(whole < Duration::from_secs(1200), "{whole:?}");
