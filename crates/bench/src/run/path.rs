@@ -131,7 +131,13 @@ impl HostPath {
                 "give each of b's addresses its own subnet, with a route by its own port",
             ));
         }
-        let far = self.far_ports.iter().take(count).flatten();
+        self.difference_of_ports(spec, links)
+    }
+
+    /// The difference between the ports at both ends of the path and the study's link, with advice.
+    fn difference_of_ports(&self, spec: &LinkSpec, links: &[LinkSpec]) -> Option<(String, &'static str)> {
+        let ports = &self.ports[..(spec.count as usize).clamp(1, self.ports.len())];
+        let far = self.far_ports.iter().take(ports.len()).flatten();
         let of_both = || ports.iter().map(|port| ("a", port)).chain(far.clone().map(|port| ("b", port)));
         let queues = |(_, port): &(&str, &PathPort)| spec.queues.is_some() && port.queues != spec.queues;
         if let Some((end, port)) = of_both().find(queues) {
@@ -142,11 +148,11 @@ impl HostPath {
             ));
         }
         let rates_differ = links.iter().any(|other| other.rate != spec.rate);
-        if rates_differ && let Some((end, port)) = of_both().find(|(_, port)| port.rate != spec.rate) {
-            return Some((
-                format!("has another rate at {end}'s {}", port.name),
-                "use ports of that rate, or a lab",
-            ));
+        // A faster port at one end doesn't matter, and b's port may have no known rate.
+        let is_other = |port: &PathPort| port.rate.is_none_or(|rate| Some(rate) < spec.rate);
+        let slowest = of_both().filter_map(|(_, port)| port.rate).min();
+        if rates_differ && (slowest != spec.rate || ports.iter().any(is_other)) {
+            return Some(("has another rate".into(), "use ports of that rate, or a lab"));
         }
         let mtus_differ = links.iter().any(|other| other.mtu != spec.mtu);
         let mtu = of_both().filter_map(|(_, port)| port.mtu).min().unwrap_or(1500);
@@ -255,9 +261,12 @@ mod tests {
         assert_eq!(with(Some(port("ens1", Some(GIGABIT)))), None);
         assert_eq!(with(None), None, "nothing is known about a port behind a translator");
         let links = [spec(), LinkSpec { rate: Some(10 * GIGABIT), ..spec() }];
-        let slow = port("ens1", Some(10 * GIGABIT));
-        let path = HostPath { far_ports: vec![Some(slow)], ..path(&[port("eth0", Some(GIGABIT))]) };
-        assert!(path.lacks(&links[0], &links).unwrap().contains("another rate at b's ens1"));
+        let path = |far: u64| {
+            let far_ports = vec![Some(port("ens1", Some(far)))];
+            HostPath { far_ports, ..path(&[port("eth0", Some(10 * GIGABIT))]) }
+        };
+        assert!(path(GIGABIT).lacks(&links[1], &links).unwrap().contains("another rate"));
+        assert_eq!(path(25 * GIGABIT).lacks(&links[1], &links), None);
     }
 
     #[test]

@@ -152,17 +152,22 @@ fn copy(mut line: Line) -> Result<Code, Failure> {
         }
     });
     printer.show_held();
-    let done = done.map(|code| match code {
-        // rsync has a code of its own only for deletions that --max-delete stopped.
-        Code::NotDeleted if line.sync.max_delete.is_none() => Code::Partial,
-        Code::Changed => printer.code_of_changes(),
-        code => code,
-    });
+    let done = done.map(|code| partly(code, &line, &printer));
     let done = of_result(done.or_else(|failure| as_rsyncs(failure, &line, &printer, stop.as_ref())));
     if let Some(log) = log {
         log.write(last_words(&done));
     }
     done
+}
+
+/// Converts the code of a run that has done at least a part of its work to one that rsync has.
+fn partly(code: Code, line: &Line, printer: &RsyncPrinter) -> Code {
+    match code {
+        // rsync has a code of its own only for deletions that --max-delete stopped.
+        Code::NotDeleted if line.sync.max_delete.is_none() => Code::Partial,
+        Code::Changed => printer.code_of_changes(),
+        code => code,
+    }
 }
 
 /// Runs the pass that only deletes, if the line has one, and the pass that transfers.

@@ -71,12 +71,7 @@ pub struct RsyncPrinter {
     /// Set once a source that is a directory was left out.
     skipped: AtomicBool,
     has_errors: AtomicBool,
-    /// Set once a file that had changed was copied.
-    has_mixed: AtomicBool,
-    /// Set once a file was left out because it had become shorter.
-    has_shorter: AtomicBool,
-    /// Set once an entry was left out because it had vanished.
-    has_vanished: AtomicBool,
+    changed_sources: ChangedSources,
     /// The text before the names of sent entries: a slash if `-R` keeps absolute paths, otherwise empty.
     root: &'static str,
     /// With `--existing` or `--ignore-existing`: a destination on this host, and whether only names that
@@ -104,6 +99,17 @@ fn only(line: &Line) -> Option<(PathBuf, bool)> {
     let Spec::Local(destination) = Spec::parse(line.paths.last()?) else { return None };
     let existing = line.sync.existing.then_some(true).or(line.sync.ignore_existing.then_some(false))?;
     Some((destination.into(), existing))
+}
+
+/// The ways in which sources changed while they were read.
+#[derive(Default)]
+struct ChangedSources {
+    /// Set once a file that had changed was copied.
+    mixed: AtomicBool,
+    /// Set once a file was left out because it had become shorter.
+    shorter: AtomicBool,
+    /// Set once an entry was left out because it had vanished.
+    vanished: AtomicBool,
 }
 
 impl RsyncPrinter {
@@ -144,9 +150,7 @@ impl RsyncPrinter {
             has_begun: AtomicBool::new(false),
             skipped: AtomicBool::new(false),
             has_errors: AtomicBool::new(false),
-            has_mixed: AtomicBool::new(false),
-            has_shorter: AtomicBool::new(false),
-            has_vanished: AtomicBool::new(false),
+            changed_sources: ChangedSources::default(),
             root: if keeps_root(line) { "/" } else { "" },
             only: only(line),
             summed: sums.then(|| Summed::new(line)),
@@ -187,9 +191,10 @@ impl RsyncPrinter {
     /// a file that became shorter as an error.
     pub fn code_of_changes(&self) -> Code {
         let has = |kind: &AtomicBool| kind.load(Ordering::Relaxed);
+        let ChangedSources { mixed, shorter, vanished } = &self.changed_sources;
         match () {
-            () if has(&self.has_shorter) => Code::Partial,
-            () if has(&self.has_mixed) && !has(&self.has_vanished) && !has(&self.has_errors) => Code::Done,
+            () if has(shorter) => Code::Partial,
+            () if has(mixed) && !has(vanished) && !has(&self.has_errors) => Code::Done,
             () => Code::Changed,
         }
     }
@@ -406,9 +411,9 @@ impl Printer for RsyncPrinter {
 
     fn error(&self, path: &str, message: &str) -> Option<String> {
         let kind = match message {
-            CHANGED => &self.has_mixed,
-            SHORTER => &self.has_shorter,
-            _ if message.starts_with("vanished") => &self.has_vanished,
+            CHANGED => &self.changed_sources.mixed,
+            SHORTER => &self.changed_sources.shorter,
+            _ if message.starts_with("vanished") => &self.changed_sources.vanished,
             _ => &self.has_errors,
         };
         kind.store(true, Ordering::Relaxed);

@@ -179,17 +179,7 @@ impl<'a, 'b> Comparer<'a, 'b> {
         }
         let Some(sync) = self.sync else { return Ok(Want::Whole) };
         let there = self.look_for(entry, place);
-        let has_other_size = self.first_of(entry).is_some_and(|first| self.rules.has_other_size(first.size));
-        let decision = match &there {
-            _ if has_other_size => Decision::LeftAlone,
-            Some(there) if self.is_the_only_one(&admitted, Origin { inode, ctime }, there) => {
-                Decision::LeftAlone
-            }
-            Some(_) if self.is_made_top(entry) => Decision::New,
-            Some(there) => self.decide(&admitted, digest, there),
-            None if sync.ignore_existing && self.is_under_something_else(place) => Decision::LeftAlone,
-            None => self.rules.missing(entry),
-        };
+        let decision = self.decision(&admitted, digest, Origin { inode, ctime }, there.as_ref());
         if let Some(want) = self.appended(&admitted, there.as_ref(), &decision) {
             return Ok(want);
         }
@@ -205,6 +195,28 @@ impl<'a, 'b> Comparer<'a, 'b> {
             return Ok(want);
         }
         Ok(self.act(sync, &admitted, there.as_ref(), decision))
+    }
+
+    /// The decision about an entry, at whose place the entry `there` exists.
+    fn decision(
+        &mut self,
+        admitted: &Admitted<'_>,
+        digest: Option<Digest>,
+        origin: Origin,
+        there: Option<&Occupant>,
+    ) -> Decision {
+        let (entry, place) = (admitted.entry(), admitted.place());
+        let ignores = self.rules.sync.ignore_existing;
+        match there {
+            _ if self.first_of(entry).is_some_and(|first| self.rules.has_other_size(first.size)) => {
+                Decision::LeftAlone
+            }
+            Some(there) if self.is_the_only_one(admitted, origin, there) => Decision::LeftAlone,
+            Some(_) if self.is_made_top(entry) => Decision::New,
+            Some(there) => self.decide(admitted, digest, there),
+            None if ignores && self.is_under_something_else(place) => Decision::LeftAlone,
+            None => self.rules.missing(entry),
+        }
     }
 
     /// The answer for an entry that needs no comparison with an existing one: this command itself writes a

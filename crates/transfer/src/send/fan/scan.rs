@@ -161,7 +161,7 @@ impl ScanLog {
                 counters.scanned.store(true, Ordering::Release);
                 self.leave(number);
             });
-            let done = work(Ahead { found, selection, problem: report, whole: &whole, stop });
+            let done = work(Ahead { found, selection, problem: report, whole, stop });
             stop.store(true, Ordering::Relaxed);
             done
         })
