@@ -1,11 +1,13 @@
 //! Output in rsync's format on standard output: lines of changes, totals and progress.
 
+mod changed;
 mod counts;
 mod listing;
 mod passes;
+mod shown;
 
+use linerate_transfer::NOT_ALL_READ;
 use linerate_transfer::lock::lock;
-use linerate_transfer::{CHANGED, NOT_ALL_READ, SHORTER};
 use linerate_wire::control::{Change, OtherUse};
 use linerate_wire::entry::Entry;
 use std::ffi::OsStr;
@@ -15,6 +17,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use self::changed::ChangedSources;
+use self::shown::{backup_dir, shown};
 use super::escape::Escape;
 use super::format::{LineFormat, Subject, is_mere_name, is_unchanged};
 use super::info::{InfoWord, Levels};
@@ -101,17 +105,6 @@ fn only(line: &Line) -> Option<(PathBuf, bool)> {
     Some((destination.into(), existing))
 }
 
-/// The ways in which sources changed while they were read.
-#[derive(Default)]
-struct ChangedSources {
-    /// Set once a file that had changed was copied.
-    mixed: AtomicBool,
-    /// Set once a file was left out because it had become shorter.
-    shorter: AtomicBool,
-    /// Set once an entry was left out because it had vanished.
-    vanished: AtomicBool,
-}
-
 impl RsyncPrinter {
     /// The output for the command line `line`.
     ///
@@ -187,16 +180,9 @@ impl RsyncPrinter {
         self.skipped.load(Ordering::Relaxed) && !self.has_reported_errors()
     }
 
-    /// The code for a run in which sources changed: rsync doesn't notice that a file changed while it was read, and counts
-    /// a file that became shorter as an error.
+    /// The code for a run in which sources changed.
     pub fn code_of_changes(&self) -> Code {
-        let has = |kind: &AtomicBool| kind.load(Ordering::Relaxed);
-        let ChangedSources { mixed, shorter, vanished } = &self.changed_sources;
-        match () {
-            () if has(shorter) => Code::Partial,
-            () if has(mixed) && !has(vanished) && !has(&self.has_errors) => Code::Done,
-            () => Code::Changed,
-        }
+        self.changed_sources.code(self.has_reported_errors())
     }
 
     /// True if an error was printed.
@@ -410,13 +396,9 @@ impl Printer for RsyncPrinter {
     }
 
     fn error(&self, path: &str, message: &str) -> Option<String> {
-        let kind = match message {
-            CHANGED => &self.changed_sources.mixed,
-            SHORTER => &self.changed_sources.shorter,
-            _ if message.starts_with("vanished") => &self.changed_sources.vanished,
-            _ => &self.has_errors,
-        };
-        kind.store(true, Ordering::Relaxed);
+        if !self.changed_sources.note(message) {
+            self.has_errors.store(true, Ordering::Relaxed);
+        }
         if self.passes.repeat(path, message) {
             return None;
         }
@@ -508,25 +490,6 @@ impl Printer for RsyncPrinter {
         ));
         let dry = if self.dry_run { " (DRY RUN)" } else { "" };
         self.print(format!("total size is {size}  speedup is {}{dry}", self.human.decimal(speedup)));
-    }
-}
-
-/// The line about `--backup-dir`, with `(new)` if the directory is known to be missing.
-fn backup_dir(line: &Line, escape: Escape) -> Option<String> {
-    let directory = line.sync.backup.as_ref()?.directory.as_ref()?;
-    let shown = escape.shown(directory);
-    let new = match line.paths.last().map(|destination| Spec::parse(destination)) {
-        Some(Spec::Local(top)) if !Path::new(&top).join(OsStr::from_bytes(directory)).exists() => "(new) ",
-        _ => "",
-    };
-    Some(format!("{new}backup_dir is {shown}"))
-}
-
-/// A source's path, safe on a terminal.
-fn shown(source: &OsStr, escape: Escape) -> String {
-    match Spec::parse(source) {
-        Spec::Local(path) => escape.shown(path.as_bytes()),
-        Spec::Remote(_, path) => escape.shown(&path),
     }
 }
 

@@ -2,16 +2,18 @@
 //! link, and never more than the user allows.
 
 mod in_the_way;
+mod opened;
 
 use linerate_wire::control::{ProblemKind, Sync};
 use linerate_wire::filter::Rules;
 use linerate_wire::path::{RelPath, printable};
-use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags};
+use rustix::fs::{AtFlags, Mode, OFlags};
 use rustix::io::Errno;
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsStr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 
+use self::opened::{Child, OpenedDirectory, list};
 use crate::base::problem::problem;
 use crate::receive::backup::{BACKUP_ADVICE, Backups};
 use crate::receive::changes::ChangeReports;
@@ -21,7 +23,6 @@ use crate::receive::sources::Sources;
 use crate::receive::wanted::{OfferedNames, change};
 use crate::tree::filter::{Filter, FilterError, Scope, Side, merge_file};
 use crate::tree::itemize::Item;
-use crate::tree::metadata::write::{let_in, set_mode};
 use crate::tree::own_files;
 use crate::tree::reported::below;
 use crate::tree::root::Directory;
@@ -51,29 +52,6 @@ pub struct Remover<'a> {
     device: Option<u64>,
     /// The directories in which nothing is deleted, because they are sources.
     pub sources: Sources,
-}
-
-/// A directory that is being emptied.
-struct OpenedDirectory {
-    fd: OwnedFd,
-    /// The mode that the directory had before its owner was given write access.
-    had: Option<Mode>,
-}
-
-impl OpenedDirectory {
-    /// Restores the mode of a directory that isn't deleted.
-    fn close_again(&self) {
-        if let Some(had) = self.had {
-            // This process was able to change the mode, so restoring the mode succeeds too.
-            let _ = rustix::fs::fchmod(&self.fd, had);
-        }
-    }
-}
-
-/// An entry in a directory of the destination.
-struct Child {
-    name: OsString,
-    directory: bool,
 }
 
 impl<'a> Remover<'a> {
@@ -339,7 +317,7 @@ impl<'a> Remover<'a> {
         if self.is_too_deep(path) {
             return None;
         }
-        let (directory, found) = match self.open_directory(parent, name) {
+        let (directory, found) = match opened::open(parent, name, self.sync.dry_run) {
             Ok(opened) => opened,
             Err(error) => {
                 let message = format!("opening the directory for --delete failed: {error}");
@@ -385,25 +363,6 @@ impl<'a> Remover<'a> {
 
     /// Opens and lists a directory that will be emptied. If its owner may not write in it, its mode is changed
     /// first. As with rsync, a directory that its owner may not read stays closed.
-    fn open_directory(
-        &self,
-        parent: BorrowedFd<'_>,
-        name: &OsStr,
-    ) -> Result<(OpenedDirectory, Vec<Child>), Errno> {
-        let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let open = |access| rustix::fs::openat(parent, name, flags | access, Mode::empty());
-        let held = open(OFlags::PATH)?;
-        let fd = match open(OFlags::RDONLY) {
-            Err(Errno::ACCESS) if !self.sync.dry_run => return open_if_empty(held.as_fd(), open),
-            opened => opened?,
-        };
-        // If this user may not change the mode, removing the entries reports the error.
-        let had = if self.sync.dry_run { None } else { let_in(held.as_fd(), Mode::WUSR).unwrap_or(None) };
-        let opened = OpenedDirectory { fd, had };
-        let found = list(opened.fd.as_fd())?;
-        Ok((opened, found))
-    }
-
     /// True for a directory in which nothing is deleted: a source (which is also reported), a directory on another file
     /// system, or the directory for backups. The source may contain a directory for backups too, but with other
     /// contents. If entries in the directory for backups were deleted, they would become backups in an ever deeper
@@ -447,23 +406,6 @@ impl<'a> Remover<'a> {
     }
 }
 
-/// Opens a directory that its owner may not read; it is deleted only if it is empty.
-fn open_if_empty(
-    held: BorrowedFd<'_>,
-    open: impl Fn(OFlags) -> Result<OwnedFd, Errno>,
-) -> Result<(OpenedDirectory, Vec<Child>), Errno> {
-    let had = let_in(held, Mode::RWXU).map_err(|_| Errno::ACCESS)?;
-    let opened = open(OFlags::RDONLY).map(|fd| OpenedDirectory { fd, had });
-    let found = opened.as_ref().map_err(|error| *error).and_then(|opened| list(opened.fd.as_fd()));
-    match (opened, found) {
-        (Ok(opened), Ok(found)) if found.is_empty() => Ok((opened, found)),
-        _ => {
-            had.map_or(Ok(()), |had| set_mode(held, had))?;
-            Err(Errno::ACCESS)
-        }
-    }
-}
-
 /// The place at which a source lands, if the source's entry `path` is at `place`.
 fn top_of(place: &RelPath, path: &RelPath) -> RelPath {
     let depth = path.components().count();
@@ -477,26 +419,4 @@ fn unknown(error: &FilterError) -> String {
 /// True if no entry has this name.
 fn is_gone(parent: BorrowedFd<'_>, name: &OsStr) -> bool {
     matches!(rustix::fs::statat(parent, name, AtFlags::SYMLINK_NOFOLLOW), Err(Errno::NOENT))
-}
-
-/// The names in a directory, sorted.
-fn list(fd: BorrowedFd<'_>) -> Result<Vec<Child>, Errno> {
-    let mut found = Vec::new();
-    for entry in Dir::read_from(fd)? {
-        let entry = entry?;
-        let name = OsStr::from_bytes(entry.file_name().to_bytes()).to_owned();
-        if name == "." || name == ".." {
-            continue;
-        }
-        let kind = match entry.file_type() {
-            FileType::Unknown => {
-                let stat = rustix::fs::statat(fd, &name, AtFlags::SYMLINK_NOFOLLOW)?;
-                FileType::from_raw_mode(stat.st_mode)
-            }
-            kind => kind,
-        };
-        found.push(Child { name, directory: kind == FileType::Directory });
-    }
-    found.sort_by(|one, other| one.name.cmp(&other.name));
-    Ok(found)
 }

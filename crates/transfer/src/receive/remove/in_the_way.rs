@@ -6,6 +6,7 @@ use rustix::io::Errno;
 use std::ffi::OsStr;
 use std::os::fd::{AsFd, OwnedFd};
 
+use super::opened;
 use super::{Child, OpenedDirectory, Remover, top_of, unknown};
 use crate::tree::filter::{FilterError, Scope, merge_file};
 use crate::tree::own_files;
@@ -23,7 +24,7 @@ impl Remover<'_> {
             return Err("the directory for backups is in the way at the destination".into());
         }
         self.shown_below = top_of(place, path);
-        let opened = self.open_directory(parent.as_fd(), name);
+        let opened = opened::open(parent.as_fd(), name, self.sync.dry_run);
         let (directory, found) =
             opened.map_err(|error| format!("reading the directory in the way failed: {error}"))?;
         let gone = self.empty_the_way(path, place, &directory, found).and_then(|()| {
