@@ -4,8 +4,10 @@ mod backups;
 pub mod selecting;
 
 use clap::Args;
+use linerate_transfer::pattern::name_of;
 use linerate_transfer::sender::Selection;
 use linerate_wire::control::{BlockSearch, Keep, Options, Sync};
+use linerate_wire::path::printable;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::slice;
@@ -13,7 +15,7 @@ use std::slice;
 use crate::common::failure::Failure;
 use crate::common::output::{Output, Style};
 use crate::common::recording::logging;
-use crate::common::spec::check_paths;
+use crate::common::spec::{Spec, check_paths};
 use crate::copying::args::{CopyingArgs, LeaveArgs, Prove};
 use crate::copying::fan::args::{FanArgs, FanPlaces};
 use crate::copying::task::Task;
@@ -168,6 +170,21 @@ pub fn run(args: SyncArgs) -> Result<Code, Failure> {
     })
 }
 
+/// Refuses several sources of the same name, which would be mixed at the destination.
+fn check_names(sources: &[OsString]) -> Result<(), String> {
+    let named = |source: &OsString| match Spec::parse(source) {
+        Spec::Local(path) => name_of(path.as_bytes(), false),
+        Spec::Remote(_, path) => name_of(&path, true),
+    };
+    let mut names: Vec<_> = sources.iter().map(named).filter(|name| !name.is_empty()).collect();
+    names.sort();
+    let Some(twice) = names.windows(2).find(|pair| pair[0] == pair[1]) else { return Ok(()) };
+    let name = printable(&twice[0]);
+    Err(format!(
+        "two sources are both named '{name}' and would be mixed at the destination: sync them one by one"
+    ))
+}
+
 impl SyncArgs {
     fn is_itemized(&self) -> bool {
         (self.itemize_changes || self.dry_run) && self.common.style() != Style::Quiet
@@ -177,6 +194,7 @@ impl SyncArgs {
         let (sources, destinations) = self.fan.divide(std::mem::take(&mut self.places))?;
         let (destination, several) = destinations.split();
         self.check_paths(&sources, &destination, several.as_ref()).map_err(Failure::usage)?;
+        check_names(&sources).map_err(Failure::usage)?;
         let spares = self.keeping.spares();
         let filter = self.selecting.rules(spares).map_err(|error| Failure::usage(error.to_string()))?;
         let others = self.keeping.others().map_err(Failure::usage)?;

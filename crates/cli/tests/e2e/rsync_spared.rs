@@ -182,3 +182,77 @@ fn a_file_that_grows_is_copied_without_an_error() {
     run.end().exits(0);
     assert!(case.near.join("to/log").metadata().unwrap().len() >= 6_000_000);
 }
+
+/// A file keeps all its names, even if links or several sources lead to one of them again.
+#[test]
+fn names_that_are_found_twice_do_not_tear_a_file_apart() {
+    let Some(case) = case().filter(|_| has("rsync")) else { return };
+    let src = case.near.join("src");
+    write(src.join("dir/f"), "f");
+    fs::hard_link(src.join("dir/f"), src.join("g")).unwrap();
+    fs::hard_link(src.join("dir/f"), src.join("dir/h")).unwrap();
+    for (link, target) in [("a", "dir"), ("l", "g"), ("dir/m", "f")] {
+        std::os::unix::fs::symlink(target, src.join(link)).unwrap();
+    }
+    for line in
+        ["-aHL src/ DST/", "-aHk src/ DST/", "-aH src/dir src DST/", "-aH src/ src/ DST/", "-aH src/ DST/"]
+    {
+        assert_alike(&case, line, |_| ());
+    }
+    let line = words("-aHiL src/ ours/", "to");
+    let rsync = args![case.bed.program(), "rsync"];
+    case.start_with(rsync.clone(), words("-aHL src/ ours/", "to")).end().exits(0);
+    assert_eq!(case.start_with(rsync, line).end().exits(0).out, "", "nothing remains to be linked");
+}
+
+#[test]
+fn links_that_were_sent_as_links_are_removed_as_links() {
+    let Some(case) = case().filter(|_| has("rsync")) else { return };
+    for [program, to] in [["ours", "ours"], ["rsync", "theirs"]] {
+        let src = case.near.join("src");
+        write(src.join("f"), "f");
+        fs::create_dir_all(src.join("dir")).unwrap();
+        for (link, target) in [("l", "f"), ("d", "dir"), ("n", "nothing")] {
+            std::os::unix::fs::symlink(target, src.join(link)).unwrap();
+        }
+        let program = if program == "ours" { args![case.bed.program(), "rsync"] } else { args![program] };
+        case.start_with(program, words("-ak --remove-source-files src/ DST/", to)).end().exits(0);
+        let left: Vec<_> = fs::read_dir(&src).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        assert!(left.iter().all(|name| name == "dir" || name == "d"), "{left:?}");
+        let _ = fs::remove_dir_all(&src);
+    }
+}
+
+/// A directory of another's name isn't left out without a word.
+#[test]
+fn contents_that_an_existing_file_keeps_out_are_an_error() {
+    let Some(case) = case().filter(|_| has("rsync")) else { return };
+    write(case.near.join("src/dir/f"), "f");
+    let make = |top: &Path| write(top.join("dir"), "in the way");
+    assert_alike(&case, "-a --ignore-existing src/ DST/", make);
+    fs::create_dir_all(case.near.join("empty/dir")).unwrap();
+    assert_alike(&case, "-a --ignore-existing empty/ DST/", make);
+}
+
+#[test]
+fn a_directory_that_stays_keeps_its_mode() {
+    let Some(case) = case().filter(|_| has("rsync")) else { return };
+    fs::create_dir_all(case.near.join("src")).unwrap();
+    let make = |top: &Path| {
+        write(top.join("closed/f"), "f");
+        fs::set_permissions(top.join("closed"), PermissionsExt::from_mode(0o555)).unwrap();
+    };
+    for line in ["-ab --delete src/ DST/", "-a --delete --backup-dir=kept src/ DST/"] {
+        assert_alike(&case, line, make);
+    }
+}
+
+/// `linerate sync a z/a d` would mix the two; `linerate cp` refuses this too.
+#[test]
+fn sync_refuses_two_sources_of_one_name() {
+    let Some(case) = case() else { return };
+    for path in ["a/f", "z/a/f"] {
+        write(case.near.join(path), path);
+    }
+    case.sync(args!["--delete", "a", "z/a", "to"]).exits(2).says(&["both named 'a'", "one by one"]);
+}

@@ -258,6 +258,7 @@ impl<'a> Remover<'a> {
             return false;
         }
         if !self.sync.dry_run && !self.delete(path, parent, &found) {
+            emptied.iter().for_each(OpenedDirectory::close_again);
             return false;
         }
         self.removed += 1;

@@ -27,6 +27,8 @@ struct RemovableEntry {
     inode: u64,
     modified: Timestamp,
     size: Option<u64>,
+    /// True if the entry was sent as a symbolic link.
+    is_link: bool,
 }
 
 impl Removable {
@@ -36,8 +38,16 @@ impl Removable {
             return;
         }
         let size = if let Kind::File { size } = entry.kind { Some(size) } else { None };
+        let is_link = matches!(entry.kind, Kind::Symlink { .. });
         let (source, path, modified) = (entry.source, entry.path.clone(), entry.mtime);
-        lock(&self.0).push(RemovableEntry { source, path, inode: seen.origin.inode, modified, size });
+        lock(&self.0).push(RemovableEntry {
+            source,
+            path,
+            inode: seen.origin.inode,
+            modified,
+            size,
+            is_link,
+        });
     }
 
     /// Removes all recorded entries that are unchanged since the scan; removes none unless `all` is set, which states
@@ -77,7 +87,8 @@ impl RemovableEntry {
     fn remove(&self, root: &Root, path: &RelPath) -> Result<bool, Errno> {
         let (parent, name) = path.split().ok_or(Errno::ISDIR)?;
         let parent = root.directory(&parent)?;
-        let flags = if root.follows_links() { AtFlags::empty() } else { AtFlags::SYMLINK_NOFOLLOW };
+        let follows = root.follows_links() && !self.is_link;
+        let flags = if follows { AtFlags::empty() } else { AtFlags::SYMLINK_NOFOLLOW };
         let now = rustix::fs::statat(&parent, name, flags)?;
         let is_same = now.st_ino == self.inode
             && mtime(&now) == self.modified

@@ -147,9 +147,11 @@ struct ScanWalk<'a, 'b, T> {
 impl Scanner<'_> {
     /// Walks all sources, and passes their entries to `taker`. Ends early if `taker` accepts no more entries.
     pub fn run(&self, taker: impl Taker) {
+        let follows = self.sources.iter().any(|source| source.root.follows_links());
         let mut walk = ScanWalk {
             scanner: self,
             reader: Reader::new(self.keep)
+                .with_repeated_names(follows || self.sources.len() > 1)
                 .with_rules(AttributeRules::new(&self.selection.filter, Side::Sender))
                 .with_fakes(self.selection.fakes.then_some(Faked::All)),
             taker,

@@ -1,6 +1,6 @@
 //! Directories that are being deleted, and their entries.
 
-use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags};
+use rustix::fs::{Access, AtFlags, Dir, FileType, Mode, OFlags, accessat};
 use rustix::io::Errno;
 use std::ffi::{OsStr, OsString};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -45,7 +45,9 @@ pub(super) fn open(
         opened => opened?,
     };
     // If this user may not change the mode, removing the entries reports the error.
-    let had = if dry_run { None } else { let_in(held.as_fd(), Mode::WUSR).unwrap_or(None) };
+    // Root may write without changing the mode.
+    let may_write = || accessat(&held, ".", Access::WRITE_OK | Access::EXEC_OK, AtFlags::EACCESS).is_ok();
+    let had = if dry_run || may_write() { None } else { let_in(held.as_fd(), Mode::WUSR).unwrap_or(None) };
     let opened = OpenedDirectory { fd, had };
     let found = list(opened.fd.as_fd())?;
     Ok((opened, found))

@@ -53,6 +53,8 @@ use similar::Similar;
 pub use times::same_time;
 use view::{Occupant, View};
 
+const OBSTRUCTED: &str = "the contents of this directory are left out, because an existing entry that isn't a directory has its name or that of a directory above it (--ignore-existing)";
+
 /// Compares offered entries with existing entries.
 pub struct Comparer<'a, 'b> {
     shared: &'b Reception<'a>,
@@ -78,6 +80,8 @@ pub struct Comparer<'a, 'b> {
     linked: Places<LinkedFirst>,
     /// The further names in the current offer.
     further: FurtherNames,
+    /// The last directory whose contents were reported as left out, because another entry has its name.
+    obstructed: Option<RelPath>,
 }
 
 /// The first name of a file; later entries may be further hard links to it.
@@ -126,6 +130,7 @@ impl<'a, 'b> Comparer<'a, 'b> {
             bounds: delta_bounds(sync, settings),
             linked: Places::new(FIRST_NAMES),
             further: FurtherNames::default(),
+            obstructed: None,
         }
     }
 
@@ -360,10 +365,17 @@ impl<'a, 'b> Comparer<'a, 'b> {
         is_it
     }
 
-    /// True if an entry that isn't a directory, and that stays, has the name of a directory above `place`.
-    fn is_under_something_else(&self, place: &RelPath) -> bool {
+    /// True if an entry that isn't a directory, and that stays, has the name of a directory above `place`. This is reported
+    /// once for each directory.
+    fn is_under_something_else(&mut self, place: &RelPath) -> bool {
         let parent = place.parent().unwrap_or_default();
-        matches!(self.shared.ground.landing.root.directory(&parent), Err(Errno::NOTDIR | Errno::LOOP))
+        let root = &self.shared.ground.landing.root;
+        let is = matches!(root.directory(&parent), Err(Errno::NOTDIR | Errno::LOOP));
+        if is && self.obstructed.as_ref() != Some(&parent) {
+            self.report(&parent, OBSTRUCTED.into());
+            self.obstructed = Some(parent);
+        }
+        is
     }
 
     fn act(

@@ -54,6 +54,8 @@ pub struct Reader {
     users: Accounts,
     groups: Accounts,
     seen: HashMap<(u64, u64), FirstName>,
+    /// True if one name of a file may be found several times.
+    may_repeat: bool,
     names: Vec<u8>,
     value: Vec<u8>,
     path: Vec<u8>,
@@ -80,6 +82,7 @@ impl Reader {
             users: Accounts::users(),
             groups: Accounts::groups(),
             seen: HashMap::new(),
+            may_repeat: false,
             names: vec![0; room],
             value: vec![0; room],
             path: Vec::new(),
@@ -90,6 +93,13 @@ impl Reader {
     /// Excludes the attributes that `rules` leave out.
     pub fn with_rules(mut self, rules: AttributeRules) -> Self {
         self.rules = rules;
+        self
+    }
+
+    /// Sets whether one name of a file may be found several times: through links that are followed, or in several sources.
+    /// Then files whose names have all been found are remembered too.
+    pub fn with_repeated_names(mut self, may_repeat: bool) -> Self {
+        self.may_repeat = may_repeat;
         self
     }
 
@@ -132,7 +142,7 @@ impl Reader {
         seen.left = seen.left.saturating_sub(1);
         let is_first = (seen.source, &seen.path) == (entry.source, &entry.path);
         let first = (!is_first).then(|| Kind::HardLink { source: seen.source, path: seen.path.clone() });
-        if seen.left == 0 {
+        if seen.left == 0 && !self.may_repeat {
             self.seen.remove(&file);
         }
         first
