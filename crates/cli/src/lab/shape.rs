@@ -32,7 +32,9 @@ pub struct LabShape {
     /// Guests are further hosts, on a bridge at host b's end of the links, which they share with b.
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=64))]
     guests: u32,
-    /// Kind of guests: namespace (the default), qemu or uml (virtual machines)
+    /// Kind of guests: namespace (the default), qemu or uml
+    ///
+    /// With qemu and uml, the guests are virtual machines.
     #[arg(
         long,
         value_name = "KIND",

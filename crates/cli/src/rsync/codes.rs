@@ -32,7 +32,7 @@ pub const MEANINGS: [(u8, &str); 12] = [
     (STREAM, "the far end or the connection failed; the remote shell's exit code instead if it is higher"),
     (SIGNAL, "interrupted"),
     (PARTIAL, "some entries failed; the others are in place"),
-    (VANISHED, "some sources changed or vanished while they were read"),
+    (VANISHED, "some sources vanished before they were read"),
     (DELETE_LIMIT, "some entries were not deleted, because --max-delete allowed no more"),
     (TIMEOUT, "--timeout, --stop-after or --stop-at ended the run"),
 ];

@@ -53,7 +53,7 @@ use similar::Similar;
 pub use times::same_time;
 use view::{Occupant, View};
 
-const OBSTRUCTED: &str = "the contents of this directory are left out, because an existing entry that isn't a directory has its name or that of a directory above it (--ignore-existing)";
+const OBSTRUCTED: &str = "the contents of this directory are left out, because an existing entry that isn't a directory has its name or that of a directory above it";
 
 /// Compares offered entries with existing entries.
 pub struct Comparer<'a, 'b> {
