@@ -44,8 +44,8 @@ cargo xtask COMMAND
   chaos [OPTIONS]  disturb transfers of every kind onto every file system, as root, run them again, and compare the
                  trees: --kills N, --seed S, --program FILE; --round N repeats one round
   race [CASE...] [--blocks N] [--program FILE]
-                 compare the times of linerate, of cp and rsync, and of linerate with other options, in shuffled blocks,
-                 as root, and print the ratios
+                 compare the times of linerate, of other programs, and of linerate with other options, in shuffled
+                 blocks, as root; print the ratios, and fail if one misses its bound
   resent [OPTIONS]  kill transfers at random moments, run them again, and count the bytes that are sent again:
                  --kills N, --size 2GB, --seed S, --dir DIR, --program FILE
   limits [--tries N] [--only KIND,KIND] [--program FILE]

@@ -104,7 +104,8 @@ pub fn find_sources(
         let lacks_only_name = named.lacks_only_name();
         let is_passed_over = finding.ignores_missing && lacks_only_name;
         let mut failed = |problem: Problem| {
-            are_whole &= finding.spares_no_missing && lacks_only_name || problem.kind == ProblemKind::Skipped;
+            are_whole &=
+                finding.deletes_despite_missing && lacks_only_name || problem.kind == ProblemKind::Skipped;
             report(problem);
         };
         let names = if bounds.is_far() { expand(named) } else { Ok(vec![named]) };

@@ -41,7 +41,7 @@ pub struct Finding {
     /// True if names that don't exist are ignored instead of being reported.
     pub ignores_missing: bool,
     /// True if `--delete` also runs if a name doesn't exist in an existing directory, as with rsync.
-    pub spares_no_missing: bool,
+    pub deletes_despite_missing: bool,
 }
 
 /// How a source is handled if its name is a symbolic link.
@@ -71,7 +71,7 @@ impl Finding {
             named,
             noatime: options.details.open_noatime,
             ignores_missing: options.ignore_missing,
-            spares_no_missing: is_like_rsync,
+            deletes_despite_missing: is_like_rsync,
         }
     }
 }
