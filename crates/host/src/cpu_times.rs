@@ -1,4 +1,4 @@
-//! Processor time of a whole host, from the first line of /proc/stat (proc_stat(5)).
+//! Processor time of a whole host, or of the processors that a process may use, from /proc/stat (proc_stat(5)).
 
 use std::io;
 use std::path::Path;

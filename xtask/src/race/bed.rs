@@ -56,6 +56,9 @@ pub struct RaceBed {
     data: RaceData,
     program: PathBuf,
     source: PathBuf,
+    /// The size of the source in bytes. It is counted before the runs, because counting reads the source's directories
+    /// into the caches.
+    source_bytes: u64,
     older: PathBuf,
     destination: PathBuf,
     /// The labs: one for each entry of the case's `links`. For a case within one host, one lab, of which only the
@@ -87,8 +90,19 @@ impl RaceBed {
             quotas.limit_logins(&format!("linerate-{}-b", labs[0].name()))?;
         }
         let program = program.into();
-        let bed =
-            Self { data: case.data, program, source, older, destination, labs, is_far, quotas, on_disk };
+        let source_bytes = size(&source);
+        let bed = Self {
+            data: case.data,
+            program,
+            source,
+            source_bytes,
+            older,
+            destination,
+            labs,
+            is_far,
+            quotas,
+            on_disk,
+        };
         for (name, script) in SCRIPTS {
             fs::write(bed.script(name), script)?;
         }
@@ -158,7 +172,7 @@ impl RaceBed {
             ("{config}", config),
             ("{wdt}", self.script("wdt").display().to_string()),
             ("{iperf3}", self.script("iperf3").display().to_string()),
-            ("{bytes}", size(&self.source).to_string()),
+            ("{bytes}", self.source_bytes.to_string()),
             ("{address}", self.labs[racer.over].address(End::B).to_string()),
         ];
         let fill =

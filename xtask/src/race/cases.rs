@@ -18,7 +18,7 @@ pub struct RaceCase {
     pub bounds: &'static [RaceBound],
 }
 
-/// What a bound compares.
+/// The figure that a bound compares.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RaceFigure {
     /// The time of the whole command.
@@ -168,13 +168,7 @@ const STREAMS_AND_IPERF3: &[Racer] = streams!(racer("iperf3", "sh {iperf3} {conf
 const STREAMS_AND_SCP: &[Racer] = streams!(racer("scp", "scp -q -F {config} -r {from}/. {to}/"));
 
 /// linerate with the number of streams that it chooses itself, and with fixed numbers.
-const FIXED_STREAMS: &[Racer] = &[
-    racer("linerate", "{linerate} cp --json -a -F {config} {from}/. {to}/"),
-    racer("--streams 1", "{linerate} cp -q -a --streams 1 -F {config} {from}/. {to}/"),
-    racer("--streams 2", "{linerate} cp -q -a --streams 2 -F {config} {from}/. {to}/"),
-    racer("--streams 4", "{linerate} cp -q -a --streams 4 -F {config} {from}/. {to}/"),
-    racer("--streams 8", "{linerate} cp -q -a --streams 8 -F {config} {from}/. {to}/"),
-];
+const FIXED_STREAMS: &[Racer] = STREAMS.split_at(6).0;
 
 pub const CASES: [RaceCase; 20] = [
     RaceCase {

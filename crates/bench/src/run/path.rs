@@ -148,10 +148,9 @@ impl HostPath {
             ));
         }
         let rates_differ = links.iter().any(|other| other.rate != spec.rate);
-        // A faster port at one end doesn't matter, and b's port may have no known rate.
-        let is_other = |port: &PathPort| port.rate.is_none_or(|rate| Some(rate) < spec.rate);
+        // A faster port at one end doesn't matter. The rates of a's ports must be known.
         let slowest = of_both().filter_map(|(_, port)| port.rate).min();
-        if rates_differ && (slowest != spec.rate || ports.iter().any(is_other)) {
+        if rates_differ && (slowest != spec.rate || ports.iter().any(|port| port.rate.is_none())) {
             return Some(("has another rate".into(), "use ports of that rate, or a lab"));
         }
         let mtus_differ = links.iter().any(|other| other.mtu != spec.mtu);

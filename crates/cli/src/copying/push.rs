@@ -51,7 +51,7 @@ impl Copy {
         };
         let (selection, counters) = (&self.task.selection, &self.meters.local);
         let work = match member {
-            Some(member) => match member.scan_ahead(selection, counters, &report, work) {
+            Some(member) => match member.scan_ahead(found, selection, counters, &report, work) {
                 Ok(done) => return done,
                 Err(work) => work,
             },

@@ -96,13 +96,8 @@ impl GuestKernel {
         &self.version
     }
 
-    /// The program of user-mode Linux.
-    pub(crate) fn program(&self) -> PathBuf {
-        self.image.clone()
-    }
-
-    /// The file that QEMU boots: the ELF file from the image, which is decompressed to `to`, so that the guest needn't
-    /// decompress it. If this fails, the image itself.
+    /// The file that is booted: the ELF file from the image, which is decompressed to `to`, so that the guest needn't
+    /// decompress it. If this fails, or nothing is compressed, the image itself.
     pub(crate) fn bootable(&self, to: &Path) -> PathBuf {
         match self.unpack(to) {
             Some(()) => to.to_owned(),

@@ -57,7 +57,7 @@ pub(super) struct BootFiles {
     pub(super) archive: PathBuf,
 }
 
-/// What each kind of machine needs for one guest.
+/// The parts from which each kind of machine makes the command of one guest.
 pub(super) struct Booted<'a> {
     pub(super) spec: &'a GuestSpec,
     pub(super) boot: &'a BootFiles,
@@ -172,11 +172,7 @@ fn boot_files(
     };
     let archive = surroundings.directory.join("guest.cpio");
     image::write(&archive, surroundings.program, &kernel.modules(spec.modules())?, &job, surroundings.files)?;
-    let kernel = match spec.kind {
-        MachineKind::Qemu => kernel.bootable(&surroundings.directory.join("vmlinux")),
-        MachineKind::Uml => kernel.program(),
-    };
-    Ok(BootFiles { kernel, archive })
+    Ok(BootFiles { kernel: kernel.bootable(&surroundings.directory.join("vmlinux")), archive })
 }
 
 /// Boots a guest that has only a kernel and this program.

@@ -29,6 +29,7 @@ use crate::net::rate::RateLimit;
 use crate::send::ahead::Ahead;
 use crate::send::sender::FoundSources;
 use crate::tree::selection::Selection;
+use crate::tree::source_root::SourceRoot;
 use pieces::KeptPieces;
 pub use pieces::{FanPiece, PIECE, PieceKey};
 use scan::ScanLog;
@@ -160,7 +161,7 @@ impl FanReading {
     }
 
     /// Walks the sources for all transfers, until each transfer has all entries or has ended.
-    pub fn scan(&self, sources: &FoundSources, options: &Options, selection: &Selection) {
+    pub fn scan(&self, sources: &[SourceRoot], options: &Options, selection: &Selection) {
         self.log.scan(sources, options, selection);
     }
 
@@ -312,6 +313,7 @@ impl FanMember {
     /// run, and is returned as the error.
     pub fn scan_ahead<T, W: FnOnce(Ahead<'_>) -> T>(
         &self,
+        sources: &FoundSources,
         selection: &Selection,
         counters: &Counters,
         problem: &(dyn Fn(Problem) + Sync),
@@ -320,7 +322,7 @@ impl FanMember {
         if self.beginning != FanBeginning::Together {
             return Err(work);
         }
-        Ok(self.shared.log.read_ahead(self.number, selection, counters, problem, work))
+        Ok(self.shared.log.read_ahead(self.number, sources, selection, counters, problem, work))
     }
 
     /// The user's rate limit for all transfers together.

@@ -101,14 +101,13 @@ pub fn find_sources(
     let (mut sources, mut missing, mut are_whole) = (Vec::new(), 0, true);
     for (argument, written) in (0..).zip(written) {
         let named = bounds.name(written)?;
-        let lacks_only_name = named.lacks_only_name();
-        let is_passed_over = finding.ignores_missing && lacks_only_name;
+        let is_passed_over = finding.ignores_missing && named.lacks_only_name();
         let mut failed = |problem: Problem| {
-            are_whole &=
-                finding.deletes_despite_missing && lacks_only_name || problem.kind == ProblemKind::Skipped;
+            are_whole &= problem.kind == ProblemKind::Skipped
+                || finding.deletes_despite_missing && named.lacks_only_name();
             report(problem);
         };
-        let names = if bounds.is_far() { expand(named) } else { Ok(vec![named]) };
+        let names = if bounds.is_far() { expand(named.clone()) } else { Ok(vec![named.clone()]) };
         let names = match names {
             Ok(names) if is_passed_over && names.iter().all(Named::is_missing) => Vec::new(),
             Err(_) if is_passed_over => Vec::new(),

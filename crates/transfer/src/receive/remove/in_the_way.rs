@@ -6,8 +6,7 @@ use rustix::io::Errno;
 use std::ffi::OsStr;
 use std::os::fd::{AsFd, OwnedFd};
 
-use super::opened;
-use super::{Child, OpenedDirectory, Remover, top_of, unknown};
+use super::{Child, OpenedDirectory, Remover, opened, top_of, unknown};
 use crate::tree::filter::{FilterError, Scope, merge_file};
 use crate::tree::own_files;
 use crate::tree::root::Directory;

@@ -44,8 +44,8 @@ pub(super) fn open(
         Err(Errno::ACCESS) if !dry_run => return open_if_empty(held.as_fd(), open),
         opened => opened?,
     };
-    // If this user may not change the mode, removing the entries reports the error.
-    // Root may write without changing the mode.
+    // Root may write without changing the mode. If this user may neither write nor change the mode, removing the entries
+    // reports the error.
     let may_write = || accessat(&held, ".", Access::WRITE_OK | Access::EXEC_OK, AtFlags::EACCESS).is_ok();
     let had = if dry_run || may_write() { None } else { let_in(held.as_fd(), Mode::WUSR).unwrap_or(None) };
     let opened = OpenedDirectory { fd, had };

@@ -159,6 +159,11 @@ pub fn is_left_alone(sync: &Sync, entry: &Entry, there: &Stat) -> bool {
 }
 
 impl Decision {
+    /// True if the existing entry has the right contents and properties.
+    pub fn is_unchanged(&self) -> bool {
+        matches!(self, Self::Attributes(changes) if changes.is_empty())
+    }
+
     /// The change to print for an entry, with the kind `shown`; `None` if the entry is skipped. `received` is true if
     /// the user's command receives contents, and false if it sends them.
     pub fn item(&self, kind: &Kind, shown: itemize::Kind, received: bool) -> Option<Item> {

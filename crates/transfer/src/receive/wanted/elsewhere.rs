@@ -99,10 +99,7 @@ impl Comparer<'_, '_> {
             return Some(self.comes_whole(entry));
         }
         if is_same && used == OtherUse::Compare {
-            self.show_as_local(entry, changes, Update::Attributes);
-            self.note_first(entry, self.shown_kind(entry), true);
-            self.count(entry, &Want::LeftAlone, self.rules.sync.dry_run);
-            return Some(Want::LeftAlone);
+            return Some(self.stays_elsewhere(entry));
         }
         let copied = !is_same || used == OtherUse::Copy;
         let is_file = matches!(entry.kind, Kind::File { .. });
@@ -132,8 +129,7 @@ impl Comparer<'_, '_> {
             return None;
         }
         let (there, decision) = self.found_elsewhere(admitted, digest)?;
-        let is_exact = matches!(decision, Decision::Attributes(changes) if changes.is_empty());
-        if !is_exact || identity(&there.stat) == identity(&existing.stat) {
+        if !decision.is_unchanged() || identity(&there.stat) == identity(&existing.stat) {
             return None;
         }
         let acts = !self.rules.sync.dry_run;
@@ -142,16 +138,21 @@ impl Comparer<'_, '_> {
             if acts && gone().is_err() {
                 return None;
             }
-            self.show_as_local(entry, Changes::default(), Update::Attributes);
-            self.note_first(entry, self.shown_kind(entry), true);
-            self.count(entry, &Want::LeftAlone, !acts);
-            return Some(Want::LeftAlone);
+            return Some(self.stays_elsewhere(entry));
         }
         if acts {
             self.elsewhere.as_mut()?.replace(admitted, &there).ok()?;
         }
         self.show_as_local(entry, Changes::default(), Update::HardLink);
         Some(self.brought(admitted, &there, false))
+    }
+
+    /// The answer for an entry that isn't created, because a tree of `--compare-dest` has it.
+    fn stays_elsewhere(&mut self, entry: &Entry) -> Want {
+        self.show_as_local(entry, Changes::default(), Update::Attributes);
+        self.note_first(entry, self.shown_kind(entry), true);
+        self.count(entry, &Want::LeftAlone, self.rules.sync.dry_run);
+        Want::LeftAlone
     }
 
     /// The changes to print for an entry that is made with the contents of another tree's entry: as with rsync, the
@@ -209,7 +210,7 @@ impl Comparer<'_, '_> {
             let Some(there) = there.filter(|there| is_same_kind(&entry.kind, there.kind())) else { continue };
             let decision = self.compare(admitted, digest, &there);
             let rank = match decision {
-                Decision::Attributes(changes) if changes.is_empty() => return Some((there, decision)),
+                decision if decision.is_unchanged() => return Some((there, decision)),
                 Decision::Attributes(_) => 2,
                 Decision::Contents(_) => 1,
                 _ => continue,

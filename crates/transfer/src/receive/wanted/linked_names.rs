@@ -7,7 +7,7 @@ use linerate_wire::path::RelPath;
 use std::borrow::Cow;
 use std::collections::HashMap;
 
-use super::decide::{self, Decision};
+use super::decide;
 use super::existing::hold_existing;
 use super::view::Occupant;
 use super::{Comparer, name};
@@ -30,10 +30,6 @@ pub fn further_names(offered: &[Offered]) -> FurtherNames {
     found
 }
 
-fn is_unchanged(decision: &Decision) -> bool {
-    matches!(decision, Decision::Attributes(changes) if changes.is_empty())
-}
-
 impl Comparer<'_, '_> {
     /// The answer for a file that doesn't exist under its first name, if it exists unchanged under a further name, at the
     /// destination or in a tree of `--link-dest`; otherwise `None`.
@@ -47,7 +43,7 @@ impl Comparer<'_, '_> {
             return None;
         }
         let names = self.further.get(&(entry.source, entry.path.clone()))?.clone();
-        if self.found_elsewhere(admitted, digest).is_some_and(|(_, decision)| is_unchanged(&decision)) {
+        if self.found_elsewhere(admitted, digest).is_some_and(|(_, decision)| decision.is_unchanged()) {
             return None;
         }
         let (named, there) = names.into_iter().find_map(|named| {
@@ -55,9 +51,10 @@ impl Comparer<'_, '_> {
             Some((named, there))
         })?;
         if !self.rules.sync.dry_run {
-            let (kept, place) = (self.place_of(entry, &named)?, admitted.place());
+            let kept = self.judge.first_place(entry, named.0, &named.1).ok()?;
             let held = hold_existing(&there.parent, name(&kept), &there.stat).ok()?;
-            ReceiveWorker::new(self.shared).link_from(place, &held).ok()?;
+            let linker = self.linker.get_or_insert_with(|| ReceiveWorker::new(self.shared));
+            linker.link_from(admitted.place(), &held).ok()?;
         }
         self.keeps_first_name(entry, admitted.place(), &there);
         self.note_first(entry, decide::shown(&entry.kind), false);
@@ -80,7 +77,7 @@ impl Comparer<'_, '_> {
         let others = self.elsewhere.as_ref().filter(|elsewhere| elsewhere.used() == OtherUse::Link);
         let trees = others.map_or(0, |elsewhere| elsewhere.number());
         if let Some(there) = self.here.look(admitted.place())
-            && is_unchanged(&self.decide(&admitted, digest, &there))
+            && self.decide(&admitted, digest, &there).is_unchanged()
         {
             return Some(there);
         }
@@ -88,11 +85,7 @@ impl Comparer<'_, '_> {
             let place = self.named(named.0, &named.1);
             let there = self.elsewhere.as_mut()?.look(number, &place)?;
             let is_file = decide::is_same_kind(&entry.kind, there.kind());
-            (is_file && is_unchanged(&self.compare(&admitted, digest, &there))).then_some(there)
+            (is_file && self.compare(&admitted, digest, &there).is_unchanged()).then_some(there)
         })
-    }
-
-    fn place_of(&self, entry: &Entry, named: &(u32, RelPath)) -> Option<RelPath> {
-        self.judge.first_place(entry, named.0, &named.1).ok()
     }
 }

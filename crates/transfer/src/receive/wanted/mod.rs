@@ -33,7 +33,7 @@ use crate::receive::admission::{Admitted, Judge};
 use crate::receive::reception::{Reception, Settings};
 use crate::receive::remove::Remover;
 use crate::receive::resume;
-use crate::receive::sink::FIRST_NAMES;
+use crate::receive::sink::{FIRST_NAMES, ReceiveWorker};
 use crate::tree::itemize::{self, Item};
 use crate::tree::metadata::compare::Comparing;
 use crate::tree::own_files;
@@ -80,6 +80,8 @@ pub struct Comparer<'a, 'b> {
     linked: Places<LinkedFirst>,
     /// The further names in the current offer.
     further: FurtherNames,
+    /// Links first names to further ones.
+    linker: Option<ReceiveWorker<'b>>,
     /// The last directory whose contents were reported as left out, because another entry has its name.
     obstructed: Option<RelPath>,
 }
@@ -131,6 +133,7 @@ impl<'a, 'b> Comparer<'a, 'b> {
             linked: Places::new(FIRST_NAMES),
             further: FurtherNames::default(),
             obstructed: None,
+            linker: None,
         }
     }
 
@@ -151,7 +154,7 @@ impl<'a, 'b> Comparer<'a, 'b> {
             }
             self.large =
                 offered.iter().filter(|offered| is_large(self.bounds, &offered.entry)).count() as u64;
-            self.further = further_names(&offered);
+            self.further = self.sync.map_or_else(FurtherNames::new, |_| further_names(&offered));
             let wants = offered.iter().map(|offered| self.want(offered)).collect::<Result<_, _>>()?;
             self.remover.changes.flush();
             let sent = self.channel.send(&Message::Wanted(wants));
@@ -219,7 +222,10 @@ impl<'a, 'b> Comparer<'a, 'b> {
             Some(there) if self.is_the_only_one(admitted, origin, there) => Decision::LeftAlone,
             Some(_) if self.is_made_top(entry) => Decision::New,
             Some(there) => self.decide(admitted, digest, there),
-            None if ignores && self.is_under_something_else(place) => Decision::LeftAlone,
+            None if ignores && self.is_under_something_else(place) => {
+                self.report_obstruction(place);
+                Decision::LeftAlone
+            }
             None => self.rules.missing(entry),
         }
     }
@@ -365,17 +371,19 @@ impl<'a, 'b> Comparer<'a, 'b> {
         is_it
     }
 
-    /// True if an entry that isn't a directory, and that stays, has the name of a directory above `place`. This is reported
-    /// once for each directory.
-    fn is_under_something_else(&mut self, place: &RelPath) -> bool {
+    /// True if an entry that isn't a directory, and that stays, has the name of a directory above `place`.
+    fn is_under_something_else(&self, place: &RelPath) -> bool {
         let parent = place.parent().unwrap_or_default();
-        let root = &self.shared.ground.landing.root;
-        let is = matches!(root.directory(&parent), Err(Errno::NOTDIR | Errno::LOOP));
-        if is && self.obstructed.as_ref() != Some(&parent) {
+        matches!(self.shared.ground.landing.root.directory(&parent), Err(Errno::NOTDIR | Errno::LOOP))
+    }
+
+    /// Reports, once for each directory, that its contents are left out.
+    fn report_obstruction(&mut self, place: &RelPath) {
+        let parent = place.parent().unwrap_or_default();
+        if self.obstructed.as_ref() != Some(&parent) {
             self.report(&parent, OBSTRUCTED.into());
             self.obstructed = Some(parent);
         }
-        is
     }
 
     fn act(

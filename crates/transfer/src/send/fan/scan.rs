@@ -30,6 +30,7 @@ use crate::send::plan::extra_size;
 use crate::send::sender::FoundSources;
 use crate::tree::scan::{Scanner, Seen, Stopped};
 use crate::tree::selection::Selection;
+use crate::tree::source_root::SourceRoot;
 
 /// The approximate limit in bytes for the log's memory.
 const BUDGET: usize = 32 << 20;
@@ -72,8 +73,6 @@ enum LogPiece {
 enum LoggedFind {
     Entries(Gathered),
     Problem(Problem),
-    /// A source wasn't found, so that nothing may be deleted.
-    Incomplete,
 }
 
 /// An entry that was moved to the file.
@@ -106,11 +105,7 @@ impl ScanLog {
     }
 
     /// Walks the sources, until everything is found or no transfer reads any more.
-    pub fn scan(&self, sources: &FoundSources, options: &Options, selection: &Selection) {
-        if !sources.are_whole {
-            // If no transfer reads any more, nothing is deleted either.
-            let _ = self.add(LoggedFind::Incomplete, ENTRY_OVERHEAD);
-        }
+    pub fn scan(&self, sources: &[SourceRoot], options: &Options, selection: &Selection) {
         let problem = |problem: Problem| drop(self.add(LoggedFind::Problem(problem), ENTRY_OVERHEAD));
         let (found, stop) = (&SharedTotals::default(), &self.stop);
         let scanner = Scanner { sources, found, problem: &problem, keep: options.keep, stop, selection };
@@ -122,10 +117,11 @@ impl ScanLog {
         self.changed.notify_all();
     }
 
-    /// Runs `work` while the transfer with this number reads the log.
+    /// Runs `work` while the transfer with this number reads the log of these sources' scan.
     pub fn read_ahead<T>(
         &self,
         number: usize,
+        sources: &FoundSources,
         selection: &Selection,
         counters: &Counters,
         problem: &(dyn Fn(Problem) + Sync),
@@ -134,10 +130,10 @@ impl ScanLog {
         // Entries are counted when they are read from the log, and some are read before they are needed.
         let readers = lock(&self.state).readers.len();
         let (queue, found) = bounded((WAITING / readers.max(1)).max(1));
-        let (stop, whole) = (AtomicBool::new(false), AtomicBool::new(true));
+        let (stop, whole) = (AtomicBool::new(false), AtomicBool::new(sources.are_whole));
         let report = reported(&whole, selection, problem);
         thread::scope(|scope| {
-            let (stop, whole, report) = (&stop, &whole, &report);
+            let (stop, report) = (&stop, &report);
             scope.spawn(move || {
                 while let Some(found) = self.next(number, stop) {
                     let passed_on = match &*found {
@@ -149,10 +145,6 @@ impl ScanLog {
                             report(problem.clone());
                             true
                         }
-                        LoggedFind::Incomplete => {
-                            whole.store(false, Ordering::Release);
-                            true
-                        }
                     };
                     if !passed_on {
                         break;
@@ -161,7 +153,7 @@ impl ScanLog {
                 counters.scanned.store(true, Ordering::Release);
                 self.leave(number);
             });
-            let done = work(Ahead { found, selection, problem: report, whole, stop });
+            let done = work(Ahead { found, selection, problem: report, whole: &whole, stop });
             stop.store(true, Ordering::Relaxed);
             done
         })
@@ -344,7 +336,6 @@ mod tests {
         match &*log.next(number, &AtomicBool::new(false))? {
             LoggedFind::Entries(entries) => Some(entries.iter().map(|(entry, _)| entry.clone()).collect()),
             LoggedFind::Problem(problem) => panic!("{problem:?}"),
-            LoggedFind::Incomplete => panic!("every source was found"),
         }
     }
 

@@ -217,13 +217,12 @@ impl Named {
         is_link.then(|| (walk.held(), name.to_owned()))
     }
 
-    /// True if no entry exists at the path, and the path ends in a name.
+    /// True if no entry exists at the path.
     pub(crate) fn is_missing(&self) -> bool {
         matches!(self.find(), Err(Stop::System(Errno::NOENT))) && self.find_link().is_none()
     }
 
-    /// True if the path ends in a name that doesn't exist in an existing directory. For the last component `x*` and for
-    /// other patterns, this is true if the directory can be entered.
+    /// True if the path ends in a name, or in a pattern, that no entry has in an existing directory.
     pub(crate) fn lacks_only_name(&self) -> bool {
         let Some((parent, name)) = split(&self.path).filter(|_| self.ends_in_name()) else { return false };
         self.walk_to(parent).is_ok_and(|walk| matches!(walk.stat(name), Err(Errno::NOENT)))
